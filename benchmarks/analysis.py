@@ -9,7 +9,7 @@ from benchmarks.samples import LONG_CELL, REBINDING_CELL, RISKY, plain_cell
 from benchmarks.timing import SAMPLES, Row, best_of
 from tract_jupyter import CodeAnalyzer
 from tract_jupyter.analysis import AnalysisSession
-from tract_jupyter.analysis.budget import without_collection
+from tract_jupyter.analysis.limits import without_collection
 from tract_jupyter.analysis.source import parse
 
 if TYPE_CHECKING:

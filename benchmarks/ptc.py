@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.scripts import Budget
+from tract_jupyter.scripts import ScriptLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +17,13 @@ _CALLS: Final = 2_000
 _MANY: Final = 10_000
 _ROUNDS: Final = 5
 _LOOP: Final = "for n in range({calls}): tools.double(n=n)"
-_BUDGET: Final = Budget(calls=None)
+_LIMITS: Final = ScriptLimits(calls=None)
 
 
 def rows() -> Iterator[Row]:
     """The best of five runs each."""
     with Tract.open() as tract:
-        handler = tract.tool(_double, name="double", read_only=True)
+        handler = tract.tool(name="double", read_only=True)(_double)
         bare = _best(lambda: [handler(n) for n in range(_CALLS)]) / _CALLS
         in_cell = _best(lambda: [tract.tools.double(n=n) for n in range(_CALLS)]) / _CALLS
         yield Row("a stub's call over the handler: checked, allowed, logged", in_cell - bare, "µs", 25.0)
@@ -44,14 +44,14 @@ def _each(tract: Tract, backend: Any) -> float:
     """Seconds of one call, of a long script less an empty one."""
     empty = _best(lambda: tract.run_script("1", backend=backend))
     code = _LOOP.format(calls=_CALLS)
-    return (_best(lambda: tract.run_script(code, backend=backend, budget=_BUDGET)) - empty) / _CALLS
+    return (_best(lambda: tract.run_script(code, backend=backend, limits=_LIMITS)) - empty) / _CALLS
 
 
 def _growth(tract: Tract) -> float:
     code = _LOOP.format(calls=_MANY)
-    tract.run_script(code, budget=_BUDGET)
+    tract.run_script(code, limits=_LIMITS)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    tract.run_script(code, budget=_BUDGET)
+    tract.run_script(code, limits=_LIMITS)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_000
 
 

@@ -24,7 +24,7 @@ from benchmarks.timing import Row
 from tract_jupyter import Tract
 from tract_jupyter.context.tokens import ApproximateCounter
 from tract_jupyter.exceptions import BranchMovedError, TractError
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _BETWEEN: Final = (0.0001, 0.012)  # seconds from one interrupt to the next
 _LONGEST_WAIT: Final = 5.0
 _PATIENCE: Final = 120.0  # seconds for a session to begin, and to end
-_PROFILE: Final = Profile.of("kind", [operation("mood", order=10, text="Be kind.", into="system")])
+_PROFILE: Final = OperationProfile.of(
+    "kind", [run_operation("mood", order=10, text="Be kind.", into="system")]
+)
 
 
 class Session(NamedTuple):
@@ -167,7 +169,7 @@ class _Worker:
         tract.register_operation(CHECK)
         tract.configure_llm(_Model(self.text))
         tract.profiles.save(_PROFILE, activate=True)
-        tract.tool(self.note, name="note", read_only=True)
+        tract.tool(name="note", read_only=True)(self.note)
 
     def note(self, text: str) -> str:
         """Note a text."""

@@ -4,16 +4,21 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from tests import reference
 from tract_jupyter.notebook.cell_syntax import parse_cell
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 # the examples in the manual of the rules are what the rules warn of
 TO_RUN = [page for page in PAGES if page.name != "rules.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -38,6 +43,125 @@ def test_python_blocks_run_or_are_cells(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+PACKAGE = ROOT / "tract_jupyter"
+# pages about the code: what they name must be there
+ABOUT_CODE = [
+    *(ROOT / "docs" / f"{name}.md" for name in (
+        "architecture", "context", "glossary", "operations", "questions", "review", "runs_inside", "tools"
+    )),
+    ROOT / "CONTRIBUTING.md",
+]  # fmt: skip
+# names of Python and of libraries, and the groups of entry points
+FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
+
+
+@cache
+def defined(path):
+    """What a file defines: {name: names within it}, of classes and functions, constants and what a door exports."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {
+                each
+                for part in ast.walk(node)
+                for each in [
+                    getattr(part, "name", None) or getattr(part, "attr", None) or getattr(part, "id", None)
+                ]
+            }
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = set()
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update({target.id: set() for target in targets if isinstance(target, ast.Name)})
+            if ast.unparse(targets[0]) == "__all__":
+                found.update({name: set() for name in ast.literal_eval(node.value)})
+    return found
+
+
+@cache
+def everything():
+    """All names that the package defines at the top of its files."""
+    return {name for path in PACKAGE.rglob("*.py") for name in defined(path)}
+
+
+def is_there(dotted):
+    """Whether `room.module.Name.attribute` is there; a name may stand anywhere below its room."""
+    place, parts = PACKAGE, dotted.removeprefix("tract_jupyter.").split(".")
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    files = (
+        [place / f"{parts[0]}.py"] if parts and (place / f"{parts[0]}.py").exists() else place.rglob("*.py")
+    )
+    rest = parts[1:] if parts and (place / f"{parts[0]}.py").exists() else parts
+    if not rest:
+        return True
+    homes = [defined(path)[rest[0]] for path in files if rest[0] in defined(path)]
+    return bool(homes) and (len(rest) == 1 or any(rest[1] in home for home in homes))
+
+
+def is_path(text):
+    """Whether a path is one of the repository, of the package, or of one of its rooms."""
+    return any(base.joinpath(text).exists() for base in (ROOT, PACKAGE)) or any(
+        PACKAGE.rglob(text.rstrip("/"))
+    )
+
+
+@pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
+def test_what_pages_about_the_code_name_is_there(page):
+    text = page.read_text()
+    rooms = {"tract_jupyter", *(path.stem for path in PACKAGE.iterdir())}
+    diagrams = "\n".join(code for language, code in BLOCK.findall(text) if language in {"", "python"})
+    quoted = re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
+    paths = [name for name in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|toml|ipynb))", name)]
+    words = [
+        word for name in [*quoted, diagrams] for word in re.findall(r"(?<![\w./])[A-Za-z_][\w.]*\w", name)
+    ]
+    dotted = [word for word in words if word.partition(".")[0] in rooms - {"tract"} and "." in word]
+    classes = [word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", word)]
+    assert [path for path in paths if not is_path(path)] == []
+    dotted = {name for name in dotted if not name.endswith((".py", ".db", ".json"))} - FOREIGN
+    assert {name for name in dotted if not is_there(name)} == set()
+    examples = set(re.findall(r"^class (\w+)", diagrams, re.MULTILINE))
+    assert set(classes) - everything() - FOREIGN - examples == set()
+
+
+def test_a_door_names_modules_that_are_there():
+    for door in PACKAGE.rglob("*/__init__.py"):
+        first, _, text = (ast.get_docstring(ast.parse(door.read_text())) or "").partition("\n\n")
+        assert first.endswith("."), door
+        named = set(re.findall(r"`([a-z_]+)`", text)) - {
+            "tools",
+            "params",
+            "alembic_version",
+            "tract_meta",
+            *defined(door),
+        }
+        named -= {name for path in door.parent.rglob("*.py") for name in defined(path)}
+        home = door.parent.relative_to(PACKAGE)
+        places = {name: (f"{home}/{name}.py", f"{home}/{name}/", f"{name}.py", f"{name}/") for name in named}
+        assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), door
+
+
+def test_the_look_up_of_names_finds_only_what_is_there():
+    assert is_there("review.gate.Gate.carry_out")
+    assert is_there("review.Gate")
+    assert is_there("tract_jupyter.storage")
+    for wrong in (
+        "review.Nothing",
+        "review.nothing",
+        "review.gate.Gate.nothing",
+        "review.gate.nothing",
+        "nothing.Gate",
+    ):
+        assert not is_there(wrong), wrong
+    assert is_path("review/gate.py")
+    assert not is_path("review/nothing.py")
+
+
+def test_the_api_reference_is_up_to_date():
+    assert reference.PAGE.read_text() == reference.document(), f"write it anew: {reference.COMMAND}"
 
 
 def distribution(requirement):

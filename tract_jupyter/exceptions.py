@@ -217,7 +217,7 @@ class StoreReferenceError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """A newer tract_jupyter wrote the store; this one must not touch it."""
+    """Another tract_jupyter wrote the store; this one cannot read it and must not touch it."""
 
 
 class StoreClosedError(StoreError):
@@ -344,7 +344,7 @@ class ToolExecutionError(TractError):
 
 
 class ToolDeniedError(ToolExecutionError):
-    """The call was not allowed: by a policy, or by a person who gave `reason`."""
+    """The call was not allowed: the actor has no permission, or a person refused, with `reason`."""
 
 
 class McpError(TractError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -187,7 +188,7 @@ class Parts:
         repository, review = self._repository, self.review
         operations = Operations(
             self._tract, repository.database, SpecRows(repository.tract_id), repository.events, self.firing,
-            review.ledger, review.grants, review.signer, self.restored,
+            review.ledger, review.grants, review.signer, self.restored, _load_built_in,
         )  # fmt: skip
         operations.load()
         return operations
@@ -361,3 +362,10 @@ class Parts:
             self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
             self.review.signer,
         )  # fmt: skip
+
+
+def _load_built_in() -> None:
+    """Import the classes of all built-in operations, from the rooms that they live in."""
+    for module in ("hooks.builtin.generation", "hooks.builtin.history", "hooks.builtin.tool_result",
+                   "scripts.pendings", "toolkit.pendings", "toolkit.policy"):  # fmt: skip
+        import_module(f"tract_jupyter.{module}")

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.perform import Functions
-    from tract_jupyter.runs.profile.model import Profile
+    from tract_jupyter.runs.profile.model import OperationProfile
     from tract_jupyter.runs.service import Runs
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.terms import Trigger
     from tract_jupyter.sandbox.pool import SandboxPool
-    from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend, Scripts
     from tract_jupyter.storage.questions import StoredDecision
@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp.client import McpServer
     from tract_jupyter.toolkit.mcp.tools import McpTools
     from tract_jupyter.toolkit.policy import Policies
+    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.stubs import ToolsModule
-    from tract_jupyter.toolkit.toolset import Format, ToolProfile, Toolset
+    from tract_jupyter.toolkit.toolset import Format, Toolset
 
     Function = TypeVar("Function", bound=Callable[..., Any])
     OnEvent = Callable[[RunEvent], object]
@@ -425,11 +426,9 @@ class Tract(VersionedContext):
         )  # fmt: skip
         return self._parts.history_requests.shorten(asked)
 
-    def summarizer(
-        self, content: object, given: Summarizer | None, system_prompt: str | None = None
-    ) -> Summarizer | None:
+    def summarizer(self, content: object, given: Summarizer | None, prompt: str | None) -> Summarizer | None:
         """Return who writes summaries: the configured model, where nothing else is given."""
-        return self._parts.history_requests.summarizer_for(content, given, system_prompt)
+        return self._parts.history_requests.summarizer_for(content, given, prompt)
 
     def gc(
         self,
@@ -506,7 +505,7 @@ class Tract(VersionedContext):
         self,
         *,
         trigger: Trigger | str = "generate",
-        profile: str | Profile | None = None,
+        profile: str | OperationProfile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
         validator: Validator | None = None,
@@ -745,7 +744,8 @@ class Tract(VersionedContext):
         overrides: Mapping[str, str] | None = None,
     ) -> Toolset:
         """The tools as a model has them: those of a profile, called in its name, and no others."""
-        from tract_jupyter.toolkit.toolset import Toolset, profile_of
+        from tract_jupyter.toolkit.profiles import profile_of
+        from tract_jupyter.toolkit.toolset import Toolset
 
         return Toolset(self.executor, profile_of(profile), actor=actor, overrides=overrides)
 
@@ -767,7 +767,7 @@ class Tract(VersionedContext):
         backend: Backend = "kernel",
         notebook_id: str | None = None,
         fresh: bool = False,
-        budget: Budget | None = None,
+        limits: ScriptLimits | None = None,
         anew: bool = False,
     ) -> ScriptResult:
         """Run Python code that calls tools.
@@ -777,7 +777,7 @@ class Tract(VersionedContext):
         way out are the tools: that is for what a model wrote and nobody approved. For arguments, see `Scripts.prepare`.
         """
         return self.scripts.run(
-            code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget, anew=anew
+            code, backend=backend, notebook_id=notebook_id, fresh=fresh, limits=limits, anew=anew
         )
 
     def get_system_instructions(self, *, profile: str | ToolProfile = "full", max_tokens: int = 4_000) -> str:

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.test_totality import PIECES, SPECIAL
-from tract_jupyter.analysis import Capabilities, capabilities, widened
+from tract_jupyter.analysis import Capabilities, capabilities_of, widened
 
 PARAMETERS = ("pending", "urls", "open_all")
 
 
 def reach(code):
-    return capabilities(code, parameters=PARAMETERS)
+    return capabilities_of(code, parameters=PARAMETERS)
 
 
 def gained(old, new):
@@ -226,17 +226,17 @@ def test_all_of_a_simple_action():
 
 
 def test_code_that_does_not_parse():
-    assert capabilities("def f(:") == Capabilities(unknown=frozenset({"code that does not parse"}))
+    assert capabilities_of("def f(:") == Capabilities(unknown=frozenset({"code that does not parse"}))
 
 
 def test_nothing_reaches_nothing():
-    assert capabilities("").is_empty
-    assert capabilities("x = 1\ny = x + 2\ndef f(a):\n    return a\nf(y)").is_empty
-    assert not capabilities("print()").is_empty
+    assert capabilities_of("").is_empty
+    assert capabilities_of("x = 1\ny = x + 2\ndef f(a):\n    return a\nf(y)").is_empty
+    assert not capabilities_of("print()").is_empty
 
 
 def test_merged():
-    one, other = capabilities("import os"), capabilities("import re\nprint()")
+    one, other = capabilities_of("import os"), capabilities_of("import re\nprint()")
     both = one.merged([other])
     assert both.imports == {"os", "re"}
     assert both.calls == {"print"}
@@ -245,10 +245,10 @@ def test_merged():
 
 
 def test_a_parameter_is_not_the_builtin_of_its_name():
-    old = capabilities("open('a')", parameters=["open"])
+    old = capabilities_of("open('a')", parameters=["open"])
     assert old.calls == {"open(parameter)"}
     assert not old.files & {"read:a"}
-    assert "open" in widened(old, capabilities("open('a')")).calls
+    assert "open" in widened(old, capabilities_of("open('a')")).calls
 
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "analyzer.json").read_text(encoding="utf-8"))
@@ -265,7 +265,7 @@ def test_every_adversarial_snippet_widens():
 
 @pytest.mark.parametrize("code", [code for code, _ in SPECIAL.values()], ids=SPECIAL.keys())
 def test_what_cannot_be_read_is_unknown(code):
-    assert capabilities(code) == Capabilities(unknown=frozenset({"code that does not parse"}))
+    assert capabilities_of(code) == Capabilities(unknown=frozenset({"code that does not parse"}))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_cannot_be_read_is_unknown(code):
     ids=range(14),
 )  # fmt: skip
 def test_deep_and_long_code_is_understood(code):
-    found = capabilities(code)
+    found = capabilities_of(code)
     assert not any("gave up" in entry for entry in found.unknown)
     assert "code that does not parse" not in found.unknown
 
@@ -288,14 +288,14 @@ def test_deep_and_long_code_is_understood(code):
 @settings(max_examples=200)
 @given(st.text())
 def test_any_text_widens_nothing_over_itself(code):
-    assert widened(capabilities(code), capabilities(code)).is_empty
+    assert widened(capabilities_of(code), capabilities_of(code)).is_empty
 
 
 @settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_any_mixture_of_python_widens_nothing_over_itself(code):
-    found = capabilities(code)
-    assert widened(found, capabilities(code)).is_empty
+    found = capabilities_of(code)
+    assert widened(found, capabilities_of(code)).is_empty
     assert not any("gave up" in entry for entry in found.unknown)
 
 

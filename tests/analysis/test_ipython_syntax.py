@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.helpers import analyze, codes, found
-from tract_jupyter.analysis.ipython_syntax import transform
+from tract_jupyter.analysis import transform
 
 
 @pytest.mark.parametrize(

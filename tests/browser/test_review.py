@@ -227,7 +227,7 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     screenshot(lab, "review-new-kernel", 3)
 
 
-PAGES_OF_TWO = "import tract_jupyter.notebook.panels.batch\ntract_jupyter.notebook.inbox.PAGE = 2\n"
+PAGES_OF_TWO = "import tract_jupyter.notebook.panels.inbox\ntract_jupyter.notebook.panels.inbox.PAGE = 2\n"
 
 
 def test_pages_by_keyboard_alone(open_lab, screenshot):
@@ -236,8 +236,8 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     for cell in range(4):
         lab.run_cell(cell)
     board = lab.output(3).locator("[data-testid=tract-batch]")
-    assert lab.output(3).get_by_role("region", name="Inbox: 5 waiting").count() == 1
     board.get_by_text("1 to 2 of 5").wait_for()
+    assert lab.output(3).get_by_role("region", name="Inbox: 5 waiting").count() == 1
     board.get_by_role("checkbox").nth(1).focus()
     lab.page.keyboard.press("Space")  # selects the first request
     lab.page.keyboard.press("Tab")

@@ -8,7 +8,7 @@ import pytest
 TUTORIAL = Path(__file__).parent.parent.parent / "notebooks" / "runs.ipynb"
 LOAD = "%load_ext tract_jupyter"
 SETUP = """import json, time
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 class Model:
     seconds = 0.3
@@ -24,13 +24,13 @@ class Model:
 model = Model()
 tract.configure_llm(model)
 tract.system("Be careful.")
-tract.profiles.save(Profile.of("research", [
-    operation("question", "guard", order=1, text="Is it a question? {{ lastUserMessage }}", outputs=["is_question"],
-              required=True),
-    operation("style", order=2, text=" Be brief, said <b>one</b>.", into="system"),
-    operation("hint", order=3, text="Name the year.", into="user", only_if={"question.is_question": True}),
-    operation("praise", order=4, text="Say thanks.", into="user", only_if={"question.is_question": False}),
-    operation("summary", "llm", order=5, text="Sum up: {{ lastAssistantMessage }}", when="after", tag="summary"),
+tract.profiles.save(OperationProfile.of("research", [
+    run_operation("question", "guard", order=1, text="Is it a question? {{ lastUserMessage }}", outputs=["is_question"],
+                  required=True),
+    run_operation("style", order=2, text=" Be brief, said <b>one</b>.", into="system"),
+    run_operation("hint", order=3, text="Name the year.", into="user", only_if={"question.is_question": True}),
+    run_operation("praise", order=4, text="Say thanks.", into="user", only_if={"question.is_question": False}),
+    run_operation("summary", "llm", order=5, text="Sum up: {{ lastAssistantMessage }}", when="after", tag="summary"),
 ]))
 """
 CONFIRM = '''%%tract_operation confirm --activate --ask
@@ -41,9 +41,9 @@ def send(pending):
     """Send it."""
     pending.approve()
 '''
-CAREFUL = """tract.profiles.save(Profile.of("careful", [
-    operation("style", order=1, text=" Be brief.", into="system"),
-    operation("sure", "dynamic", order=2, operation="confirm", fields={"text": "{{ lastUserMessage }}"}),
+CAREFUL = """tract.profiles.save(OperationProfile.of("careful", [
+    run_operation("style", order=1, text=" Be brief.", into="system"),
+    run_operation("sure", "dynamic", order=2, operation="confirm", fields={"text": "{{ lastUserMessage }}"}),
 ]), activate=True)
 """
 ASK = "%%tract_run --profile research --out answer\nWhich of the three sources is newest?"

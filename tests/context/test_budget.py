@@ -109,7 +109,7 @@ def test_what_a_callback_writes_stays_and_the_commit_comes_after_it(tract, batch
     with tract.batch() if batched else nullcontext():
         tract.user("next")
     assert [message.content for message in tract.compile().messages] == ["sum", "next"]
-    assert tract.get_commit(done[0].summaries[0]).message == "sum"
+    assert tract.get_commit(done[0].summary_commits[0]).message == "sum"
     assert len(done) == 1
     assert tract.verify() == []
 

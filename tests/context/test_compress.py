@@ -49,7 +49,7 @@ def text(number):
 def test_everything(tract, said):
     result = tract.compress(content="all")
     assert contents(tract) == ["all"]
-    assert result.groups == (tuple(said),)
+    assert result.source_commits == (tuple(said),)
     assert (result.old_head, result.new_head) == (said[-1], tract.head)
     assert result.saved == result.tokens_before - result.tokens_after > 0
     assert result.tokens_after == tract.status().token_count
@@ -58,7 +58,7 @@ def test_everything(tract, said):
     assert (message.role, message.content_type, message.commit_hash) == (
         "assistant",
         "dialogue",
-        result.summaries[0],
+        result.summary_commits[0],
     )
 
 
@@ -86,12 +86,12 @@ def test_the_beginning(tract, said):
 def test_single_commits_that_are_not_adjacent(tract, said):
     result = tract.compress(commits=[said[4], said[0], said[1]], content=["a", "b"])
     assert contents(tract) == ["a", text(2), text(3), "b", text(5)]
-    assert result.groups == ((said[0], said[1]), (said[4],))
+    assert result.source_commits == ((said[0], said[1]), (said[4],))
     check(tract)
 
 
 def test_one_that_is_named_twice_is_taken_once(tract, said):
-    assert tract.compress(commits=[said[0], said[0][:12]], content="x").groups == ((said[0],),)
+    assert tract.compress(commits=[said[0], said[0][:12]], content="x").source_commits == ((said[0],),)
 
 
 def test_an_edit_names_the_message_that_it_edits(tract, said):
@@ -153,7 +153,7 @@ def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
     commit = said[2]
     for round_ in range(3):
         result = tract.compress(content=[f"before {round_}", f"after {round_}"])
-        assert result.preserved == (commit,)
+        assert result.preserved_commits == (commit,)
         commit = result.copies[commit]
         assert contents(tract) == [f"before {round_}", "its edit", f"after {round_}"]
         assert tract.get_commit(commit).priority == "pinned"
@@ -199,7 +199,7 @@ def test_skipped_messages_go_with_their_run_and_stay_addressable(tract, said):
     plan = tract.preview_compress(to_commit=said[3])
     assert plan.skipped == (said[1],)
     result = tract.compress(to_commit=said[3], content="four")
-    assert result.groups == (tuple(said[:4]),)
+    assert result.source_commits == (tuple(said[:4]),)
     assert contents(tract) == ["four", text(4), text(5)]
     assert tract.get_content(said[1])["text"] == text(1)
     assert tract.history.skipped() == []
@@ -243,7 +243,7 @@ def test_the_tools_on_offer_stay(tract):
     for commits in ([last.commit_hash], [first.commit_hash]):
         result = tract.compress(commits=commits, content="sum")
         assert tract.compile().tools == (tool,)
-        tract.expand(result.summaries[0])
+        tract.expand(result.summary_commits[0])
         assert tract.compile().tools == (tool,)
         tract.undo()
         tract.undo()
@@ -301,7 +301,7 @@ def test_the_summary_must_keep_what_is_to_be_kept(tract):
     seen = []
     result = tract.compress(summarizer=lambda m, c, i, t: seen.extend(c) or "port 8080")
     assert seen == [{"instructions": "the port", "match_patterns": ["8080"], "match_mode": "substring"}]
-    summary = tract.get_commit(result.summaries[0])
+    summary = tract.get_commit(result.summary_commits[0])
     assert (summary.priority, summary.retention) == (
         "important",
         tract.get_commit(important.commit_hash).retention,
@@ -316,7 +316,7 @@ def test_criteria_that_an_annotation_gave_and_regular_expressions(tract, said):
     with pytest.raises(CompressionError, match=r"a\.b"):
         tract.compress(content="1234 axb")
     result = tract.compress(content="1234 a.b")
-    assert tract.get_commit(result.summaries[0]).retention["match_mode"] == "regex"
+    assert tract.get_commit(result.summary_commits[0]).retention["match_mode"] == "regex"
     with pytest.raises(CompressionError):
         tract.compress(content="1234 axb")
 
@@ -371,8 +371,8 @@ def test_the_last_annotation_says_what_must_be_kept(tract):
         tract.compress(content="gone")
     tract.annotate(commit, "important")
     result = tract.compress(content="gone")
-    assert tract.get_commit(result.summaries[0]).priority == "important"
-    assert tract.get_commit(result.summaries[0]).retention is None
+    assert tract.get_commit(result.summary_commits[0]).priority == "important"
+    assert tract.get_commit(result.summary_commits[0]).retention is None
 
 
 def test_an_annotation_after_one_without_criteria(tract):
@@ -598,7 +598,7 @@ def test_the_event_names_sources_and_results(tract, said):
     result = tract.compress(to_commit=said[1], content="sum")
     event = tract.events("compress")[0]
     assert event.data["sources"] == [said[:2]]
-    assert event.data["results"] == list(result.summaries)
+    assert event.data["results"] == list(result.summary_commits)
     assert (event.data["old"], event.data["new"]) == (said[-1], tract.head)
     assert (event.data["tokens_before"], event.data["tokens_after"]) == (
         result.tokens_before,
@@ -631,7 +631,7 @@ def test_expand_brings_the_originals_back(tract, said):
     before = shown(tract.compile())
     result = tract.compress(from_commit=said[1], to_commit=said[3], content="sum")
     tract.user("after")
-    expanded = tract.expand(result.summaries[0][:12])
+    expanded = tract.expand(result.summary_commits[0][:12])
     assert shown(tract.compile())[:-1] == before
     assert contents(tract)[-1] == "after"
     assert expanded.restored == tract.compile().commit_hashes[1:4]
@@ -643,7 +643,7 @@ def test_expand_brings_the_originals_back(tract, said):
 def test_expand_of_the_outer_summary_gives_the_inner_one(tract, said):
     tract.compress(to_commit=said[2], content="inner")
     outer = tract.compress(content="outer")
-    tract.expand(outer.summaries[0])
+    tract.expand(outer.summary_commits[0])
     assert contents(tract) == ["inner", text(3), text(4), text(5)]
     inner = tract.compile().messages[0].commit_hash
     tract.expand(inner)
@@ -652,7 +652,7 @@ def test_expand_of_the_outer_summary_gives_the_inner_one(tract, said):
 
 def test_an_edited_summary_can_be_expanded_by_its_edit(tract, said):
     result = tract.compress(to_commit=said[2], content="sum")
-    edit = tract.assistant("better sum", edit=result.summaries[0])
+    edit = tract.assistant("better sum", edit=result.summary_commits[0])
     tract.expand(edit.commit_hash)
     assert contents(tract) == [text(number) for number in range(6)]
 
@@ -670,7 +670,7 @@ def test_what_cannot_be_expanded(tract, said):
     result = tract.compress(content="sum")
     tract.undo()
     with pytest.raises(CompressionError, match="not in the history"):
-        tract.expand(result.summaries[0])
+        tract.expand(result.summary_commits[0])
     with pytest.raises(CommitNotFoundError):
         tract.expand("nothing")
 
@@ -708,7 +708,7 @@ def test_undo_takes_back_and_expand_brings_back(steps, low, high, later):
         assert (tract.head, whole(tract)) == (head, before)
         tract.redo()
         check(tract)
-        for summary in result.summaries:  # the later ones were placed anew
+        for summary in result.summary_commits:  # the later ones were placed anew
             old = next(i.commit_hash for i in appends(tract) if i.metadata.get("compressed_from", {}).get("commits")
                        == tract.get_commit(summary).metadata["compressed_from"]["commits"])  # fmt: skip
             tract.expand(old)
@@ -724,10 +724,10 @@ def test_expand_after_more_commits_is_as_if_nothing_had_been(steps, low, high, l
         for one in (plain, tract):
             play(one, steps)
         result = squeeze(tract, low, high)
-        assume(result is not None and len(result.summaries) == 1)
+        assume(result is not None and len(result.summary_commits) == 1)
         for one in (plain, tract):
             play(one, later)
-        tract.expand(result.summaries[0])
+        tract.expand(result.summary_commits[0])
         assert whole(tract) == whole(plain)
         check(tract)
 
@@ -747,12 +747,12 @@ def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(st
             result = squeeze(tract, low, high)
             if result is None:
                 continue
-            gone = {commit for group in result.groups for commit in group}
+            gone = {commit for group in result.source_commits for commit in group}
             stay = [m for m in before.messages if m.commit_hash not in gone]
             assert {m.commit_hash for m in before.messages if m.priority == "pinned"} <= {
                 m.commit_hash for m in stay
             }
-            after = [m for m in tract.compile().messages if m.commit_hash not in result.summaries]
+            after = [m for m in tract.compile().messages if m.commit_hash not in result.summary_commits]
             assert [(m.role, m.content, m.priority) for m in after] == [
                 (m.role, m.content, m.priority) for m in stay
             ]
@@ -778,5 +778,5 @@ def test_it_holds_in_a_file_too(tmp_path):
             tract.user(f"number {number}")
         result = tract.compress(commits=[i.commit_hash for i in appends(tract)[2:5]], content="sum")
         check(tract, path)
-        tract.expand(result.summaries[0])
+        tract.expand(result.summary_commits[0])
         check(tract, path)

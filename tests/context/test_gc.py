@@ -231,7 +231,7 @@ def test_originals_of_a_summary_stay(tract):
     said = [tract.user(f"number {n}").commit_hash for n in range(4)]
     result = tract.compress(to_commit=said[1], content="sum")
     assert now(tract).commits == ()
-    tract.expand(result.summaries[0])
+    tract.expand(result.summary_commits[0])
     assert [m.content for m in tract.compile().messages] == [f"number {n}" for n in range(4)]
     check(tract)
 
@@ -246,7 +246,7 @@ def test_originals_go_after_their_time_and_expand_says_so(tract, monkeypatch):
     assert tract.compile() == before
     check(tract)
     with pytest.raises(CompressionError, match="are gone"):
-        tract.expand(result.summaries[0])
+        tract.expand(result.summary_commits[0])
     with pytest.raises(HistoryError, match="gc removed the commits"):
         tract.undo()
     assert tract.compile() == before
@@ -257,7 +257,7 @@ def test_originals_of_a_summary_within_a_summary_stay(tract):
     tract.compress(to_commit=said[1], content="inner")
     outer = tract.compress(content="outer")
     assert now(tract).commits == ()
-    tract.expand(outer.summaries[0])
+    tract.expand(outer.summary_commits[0])
     tract.expand(tract.compile().messages[0].commit_hash)
     assert len(tract.compile()) == 4
 

@@ -97,8 +97,8 @@ def test_one_summary_across_what_is_pinned(talk):
     talk.configure_llm(ScriptedClient("a steel bridge"))
     result = talk.compress(one_summary=True)
     assert texts(talk) == ["a steel bridge", "Keep this."]
-    assert [len(group) for group in result.groups] == [3]
-    talk.expand(result.summaries[0])
+    assert [len(group) for group in result.source_commits] == [3]
+    talk.expand(result.summary_commits[0])
     assert len(texts(talk)) == 4
     talk.undo()
     talk.undo()

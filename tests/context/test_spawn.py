@@ -596,7 +596,7 @@ def test_the_originals_of_an_inherited_summary_are_in_the_parents_tract(session)
     parent = session.create_tract(tract_id="parent")
     parent.user("one")
     parent.user("two")
-    summary = parent.compress(content="sum").summaries[0]
+    summary = parent.compress(content="sum").summary_commits[0]
     child = session.spawn(parent, purpose="help", inheritance="full_clone")
     copy = child.compile().messages[0].commit_hash
     assert copy != summary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.runs.kinds.base import Output
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import current_abort
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 def compute(name: str, function: str | None = None, **config: Any) -> Operation:
     """An operation that calls a registered function of its own name."""
-    return operation(name, "compute", function=function or name, **{"order": 10, **config})
+    return run_operation(name, "compute", function=function or name, **{"order": 10, **config})
 
 
-def story() -> Profile:
+def story() -> OperationProfile:
     """One operation of each sort: a guard, a template that it decides about, memory, and rewrites of both texts."""
-    return Profile.of("story", [
-        operation("ask", "guard", order=1, engine="liquid", outputs=["dark"], text='{"dark": true}'),
-        operation("mood", order=10, text="Be kind.", into="system", only_if={"ask.dark": True}, required=True),
-        operation("diary", order=20, text="{{ art.diary.value }}+", tag="diary", keep=True, history={"maxItems": 9}),
-        operation("clear", order=30, text="Where is the cat?", into="message", required=True),
-        operation("polish", order=10, text="It sleeps.", into="reply", when="after", required=True),
-        operation("count", order=20, text="{{ art.count.value }}#", tag="count", keep=True, when="after"),
-        operation("rare", order=40, text="x", into="tail", activation={"everyNTurns": 2}),
+    return OperationProfile.of("story", [
+        run_operation("ask", "guard", order=1, engine="liquid", outputs=["dark"], text='{"dark": true}'),
+        run_operation("mood", order=10, text="Be kind.", into="system", only_if={"ask.dark": True}, required=True),
+        run_operation("diary", order=20, text="{{ art.diary.value }}+", tag="diary", keep=True, history={"maxItems": 9}),
+        run_operation("clear", order=30, text="Where is the cat?", into="message", required=True),
+        run_operation("polish", order=10, text="It sleeps.", into="reply", when="after", required=True),
+        run_operation("count", order=20, text="{{ art.count.value }}#", tag="count", keep=True, when="after"),
+        run_operation("rare", order=40, text="x", into="tail", activation={"everyNTurns": 2}),
     ])  # fmt: skip
 
 

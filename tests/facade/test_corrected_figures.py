@@ -87,7 +87,7 @@ def test_surgery_tells_corrected_figures(corrected):
     done = corrected.compress(to_commit=corrected.log()[1].commit_hash, content="A short one.")
     assert (done.tokens_before, done.tokens_after) == (before, corrected.compile().token_count)
     assert done.tokens_after == plan.after.token_count
-    back = corrected.expand(done.summaries[0])
+    back = corrected.expand(done.summary_commits[0])
     assert (back.tokens_before, back.tokens_after) == (done.tokens_after, before)
 
 
@@ -95,7 +95,7 @@ def test_a_merge_and_a_restore_ask_the_budget_in_the_same_tokens(corrected):
     done = corrected.compress(to_commit=corrected.log()[1].commit_hash, content="A short one.")
     corrected.budget = TokenBudget(done.tokens_after + 150, "reject")
     with pytest.raises(BudgetExceededError):
-        corrected.import_commits([done.groups[0][0]])
+        corrected.import_commits([done.source_commits[0][0]])
 
 
 def test_nothing_is_corrected_with_an_exact_tokenizer(tmp_path):

@@ -10,8 +10,8 @@ from tests.review.rigging import project
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RejectedError
 from tract_jupyter.review.decision import current_person
-from tract_jupyter.review.lock import Entry, write_lock
-from tract_jupyter.review.recorded import Recorded
+from tract_jupyter.review.lock import RecordedDecision, write_lock
+from tract_jupyter.review.recorded import RecordedDecisions
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.storage.clock import now_text
 
@@ -138,12 +138,12 @@ def by_a_model(tract, tmp_path):
 
 def by_what_was_recorded(tract, tmp_path):
     before = tract.fire("citation_check", review=True)
-    made = Entry("operation", "citation_check", before.identity, "reject", {"reason": "no"},
+    made = RecordedDecision("operation", "citation_check", before.identity, "reject", {"reason": "no"},
                  current_person(), now_text()).signed(project())  # fmt: skip
     project(tmp_path / "tract.lock.json").keep()
     write_lock(tmp_path / "tract.lock.json", [made])
     tract.reviewer.channel = FakeChannel(reachable=False)
-    tract.reviewer.channel.lock = Recorded(tmp_path / "tract.lock.json", Trust())
+    tract.reviewer.channel.lock = RecordedDecisions(tmp_path / "tract.lock.json", Trust())
     tract.reviewer.show(before)
     return before
 

@@ -20,13 +20,13 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.runs.profile import Block, Profile, operation
+from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
 
 KEY = "Zq7-not-of-any-known-shape-0042"
 
 
 def aux(name="aux", kind="llm", **more):
-    return operation(name, kind, order=1, text="Summarize.", tag=f"{name}_note", **more)
+    return run_operation(name, kind, order=1, text="Summarize.", tag=f"{name}_note", **more)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_names_nothing_is_refused_before_any_call(asked, named):
     """Neither the prompt of the operation nor that of the main call goes to anybody; the run is not even noted."""
     own = ScriptedClient("mine")
     asked.models.add("own", own)
-    profile = Profile.of("p", [aux(**named)])
+    profile = OperationProfile.of("p", [aux(**named)])
     with pytest.raises(
         ProfileError, match=r"there is no (model|credential) '.*nobody was asked.*t\.models\.add"
     ):
@@ -62,11 +62,11 @@ def test_what_names_nothing_is_refused_before_any_call(asked, named):
 
 def test_operations_of_blocks_and_disabled_ones_are_looked_at_when_saved(asked):
     """Somebody may switch them on; a run looks at those that it has."""
-    profile = Profile.of("p", blocks=[Block.of("b", [aux(provider_ref="nobody", enabled=False)])])
+    profile = OperationProfile.of("p", blocks=[Block.of("b", [aux(provider_ref="nobody", enabled=False)])])
     with pytest.raises(ProfileError, match="nobody"):
         asked.profiles.save(profile)
     assert asked.generate(profile=profile).text == "On the mat."
-    mismatch = Profile.of("q", [aux(provider_ref="nobody", triggers="regenerate")])
+    mismatch = OperationProfile.of("q", [aux(provider_ref="nobody", triggers="regenerate")])
     assert asked.generate(profile=mismatch).run.operations[0].skipped_reason == "trigger_mismatch"
 
 
@@ -75,7 +75,7 @@ def test_the_model_that_is_named_is_asked(asked):
     asked.models.add("client", ScriptedClient("one"))
     asked.models.add("text", lambda messages, **_: f"two: {messages[-1]['content']}")
     asked.models.add("whole", lambda _messages, **_: {"choices": [{"message": {"content": "three"}}]})
-    profile = Profile.of("p", [aux(name, provider_ref=name) for name in asked.models])
+    profile = OperationProfile.of("p", [aux(name, provider_ref=name) for name in asked.models])
     asked.profiles.save(profile, activate=True)
     run = asked.generate().run
     said = {one.operation_id: one.outputs_summary["text"] for one in run.operations}
@@ -86,11 +86,11 @@ def test_a_model_that_was_removed_since_is_refused_when_the_run_goes_on(asked, s
     """A resume looks, too, at what has not ended."""
     asked.models.add("m", ScriptedClient("x"))
     asked.register_operation(spec(unhandled="ask"))
-    check = operation(
+    check = run_operation(
         "check", "dynamic", order=1, operation="citation_check", tag="check", fields={"urls": ["u"]}
     )
     with pytest.raises(UndecidedError):
-        asked.generate(profile=Profile.of("p", [check, aux(provider_ref="m", after="check")]))
+        asked.generate(profile=OperationProfile.of("p", [check, aux(provider_ref="m", after="check")]))
     asked.models.remove("m")
     with pytest.raises(ProfileError, match="'m'"):
         asked.resume_run(asked.runs()[0].run_id)
@@ -104,7 +104,7 @@ def test_a_key_that_is_not_there_is_told_with_the_line_to_type(asked, monkeypatc
     """The profile may be saved: the key may come later, or in another process."""
     monkeypatch.delenv("TEAM_KEY", raising=False)
     asked.models.add("team", base_url="http://127.0.0.1:9/v1", model="m", key_env="TEAM_KEY")
-    asked.profiles.save(Profile.of("p", [aux(provider_ref="team")]), activate=True)
+    asked.profiles.save(OperationProfile.of("p", [aux(provider_ref="team")]), activate=True)
     with pytest.raises(
         ProfileError, match=r"TEAM_KEY, which is not set; type .*os\.environ\['TEAM_KEY'\] = getpass"
     ):
@@ -121,11 +121,13 @@ def test_each_key_goes_to_its_own_address_alone(asked, monkeypatch):
         asked.models.add("local", base_url=here.url, model="m")
         asked.models.add("other", base_url=here.url, model="m")
         asked.models.add_credential("mine", of="local", key_env="MINE")
-        asked.generate(profile=Profile.of("p", [aux(provider_ref="local")]))
-        asked.generate(profile=Profile.of("p", [aux(provider_ref="local", credential_ref="mine")]))
-        asked.generate(profile=Profile.of("p", [aux(credential_ref="mine")]))
+        asked.generate(profile=OperationProfile.of("p", [aux(provider_ref="local")]))
+        asked.generate(profile=OperationProfile.of("p", [aux(provider_ref="local", credential_ref="mine")]))
+        asked.generate(profile=OperationProfile.of("p", [aux(credential_ref="mine")]))
         with pytest.raises(ProfileError, match="'mine' is a key of 'local', and is not sent to 'other'"):
-            asked.generate(profile=Profile.of("p", [aux(provider_ref="other", credential_ref="mine")]))
+            asked.generate(
+                profile=OperationProfile.of("p", [aux(provider_ref="other", credential_ref="mine")])
+            )
     sent = [headers.get("Authorization") for _, headers, _ in here.requests]
     assert sent == [None, "Bearer mine-secret", "Bearer mine-secret"]
 
@@ -136,7 +138,7 @@ def test_a_changed_key_counts_at_once(asked, monkeypatch):
         asked.models.add("m", base_url=here.url, model="m", key_env="MINE")
         for key in ("first", "second"):
             monkeypatch.setenv("MINE", key)
-            asked.generate(profile=Profile.of("p", [aux(provider_ref="m")]))
+            asked.generate(profile=OperationProfile.of("p", [aux(provider_ref="m")]))
     assert [headers["Authorization"] for _, headers, _ in here.requests] == ["Bearer first", "Bearer second"]
 
 
@@ -204,7 +206,7 @@ def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
         tract.user("Hello")
         connection = tract.models.add("m", base_url=here.url, model="m", key_env="MINE")
         credential = tract.models.add_credential("c", of="m", key_env="MINE")
-        profile = Profile.of("p", [aux(provider_ref="m", credential_ref="c", required=True)])
+        profile = OperationProfile.of("p", [aux(provider_ref="m", credential_ref="c", required=True)])
         tract.profiles.save(profile, activate=True)
         told.append(tract.generate().run)
         with pytest.raises(RunFailedError) as caught:

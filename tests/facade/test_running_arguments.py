@@ -9,7 +9,7 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, UnknownRunError
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def asked(tract):
     return tract
 
 
-@pytest.mark.parametrize("given", [[operation("a", order=1, text="x")], {"name": "p"}, 3])
+@pytest.mark.parametrize("given", [[run_operation("a", order=1, text="x")], {"name": "p"}, 3])
 def test_a_profile_is_a_name_or_a_profile(asked, given):
     """A list of operations is made a profile of first."""
     with pytest.raises(ContentError, match=r"Profile\.of\(name, operations\), not "):
@@ -30,7 +30,7 @@ def test_a_profile_is_a_name_or_a_profile(asked, given):
 
 def test_run_options_are_run_options(asked):
     """With and without a profile, and not only once something is taken out of them."""
-    for profile in (None, Profile.of("p")):
+    for profile in (None, OperationProfile.of("p")):
         with pytest.raises(ContentError, match=r"made with RunOptions\(timeout=60, \.\.\.\), not "):
             asked.generate(profile=profile, run={"timeout": 3})
         with pytest.raises(ContentError, match="on_event is a function"):
@@ -53,10 +53,10 @@ def test_an_option_that_cannot_be_used_is_refused_at_once(option, given):
 
 def test_a_profiles_name_is_a_text(tract):
     """The database is not asked."""
-    profile = Profile.of("guide")
+    profile = OperationProfile.of("guide")
     tract.profiles.save(profile)
     for use in (tract.profiles.get, tract.profiles.activate, tract.profiles.remove):
         with pytest.raises(
-            UnknownRunError, match="a profile's name is a text, not <Profile 'guide': no operations>"
+            UnknownRunError, match="a profile's name is a text, not <OperationProfile 'guide': no operations>"
         ):
             use(profile)

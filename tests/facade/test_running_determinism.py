@@ -17,8 +17,8 @@ from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreCorruptError, UnknownRunError
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import enter_abort, result_of
 
 USER = {"type": "prompt_message", "role": "system", "anchor": "after_last_user"}
@@ -86,7 +86,7 @@ def profiles(draw):
                 artifact={"tag": name, "exposures": draw(st.lists(st.sampled_from(exposures), max_size=2)),
                           "persistence": draw(st.sampled_from(["persisted", "run_only"]))},
             ))  # fmt: skip
-    return Profile.of("p", operations)
+    return OperationProfile.of("p", operations)
 
 
 def outcome(profile, work=work, **options):
@@ -126,7 +126,7 @@ def test_the_order_in_which_operations_end_changes_nothing(profile, seeds, concu
 def test_threads_change_nothing_either():
     """R58: many operations that depend on each other, on real threads, however these are scheduled."""
     names = [f"n{number}" for number in range(30)]
-    profile = Profile.of("p", [
+    profile = OperationProfile.of("p", [
         compute(name, "work", order=place % 4, after=[f"n{place // 2}"] if place > 1 else [],
                 artifact={"tag": name, "exposures": [USER, SYSTEM], "persistence": "persisted"})
         for place, name in enumerate(names)
@@ -142,10 +142,10 @@ def recorded(any_tract):
     """A tract with a run of each sort of effect."""
     any_tract.configure_llm(ScriptedClient("On the mat."))
     any_tract.user("Where is it?")
-    any_tract.generate(profile=Profile.of("p", [
-        operation("mood", order=10, text="Be kind.", into=["system", "user", "tail"]),
-        operation("diary", order=20, text="sunny", tag="diary", keep=True, into="message"),
-        operation("polish", order=10, text="It sleeps.", into="reply", when="after"),
+    any_tract.generate(profile=OperationProfile.of("p", [
+        run_operation("mood", order=10, text="Be kind.", into=["system", "user", "tail"]),
+        run_operation("diary", order=20, text="sunny", tag="diary", keep=True, into="message"),
+        run_operation("polish", order=10, text="It sleeps.", into="reply", when="after"),
     ]))  # fmt: skip
     return any_tract
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_replayed_says_so(tract):
 
     tract.llm.chat = interrupt
     with pytest.raises(KeyboardInterrupt):
-        tract.generate(profile=Profile.of("p", [operation("x", order=1, text="x", into="tail")]))
+        tract.generate(profile=OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")]))
     with pytest.raises(RunError, match="was aborted, so there is no whole run"):
         tract.replay_run(tract.runs()[0].run_id)
 
@@ -220,8 +220,8 @@ def test_a_run_that_could_not_be_planned_is_replayed_too(tract):
     """G6: it failed before anything ran, and fails so again."""
     tract.configure_llm(ScriptedClient())
     tract.user("Where is it?")
-    circle = Profile.of(
-        "p", [operation("a", order=1, text="x"), operation("b", order=2, text="x", after="a")]
+    circle = OperationProfile.of(
+        "p", [run_operation("a", order=1, text="x"), run_operation("b", order=2, text="x", after="a")]
     )
     first = circle.operations[0]
     config = first.config.model_copy(update={"depends_on": ("b",)})

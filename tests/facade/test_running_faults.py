@@ -24,8 +24,8 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.workers import Abort
 
@@ -41,7 +41,7 @@ def asked(tract):
 def run_with(tract, function, *, run=None, **config):
     """A run with one operation that calls a function; returns the run, however it ended."""
     tract.functions.register("it")(function)
-    profile = Profile.of("p", [compute("it", **config)])
+    profile = OperationProfile.of("p", [compute("it", **config)])
     try:
         found = tract.generate(profile=profile, run=run).run
     except RunFailedError as error:
@@ -179,7 +179,7 @@ def test_a_pool_whose_process_is_killed(asked):
     asked.functions.register()(die)
     asked.functions.register("mood")(lambda c, a: "Be kind.")
     system = {"type": "prompt_part", "target": "system"}
-    profile = Profile.of(
+    profile = OperationProfile.of(
         "p", [compute("die"), compute("mood", artifact={"tag": "mood", "exposures": [system]})]
     )
     with pool() as executor:
@@ -261,7 +261,7 @@ def test_ctrl_c_while_operations_run_comes_through_and_they_are_told_to_stop(ask
             stopped.set()
 
     asked.functions.register("it")(function)
-    profile = Profile.of("p", [compute("it"), compute("it2", "it", after="it")])
+    profile = OperationProfile.of("p", [compute("it"), compute("it2", "it", after="it")])
     with pytest.raises(KeyboardInterrupt):
         asked.generate(profile=profile)
     assert stopped.wait(10)
@@ -314,7 +314,8 @@ def test_a_budget_that_refuses_the_reply_fails_the_run(any_store):
     tract.configure_llm(ScriptedClient("On the mat, where else would it be at this time of the day?"))
     with pytest.raises(RunFailedError) as caught:
         tract.generate(
-            trigger="generate", profile=Profile.of("p", [operation("x", order=1, text="x", into="tail")])
+            trigger="generate",
+            profile=OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")]),
         )
     assert isinstance(caught.value.__cause__, BudgetExceededError)
     assert len(tract.inbox()) == 1
@@ -347,8 +348,8 @@ def test_a_branch_that_is_switched_meanwhile_gets_nothing(asked, when):
     """R5, R47: a run writes to the branch that it began on, or not at all."""
     asked.branch("side", switch=False)
     asked.functions.register("it")(lambda c, a: str(asked.switch("side")))
-    profile = Profile.of("p", [compute("it", hooks=[f"{when}_main_llm"]),
-                               operation("pol", order=20, text="It sleeps.", into="reply", when="after")])  # fmt: skip
+    profile = OperationProfile.of("p", [compute("it", hooks=[f"{when}_main_llm"]),
+                               run_operation("pol", order=20, text="It sleeps.", into="reply", when="after")])  # fmt: skip
     if when == "before":
         with pytest.raises(RunFailedError) as caught:
             asked.generate(profile=profile)

@@ -8,7 +8,7 @@ from tests.facade.running import compute, effects, errors, upsert
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, ProfileError
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.schedule import Limits
 
 INLINE = {"type": "ui_inline", "role": "assistant", "anchor": "depth_from_end", "depthFromEnd": 2}
@@ -26,7 +26,7 @@ def asked(tract):
 
 def refused(**fields):
     with pytest.raises(ProfileError) as caught:
-        operation("o", order=1, text="x", **fields)
+        run_operation("o", order=1, text="x", **fields)
     return [(rule, text) for rule, _, text in caught.value.problems]
 
 
@@ -39,12 +39,12 @@ def test_what_is_left_for_debugging_is_kept_only_if_it_is_wanted(asked):
     def profile(**more):
         asked.models.add("aux", ScriptedClient("A summary."), replace=True)
         given = {"x": "{{ lastUserMessage }}"}
-        return Profile.of("p", [
-            operation("text", order=1, text="{{ lastUserMessage }}!", tag="a", **more),
-            operation("model", "llm", order=2, text="{{ lastUserMessage }} {{ key }}", provider_ref="aux", tag="b", **more),
-            operation("code", "compute", order=3, function="same", arguments=given, tag="c", **more),
-            operation("cut", "transform", order=4, input=given["x"], steps=[{"type": "upper"}], tag="d", **more),
-            operation("find", "rag", order=5, query=given["x"], tag="e", **more),
+        return OperationProfile.of("p", [
+            run_operation("text", order=1, text="{{ lastUserMessage }}!", tag="a", **more),
+            run_operation("model", "llm", order=2, text="{{ lastUserMessage }} {{ key }}", provider_ref="aux", tag="b", **more),
+            run_operation("code", "compute", order=3, function="same", arguments=given, tag="c", **more),
+            run_operation("cut", "transform", order=4, input=given["x"], steps=[{"type": "upper"}], tag="d", **more),
+            run_operation("find", "rag", order=5, query=given["x"], tag="e", **more),
         ])  # fmt: skip
 
     options = RunOptions(variables={"key": KEY})
@@ -75,8 +75,8 @@ def test_logs_and_quotations_have_limits(asked, limits, text, log):
     asked.models.add("aux", ScriptedClient("y" * 5_000), replace=True)
     seen = []
     asked.functions.register("look")(lambda context, _: seen.append(context.policy))
-    profile = Profile.of("p", [
-        operation("o", "llm", order=1, text="x" * 5_000, provider_ref="aux", tag="t", debug={"enabled": True}), compute("look"),
+    profile = OperationProfile.of("p", [
+        run_operation("o", "llm", order=1, text="x" * 5_000, provider_ref="aux", tag="t", debug={"enabled": True}), compute("look"),
     ])  # fmt: skip
     first = asked.generate(profile=profile, run=RunOptions(limits=limits)).run.operations[0]
     if log:
@@ -99,12 +99,12 @@ def test_limits_are_whole_numbers(given):
 
 def test_notes_are_shown_beside_the_run_and_never_sent(asked):
     """X05, R52: an inline exposure, and an artifact that is for the person."""
-    profile = Profile.of("p", [
-        operation("a", order=1, text="A thought.", into=INLINE, title="Thought"),
-        operation("b", order=2, text="Seen.", tag="b", usage="ui_only", when="after"),
-        operation("c", order=3, text="Both.", tag="c", usage="prompt+ui", into="system"),
-        operation("d", order=4, text="Inner.", tag="d"),
-        operation("e", order=5, text="{{ nothing.x }}", strict_variables=True, tag="e", usage="ui_only"),
+    profile = OperationProfile.of("p", [
+        run_operation("a", order=1, text="A thought.", into=INLINE, title="Thought"),
+        run_operation("b", order=2, text="Seen.", tag="b", usage="ui_only", when="after"),
+        run_operation("c", order=3, text="Both.", tag="c", usage="prompt+ui", into="system"),
+        run_operation("d", order=4, text="Inner.", tag="d"),
+        run_operation("e", order=5, text="{{ nothing.x }}", strict_variables=True, tag="e", usage="ui_only"),
     ])  # fmt: skip
     run = asked.generate(profile=profile).run
     told = [(one.operation_id, one.hook.value, one.title, one.text) for one in run.notes]
@@ -152,7 +152,7 @@ def test_what_would_have_no_effect_is_refused(fields, rule, told):
 def test_effects_that_only_documents_name_are_errors_that_say_what_there_is(asked, effect):
     """R49, G24: also where a function gives them."""
     asked.functions.register("give")(effects(effect))
-    run = asked.generate(profile=Profile.of("p", [compute("give")])).run
+    run = asked.generate(profile=OperationProfile.of("p", [compute("give")])).run
     assert errors(run) == {"give": "validation_error"}
     assert "there is no effect of type" in run.operations[0].error_message
     assert "use one of" not in run.operations[0].error_message
@@ -167,12 +167,14 @@ def test_an_operation_has_no_other_effects_than_it_declares(asked, capabilities,
     update = {"type": "prompt.system_update", "mode": "append", "payload": "x"}
     asked.functions.register("act")(effects(update, upsert("t")))
     fields = {"tag": "t"} if "prompt" not in capabilities or "artifact" in capabilities else {}
-    run = asked.generate(profile=Profile.of("p", [compute("act", capabilities=capabilities, **fields)])).run
+    run = asked.generate(
+        profile=OperationProfile.of("p", [compute("act", capabilities=capabilities, **fields)])
+    ).run
     assert errors(run) == {"act": error}
 
 
 def test_a_function_cannot_append_either(asked):
     """What is refused in a profile is refused of its function."""
     asked.functions.register("act")(effects({**upsert("t"), "writeMode": "append"}))
-    run = asked.generate(profile=Profile.of("p", [compute("act", tag="t")])).run
+    run = asked.generate(profile=OperationProfile.of("p", [compute("act", tag="t")])).run
     assert errors(run) == {"act": "validation_error"}

@@ -10,8 +10,8 @@ from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, StoreCorruptError, TrustError, UndecidedError
 from tract_jupyter.runs.perform import FUNCTIONS
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 
 BEGUN = "UPDATE run_events SET data_json = replace(data_json, :old, :new) WHERE event_type = 'run.started'"
 NEWEST = "tract_id IN (SELECT tract_id FROM run_events ORDER BY id DESC LIMIT 1)"
@@ -42,8 +42,8 @@ def waiting(tract, spec):
     for name in ("harmless", "harmful"):
         tract.functions.register(name)(lambda _context, _arguments: tract.called.append(1))
     with pytest.raises(UndecidedError):
-        tract.generate(profile=Profile.of("p", [
-            operation("check", "dynamic", operation="citation_check", fields={"urls": ["check"]}, order=1),
+        tract.generate(profile=OperationProfile.of("p", [
+            run_operation("check", "dynamic", operation="citation_check", fields={"urls": ["check"]}, order=1),
             compute("harmless", order=2, after="check"),
         ]))  # fmt: skip
     return tract
@@ -86,7 +86,7 @@ def test_a_run_that_cannot_be_signed_does_not_begin(tract, data_dir):
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.user("Where is it?")
     with pytest.raises(TrustError, match="signing secret .* cannot be read"):
-        tract.generate(profile=Profile.of("p", [operation("x", order=1, text="x", into="tail")]))
+        tract.generate(profile=OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")]))
     assert (tract.runs(), tract.llm.asked) == ([], [])
 
 
@@ -96,7 +96,7 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
     tract.user("Where is it?")
     called = []
     FUNCTIONS.register("replayed_in_a_test", replace=True)(lambda _context, _arguments: called.append(1))
-    run = tract.generate(profile=Profile.of("p", [compute("replayed_in_a_test")])).run
+    run = tract.generate(profile=OperationProfile.of("p", [compute("replayed_in_a_test")])).run
     assert called == [1]
     change(
         tract,
@@ -112,7 +112,9 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
 def test_what_runs_remember_is_what_they_wrote(tmp_path):
     """X01, E24: it is found by its hash, so that a counter or an artifact which somebody has changed is told, not used."""
     every = {"everyNTurns": 3, "everyNContextTokens": 10**6}
-    profile = Profile.of("p", [operation("rare", order=1, text="x", into="tail", activation=every)])
+    profile = OperationProfile.of(
+        "p", [run_operation("rare", order=1, text="x", into="tail", activation=every)]
+    )
     with Tract.open(tmp_path / "t.db") as tract:
         tract.configure_llm(ScriptedClient("one", "two", "three"))
         tract.user("a")
@@ -146,7 +148,7 @@ def test_a_reply_that_was_never_committed_is_none(waiting, kept):
 
 def test_a_damaged_run_keeps_nobody_from_seeing_the_others(waiting):
     (damaged,) = waiting.runs()
-    waiting.generate(profile=Profile.of("p", [operation("a", order=1, text="x")]))
+    waiting.generate(profile=OperationProfile.of("p", [run_operation("a", order=1, text="x")]))
     change(
         waiting, "UPDATE run_events SET data_json = '{' WHERE run_id = :run AND seq = 2", run=damaged.run_id
     )

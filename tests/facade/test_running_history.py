@@ -11,13 +11,13 @@ from tests.facade.running import compute
 from tests.hooks.fakes import ScriptedClient, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunFailedError
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 
-DIARY = Profile.of("diary", [
-    operation("before", order=1, text="{{ art.before.value }}+", tag="before", keep=True, into="tail"),
-    operation("after", order=1, text="{{ art.after.value }}#", tag="after", keep=True, when="after"),
-    operation("third", order=2, text="now", into="tail", activation={"everyNTurns": 3}),
+DIARY = OperationProfile.of("diary", [
+    run_operation("before", order=1, text="{{ art.before.value }}+", tag="before", keep=True, into="tail"),
+    run_operation("after", order=1, text="{{ art.after.value }}#", tag="after", keep=True, when="after"),
+    run_operation("third", order=2, text="now", into="tail", activation={"everyNTurns": 3}),
 ])  # fmt: skip
 
 
@@ -164,7 +164,9 @@ def test_what_is_remembered_outlives_the_process(tmp_path):
 def test_events_name_artifacts_and_do_not_repeat_them(talk):
     """However many runs see an artifact and its history, each of its values is stored once."""
     talk.functions.register("note")(lambda context, _: context.run_id * 40)
-    profile = Profile.of("notes", [compute("note", artifact={"tag": "note", "persistence": "persisted"})])
+    profile = OperationProfile.of(
+        "notes", [compute("note", artifact={"tag": "note", "persistence": "persisted"})]
+    )
     runs = [talk.chat("Go on.", profile=profile).run for _ in range(4)]
     with talk._repository.database.read() as connection:
         rows = connection.execute(text("SELECT event_type, data_json FROM run_events")).all()
@@ -204,8 +206,8 @@ def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
 
 # --- rewrites of the user's message
 
-POLITE = operation("polite", order=1, text="{{ lastUserMessage }} please", into="message")
-CAPITALS = operation(
+POLITE = run_operation("polite", order=1, text="{{ lastUserMessage }} please", into="message")
+CAPITALS = run_operation(
     "capitals", order=2, text="{{ lastUserMessage | upcase }}", into="message", after="polite"
 )
 
@@ -213,7 +215,7 @@ CAPITALS = operation(
 @pytest.mark.parametrize("operations", [[POLITE], [POLITE, CAPITALS]], ids=["one", "two"])
 def test_a_rewrite_starts_from_the_original(talk, operations):
     """However often the turn is made anew, and after an attempt that failed."""
-    profile = Profile.of("p", operations)
+    profile = OperationProfile.of("p", operations)
     wanted = "go on PLEASE".upper() if len(operations) > 1 else "go on please"
     talk.user("go on")
     talk.llm.fails = 1
@@ -230,7 +232,7 @@ def test_a_rewrite_starts_from_the_original(talk, operations):
 
 
 def test_what_a_person_has_edited_since_is_the_original(talk):
-    profile = Profile.of("p", [POLITE])
+    profile = OperationProfile.of("p", [POLITE])
     question = talk.user("go on").commit_hash
     talk.generate(profile=profile)
     talk.user("go back", edit=question)
@@ -239,8 +241,8 @@ def test_what_a_person_has_edited_since_is_the_original(talk):
 
 
 def test_a_rewrite_of_somebody_who_does_not_run_again_stays(talk):
-    once = Profile.of("p", [
-        operation("polite", order=1, text="{{ lastUserMessage }} please", into="message", triggers=["generate"])
+    once = OperationProfile.of("p", [
+        run_operation("polite", order=1, text="{{ lastUserMessage }} please", into="message", triggers=["generate"])
     ])  # fmt: skip
     talk.user("go on")
     talk.generate(profile=once)
@@ -253,7 +255,7 @@ def test_the_context_says_what_was_sent_where_the_rewrite_failed_this_time(talk)
     talk.functions.register("polite")(
         lambda context, _: fails.pop() if fails else context.messages[-1].content + "!"
     )
-    profile = Profile.of("p", [compute("polite", artifact={
+    profile = OperationProfile.of("p", [compute("polite", artifact={
         "tag": "polite", "exposures": [{"type": "turn_rewrite", "target": "current_user_main"}],
     })])  # fmt: skip
     talk.user("go on")

@@ -17,8 +17,8 @@ from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreError, UnknownRunError
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.terms import Hook
 from tract_jupyter.storage.database import Database
 
@@ -333,7 +333,7 @@ def test_what_cannot_be_resumed(tract):
     """R13: a run that has ended has ended."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.user("Where is it?")
-    profile = Profile.of("p", [operation("x", order=1, text="x", into="tail")])
+    profile = OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")])
     run = tract.generate(profile=profile).run
     with pytest.raises(RunError, match="has ended"):
         tract.resume_run(run.run_id)

@@ -7,7 +7,7 @@ import pytest
 from tests.facade.running import compute, effects, errors, upsert
 from tests.hooks.fakes import ScriptedClient, needs_metres
 from tract_jupyter.exceptions import RunFailedError
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 REPLACE = {"type": "prompt_part", "mode": "replace"}
 
@@ -28,7 +28,9 @@ def test_an_empty_system_message_is_left_out(asked, system, how):
     if system is not None:
         asked.system(system)
     asked.user("Where is it?")
-    reply = asked.generate(profile=None if how is None else Profile.of("p", [operation("o", order=1, **how)]))
+    reply = asked.generate(
+        profile=None if how is None else OperationProfile.of("p", [run_operation("o", order=1, **how)])
+    )
     sent = [(one["role"], one["content"]) for one in asked.llm.last_messages]
     kept = system == "Be kind." and (how is None or how["into"] != REPLACE)
     assert sent == [*([("system", "Be kind.")] if kept else []), ("user", "Where is it?")]
@@ -50,8 +52,8 @@ def test_what_a_retry_is_sent_has_no_empty_system_message_either(tract):
 def test_a_message_of_the_turn_does_not_become_empty(asked, into, when):
     """It would be gone from what a model is sent, and the whole prompt with it."""
     asked.user("Where is it?")
-    empty = operation("o", order=1, text="{{ nothing }} ", into=into, when=when)
-    run = asked.generate(profile=Profile.of("p", [empty])).run
+    empty = run_operation("o", order=1, text="{{ nothing }} ", into=into, when=when)
+    run = asked.generate(profile=OperationProfile.of("p", [empty])).run
     assert errors(run) == {"o": "validation_error"}
     assert [one["content"] for one in asked.llm.last_messages] == ["Where is it?"]
     assert [one.content for one in asked.compile().messages] == ["Where is it?", "On the mat."]
@@ -64,10 +66,10 @@ def test_a_function_writes_what_its_profile_declares(asked, declared):
     asked.functions.register("write")(
         effects(upsert("notes"), {"type": "prompt.system_update", "mode": "append", "payload": "x"})
     )
-    run = asked.generate(profile=Profile.of("p", [compute("write", **declared)])).run
+    run = asked.generate(profile=OperationProfile.of("p", [compute("write", **declared)])).run
     assert errors(run) == {"write": "policy_error"}
     assert [one["content"] for one in asked.llm.last_messages] == ["Where is it?"]
     with pytest.raises(RunFailedError, match=r"policy_error.*writes art\.notes"):
-        asked.generate(profile=Profile.of("p", [compute("write", required=True, **declared)]))
-    done = asked.generate(profile=Profile.of("p", [compute("write", tag="notes")])).run
+        asked.generate(profile=OperationProfile.of("p", [compute("write", required=True, **declared)]))
+    done = asked.generate(profile=OperationProfile.of("p", [compute("write", tag="notes")])).run
     assert errors(done) == {"write": None}

@@ -14,7 +14,7 @@ from tract_jupyter.runs.effect_types import (
 )
 from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.kinds.base import OperationFailed, Skipped
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.terms import ErrorCode, FailedType, Hook, RunStatus, SkippedReason, Trigger
 from tract_jupyter.runs.workers import Abort
 
@@ -42,7 +42,7 @@ def asked(tract):
 def run_of(tract, *operations, **options):
     """The run of these operations, and whether it failed before there was a reply."""
     try:
-        return tract.generate(profile=Profile.of("p", operations), **options).run, False
+        return tract.generate(profile=OperationProfile.of("p", operations), **options).run, False
     except RunFailedError as error:
         return error.run, True
 
@@ -78,8 +78,8 @@ def test_only_effects_come_out_of_an_operation(asked):
         seen.append(context.messages)
         return "made"
 
-    first = operation("first", "compute", order=1, function="meddle", arguments={"text": "given"})
-    second = operation(
+    first = run_operation("first", "compute", order=1, function="meddle", arguments={"text": "given"})
+    second = run_operation(
         "second", order=2, after="first", text="{{ messages | json }}{{ art | json }}", into="tail"
     )
     run, _ = run_of(asked, first, second)
@@ -92,8 +92,8 @@ def test_only_effects_come_out_of_an_operation(asked):
 def test_there_are_two_hooks(asked):
     """R2, R8, R22: an operation runs before the main call, after it, or both; there is no other place."""
     operations = [
-        operation("early", order=1, text="a"), operation("late", order=1, text="b", when="after"),
-        operation("twice", order=2, text="c", when="both"),
+        run_operation("early", order=1, text="a"), run_operation("late", order=1, text="b", when="after"),
+        run_operation("twice", order=2, text="c", when="both"),
     ]  # fmt: skip
     run, _ = run_of(asked, *operations)
     events = [one.data for one in asked.run_events(run.run_id)]
@@ -106,7 +106,7 @@ def test_there_are_two_hooks(asked):
         ("early", Hook.BEFORE), ("twice", Hook.BEFORE), ("late", Hook.AFTER), ("twice", Hook.AFTER),
     ]  # fmt: skip
     with pytest.raises(ProfileError, match="hook"):
-        operation("during", order=1, text="a", when="during_main_llm")
+        run_operation("during", order=1, text="a", when="during_main_llm")
 
 
 def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
@@ -119,11 +119,13 @@ def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
             ArtifactUpsert(tag="weather", value="rain", persistence="persisted"),
         ]  # fmt: skip
 
-    reads = operation("reads", order=2, text="{{ art.weather.value }}", into="tail", triggers=["regenerate"])
-    every = operation(
+    reads = run_operation(
+        "reads", order=2, text="{{ art.weather.value }}", into="tail", triggers=["regenerate"]
+    )
+    every = run_operation(
         "all", "compute", order=1, function="all_three", triggers=["generate"], tag="weather", keep=True
     )
-    profile = Profile.of("p", [every, reads])
+    profile = OperationProfile.of("p", [every, reads])
     asked.generate(profile=profile)
     rewritten = [PLAIN[0], ("user", "Where am I now?")]
     assert sent(asked) == [*rewritten, ("system", "It rains.")]
@@ -139,10 +141,10 @@ def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
 def test_the_main_call_is_nobodys_but_the_runs(asked):
     """R7, R13: a model that an operation asks is another call; it changes neither the main call's options nor its reply."""
     asked.configure_llm(Model("sunny", "Rome."))
-    aux = operation(
+    aux = run_operation(
         "weather", "llm", order=1, text="How is it?", into="tail", model="small", samplers={"temperature": 0}
     )
-    response = asked.generate(profile=Profile.of("p", [aux]), temperature=0.7)
+    response = asked.generate(profile=OperationProfile.of("p", [aux]), temperature=0.7)
     (_, small), (main, options) = asked.llm.calls
     assert small["model"] == "small"
     assert small["temperature"] == 0
@@ -156,7 +158,7 @@ def test_the_main_call_is_nobodys_but_the_runs(asked):
 def test_what_is_disabled_does_nothing(asked):
     """R18, G2, G3: it leaves a trace, and does not count at the barrier although it is required."""
     run, failed = run_of(
-        asked, operation("off", order=1, text="a", into="tail", enabled=False, required=True)
+        asked, run_operation("off", order=1, text="a", into="tail", enabled=False, required=True)
     )
     assert not failed
     assert ended(run) == {"off": ("skipped", "disabled")}
@@ -168,7 +170,7 @@ def test_what_is_disabled_does_nothing(asked):
 
 def test_a_run_begins_with_one_of_two_triggers(asked):
     """R9, R13, R23: another turn, or another reply to the same one; each asks the model once."""
-    assert asked.generate(profile=Profile.of("p")).run.trigger is Trigger.GENERATE
+    assert asked.generate(profile=OperationProfile.of("p")).run.trigger is Trigger.GENERATE
     again = asked.generate(trigger="regenerate").run
     assert again.trigger is Trigger.REGENERATE
     assert sent(asked) == PLAIN
@@ -181,27 +183,29 @@ def test_a_run_begins_with_one_of_two_triggers(asked):
 
 def test_a_required_operation_of_another_trigger_does_not_count(asked):
     """R23, G2, G3: it was not supposed to run, which is noted."""
-    run, failed = run_of(asked, operation("again", order=1, text="a", required=True, triggers=["regenerate"]))
+    run, failed = run_of(
+        asked, run_operation("again", order=1, text="a", required=True, triggers=["regenerate"])
+    )
     assert not failed
     assert ended(run) == {"again": ("skipped", "trigger_mismatch")}
 
 
 BAD = {
-    "error": ([operation("it", "compute", order=1, required=True, function="fail")], ("error", "no_weather")),
-    "condition": ([operation("it", "compute", order=1, required=True, function="skip")], ("skipped", "condition_false")),
+    "error": ([run_operation("it", "compute", order=1, required=True, function="fail")], ("error", "no_weather")),
+    "condition": ([run_operation("it", "compute", order=1, required=True, function="skip")], ("skipped", "condition_false")),
     "blocked": (
-        [operation("source", "compute", order=1, function="fail"),
-         operation("it", order=2, text="a", required=True, after="source")],
+        [run_operation("source", "compute", order=1, function="fail"),
+         run_operation("it", order=2, text="a", required=True, after="source")],
         ("error", "dependency_failed"),
     ),
-    "kind": ([operation("it", "astrology", order=1, required=True)], ("skipped", "unsupported_kind")),
+    "kind": ([run_operation("it", "astrology", order=1, required=True)], ("skipped", "unsupported_kind")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("operations", "how"), BAD.values(), ids=BAD)
 def test_a_required_operation_that_is_not_done_keeps_the_model_from_being_asked(asked, operations, how):
     """R11, R12, R19, R61, G1, G4: all others have ended by then; the run says which one it was."""
-    run, failed = run_of(asked, *operations, operation("other", order=9, text="b"))
+    run, failed = run_of(asked, *operations, run_operation("other", order=9, text="b"))
     assert failed
     assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.BEFORE_BARRIER)
     assert run.failed_details["operationId"] == "it"
@@ -215,11 +219,11 @@ def test_a_required_operation_that_is_not_done_keeps_the_model_from_being_asked(
 def test_what_is_optional_never_blocks(asked, when):
     """R14, R20, R25, R61, G12: errors, skips and what they block; at either hook by the same rules."""
     operations = [
-        operation("bad", "compute", order=1, function="fail", when=when),
-        operation("none", "compute", order=2, function="skip", when=when),
-        operation("next", order=3, text="a", after="bad", when=when),
-        operation("last", order=4, text="a", after=["next", "good"], when=when),
-        operation("good", order=5, text="a", when=when),
+        run_operation("bad", "compute", order=1, function="fail", when=when),
+        run_operation("none", "compute", order=2, function="skip", when=when),
+        run_operation("next", order=3, text="a", after="bad", when=when),
+        run_operation("last", order=4, text="a", after=["next", "good"], when=when),
+        run_operation("good", order=5, text="a", when=when),
     ]
     run, failed = run_of(asked, *operations)
     assert not failed
@@ -235,8 +239,8 @@ def test_what_is_optional_never_blocks(asked, when):
 def test_effects_are_committed_in_one_order_at_each_hook(asked, when):
     """R14, R46, R58, R60: dependencies, then `order`, then the id, at either hook."""
     names = ["z", "b", "a"]
-    operations = [operation(name, order=1, text=name, tag=f"t_{name}", when=when) for name in names]
-    operations.append(operation("first", order=0, text="f", tag="t_first", after="z", when=when))
+    operations = [run_operation(name, order=1, text=name, tag=f"t_{name}", when=when) for name in names]
+    operations.append(run_operation("first", order=0, text="f", tag="t_first", after="z", when=when))
     run, _ = run_of(asked, *operations)
     (report,) = [one for one in run.reports if "entries" in one]
     assert report["hook"] == Hook(f"{when}_main_llm")
@@ -246,8 +250,8 @@ def test_effects_are_committed_in_one_order_at_each_hook(asked, when):
 def test_a_required_operation_after_the_reply_takes_nothing_back(asked):
     """R14, R19, R21: the reply stays; the run has failed, and says so."""
     run, failed = run_of(
-        asked, operation("check", "compute", order=1, function="fail", when="after", required=True),
-        operation("seal", order=2, text="{{ lastAssistantMessage }} Really.", into="reply", when="after"),
+        asked, run_operation("check", "compute", order=1, function="fail", when="after", required=True),
+        run_operation("seal", order=2, text="{{ lastAssistantMessage }} Really.", into="reply", when="after"),
     )  # fmt: skip
     assert not failed
     assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.AFTER_MAIN_LLM)
@@ -257,15 +261,17 @@ def test_a_required_operation_after_the_reply_takes_nothing_back(asked):
 
 def test_statuses_and_effects_are_recorded(asked):
     """R15, R56: also of a run that failed early, with all of its operations that were planned."""
-    weather = operation("weather", order=1, text="rain", tag="weather", into="system")
-    run, _ = run_of(asked, weather, operation("late", order=1, text="b", when="after"))
+    weather = run_operation("weather", order=1, text="rain", tag="weather", into="system")
+    run, _ = run_of(asked, weather, run_operation("late", order=1, text="b", when="after"))
     kept = asked.run(run.run_id)
     assert kept == run
     assert ended(kept) == {"weather": ("done", None), "late": ("done", None)}
     assert [(one["effectType"], one["status"]) for one in kept.reports[0]["entries"]] == [
         ("artifact.upsert", "applied"), ("prompt.system_update", "applied"),
     ]  # fmt: skip
-    failed, _ = run_of(asked, weather, operation("bad", "compute", order=2, function="fail", required=True))
+    failed, _ = run_of(
+        asked, weather, run_operation("bad", "compute", order=2, function="fail", required=True)
+    )
     assert (
         ended(asked.runs(1)[0])
         == ended(failed)
@@ -276,12 +282,12 @@ def test_statuses_and_effects_are_recorded(asked):
 def test_operations_that_cannot_be_planned_fail_the_run_at_once(asked):
     """G6, G11: nothing was run and nobody was asked; the plan's code tells why."""
     circle = tuple(
-        operation(one, order=1, text="a", after=other, when="after") for one, other in ("ab", "ba")
+        run_operation(one, order=1, text="a", after=other, when="after") for one, other in ("ab", "ba")
     )
-    unchecked = Profile.of("p").model_copy(update={"operations": circle})
+    unchecked = OperationProfile.of("p").model_copy(update={"operations": circle})
     for options, code in (
         ({"profile": unchecked}, "CYCLE_DETECTED"),
-        ({"profile": Profile.of("p"), "run": RunOptions(concurrency=0)}, "INVALID_CONCURRENCY"),
+        ({"profile": OperationProfile.of("p"), "run": RunOptions(concurrency=0)}, "INVALID_CONCURRENCY"),
     ):
         with pytest.raises(RunFailedError, match=code) as failed:
             asked.generate(**options)
@@ -310,7 +316,7 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
     when = hook.value.partition("_")[0]
     run, failed = run_of(
         asked,
-        operation("it", "compute", order=1, function="act", when=when, required=required, tag="weather"),
+        run_operation("it", "compute", order=1, function="act", when=when, required=required, tag="weather"),
     )
     (report,) = [one for one in run.reports if "entries" in one]
     assert [one["status"] for one in report["entries"]] == ["error", "applied"]
@@ -333,9 +339,9 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
         abort.set()
         return "done nevertheless"
 
-    first = operation("first", "compute", order=1, function="give_up", tag="left", keep=True)
+    first = run_operation("first", "compute", order=1, function="give_up", tag="left", keep=True)
     run, failed = run_of(
-        asked, first, operation("next", order=2, text="a", after="first"), run=RunOptions(abort=abort)
+        asked, first, run_operation("next", order=2, text="a", after="first"), run=RunOptions(abort=abort)
     )
     assert failed
     assert (run.status, run.failed_type) == (RunStatus.ABORTED, None)
@@ -349,7 +355,7 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
 )
 def test_a_run_whose_time_is_over_asks_nobody(asked, options):
     """R32, G28: whether it is the run's timeout, or the deadline of the caller's own signal."""
-    run, failed = run_of(asked, operation("it", order=1, text="a"), run=RunOptions(**options))
+    run, failed = run_of(asked, run_operation("it", order=1, text="a"), run=RunOptions(**options))
     assert failed
     assert run.status is RunStatus.ABORTED
     assert asked.llm.calls == []
@@ -361,9 +367,9 @@ def test_a_run_whose_time_is_over_asks_nobody(asked, options):
 def test_artifacts_live_between_runs_or_within_one(asked):
     """R6, R31, R50: `art.<tag>`; what is persisted is there in the next run, what is not is gone."""
     notes = [
-        operation("kept", order=1, text="{{ art.kept.value }}+", tag="kept", keep=True),
-        operation("once", order=1, text="{{ art.once.value }}+", tag="once"),
-        operation(
+        run_operation("kept", order=1, text="{{ art.kept.value }}+", tag="kept", keep=True),
+        run_operation("once", order=1, text="{{ art.once.value }}+", tag="once"),
+        run_operation(
             "read",
             order=2,
             text="{{ art.kept.value }} {{ art.once.value }}",
@@ -389,15 +395,15 @@ def test_every_code_is_in_lower_snake_case(asked):
         raise OperationFailed("NO Weather!", "none today")
 
     operations = [
-        operation("a", "compute", order=1, function="fail"),
-        operation("b", "compute", order=1, function="nobody_has_it"),
-        operation("c", order=1, text="{{ missing }}", strict_variables=True),
-        operation("d", "guard", order=1, text="no JSON", engine="liquid", outputs=["is_it"]),
-        operation("e", "llm", order=1, text="Is it?", output_mode="json"),
-        operation("f", "tool", order=1, tool="nobody_has_it"),
-        operation("g", order=2, text="a", after="a"),
-        operation("h", "astrology", order=1),
-        operation("i", "compute", order=3, function="shout"),
+        run_operation("a", "compute", order=1, function="fail"),
+        run_operation("b", "compute", order=1, function="nobody_has_it"),
+        run_operation("c", order=1, text="{{ missing }}", strict_variables=True),
+        run_operation("d", "guard", order=1, text="no JSON", engine="liquid", outputs=["is_it"]),
+        run_operation("e", "llm", order=1, text="Is it?", output_mode="json"),
+        run_operation("f", "tool", order=1, tool="nobody_has_it"),
+        run_operation("g", order=2, text="a", after="a"),
+        run_operation("h", "astrology", order=1),
+        run_operation("i", "compute", order=3, function="shout"),
     ]
     run, _ = run_of(asked, *operations)
     told = {name: how for name, (status, how) in ended(run).items() if status != "done"}

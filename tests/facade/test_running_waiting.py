@@ -19,8 +19,8 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import Abort
 
 SYSTEM = {"type": "prompt_part", "target": "system"}
@@ -28,7 +28,7 @@ SYSTEM = {"type": "prompt_part", "target": "system"}
 
 def checked(name="check", **config):
     """An operation that a person decides about."""
-    return operation(
+    return run_operation(
         name,
         "dynamic",
         operation="citation_check",
@@ -40,12 +40,12 @@ def checked(name="check", **config):
 
 def profile(*operations, **config):
     more = [
-        operation("mood", order=5, text="Be kind.", into="system"),
-        operation(
+        run_operation("mood", order=5, text="Be kind.", into="system"),
+        run_operation(
             "sources", order=20, text="Sources: {{ art.check.value.urls }}", into="system", after="check"
         ),
     ]
-    return Profile.of("p", [checked(**config), *more, *operations])
+    return OperationProfile.of("p", [checked(**config), *more, *operations])
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_of_two_that_wait_one_may_be_decided(reopened):
 def test_an_operation_after_the_reply_may_wait_too(reopened):
     """R13, R21: the reply is there, and is not asked for again."""
     tract = reopened()
-    after = Profile.of("p", [checked(when="after", required=True)])
+    after = OperationProfile.of("p", [checked(when="after", required=True)])
     with pytest.raises(UndecidedError):
         tract.generate(profile=after)
     assert said(tract)[-1] == ("assistant", "On the mat.")
@@ -222,7 +222,7 @@ def test_a_person_turns_it_down_at_once(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no such book"))
-    rewrite = operation("rewrite", order=30, text="Where is the cat?", into="message")
+    rewrite = run_operation("rewrite", order=30, text="Where is the cat?", into="message")
     response = tract.generate(profile=profile(rewrite))
     assert errors(response.run)["check"] == "condition_false"
     assert said(tract) == [("user", "Where is the cat?"), ("assistant", "On the mat.")]
@@ -310,7 +310,9 @@ def test_without_a_model_the_run_keeps_waiting(reopened, any_store):
 # --- two runs that ask the same
 
 
-CALLS = Profile.of("calls", [operation("send", "tool", order=1, tool="send", arguments={"to": "Ada"})])
+CALLS = OperationProfile.of(
+    "calls", [run_operation("send", "tool", order=1, tool="send", arguments={"to": "Ada"})]
+)
 
 
 @pytest.fixture

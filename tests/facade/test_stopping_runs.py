@@ -7,14 +7,14 @@ import pytest
 from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
-from tract_jupyter.llm.call import Call
+from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.workers import Abort
 
-ASKS = Profile.of("careful", [
-    operation("style", order=1, text=" Be brief.", into="system"),
-    operation("sure", "dynamic", order=2, operation="citation_check", fields={"urls": []}),
+ASKS = OperationProfile.of("careful", [
+    run_operation("style", order=1, text=" Be brief.", into="system"),
+    run_operation("sure", "dynamic", order=2, operation="citation_check", fields={"urls": []}),
 ])  # fmt: skip
 
 
@@ -57,10 +57,10 @@ def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed
     """An operation that the abort kept from running is no reason for the run to have failed."""
     abort = Abort()
     talk.reviewer.channel = FakeChannel(lambda _: abort.set())
-    required = operation(
+    required = run_operation(
         "sure", "dynamic", order=2, operation="citation_check", fields={"urls": []}, required=True
     )
-    talk.profiles.save(Profile.of("strict", [required]), activate=True)
+    talk.profiles.save(OperationProfile.of("strict", [required]), activate=True)
     run = stopped(talk, abort)
     assert (run.status, run.operations[0].skipped_reason) == ("aborted", "run_aborted")
     assert talk.llm.asked == []
@@ -95,7 +95,7 @@ def test_a_call_that_an_abort_ends_is_no_failure(talk):
     abort = Abort()
 
     def chat(*_, **__):
-        with Call() as call:
+        with ModelCall() as call:
             abort.set()
             assert call.is_cancelled
         raise LLMRequestError("the call was ended", code="cancelled")
@@ -112,10 +112,10 @@ def test_a_reply_that_came_all_the_same_is_kept(talk):
     abort = Abort()
     answer = talk.llm.chat
     talk.llm.chat = lambda *given, **options: (abort.set(), answer(*given, **options))[1]
-    after = operation(
+    after = run_operation(
         "shout", order=1, text="{{ lastAssistantMessage | upcase }}", into="reply", when="after"
     )
-    talk.profiles.save(Profile.of("loud", [after]), activate=True)
+    talk.profiles.save(OperationProfile.of("loud", [after]), activate=True)
     response = talk.generate(run=RunOptions(abort=abort))
     assert response.run.status == "aborted"
     assert said(talk)[-1] == ("assistant", "The survey.")

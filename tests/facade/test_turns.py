@@ -20,17 +20,19 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.llm.call import Call
+from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.generation import Generation
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.turns import Turns
 from tract_jupyter.runs.workers import Abort
 
-PROFILE = Profile.of("p", [operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")])
+PROFILE = OperationProfile.of(
+    "p", [run_operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")]
+)
 
 
 class Moody(ScriptedClient):
@@ -424,8 +426,8 @@ def test_a_reply_that_was_turned_down_was_none(talk):
 def asking(talk, spec):
     """A profile whose only operation a person is asked about."""
     talk.register_operation(spec(unhandled="ask"))
-    sure = operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
-    return Profile.of("asks", [sure])
+    sure = run_operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
+    return OperationProfile.of("asks", [sure])
 
 
 def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
@@ -550,7 +552,7 @@ class Endless(Moody):
     """Streams until the call is ended."""
 
     def chat(self, messages, *, on_delta=None, **options):
-        with Call() as call:
+        with ModelCall() as call:
             on_delta("On the ")
             call.pause(60)
         return super().chat(messages, **options)

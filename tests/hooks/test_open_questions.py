@@ -172,7 +172,7 @@ def test_what_a_handler_leaves_open_each_time_is_open_once(colliding, operation)
 
 
 def test_a_policy_s_call_that_a_person_is_asked_about_is_asked_once(tract):
-    tract.executor.policy = lambda *_: Permission.ASK
+    tract.executor.permission = lambda *_: Permission.ASK
     first = left_open(lambda: CALLS["policy"](tract))
     assert left_open(lambda: CALLS["policy"](tract)) is first
     assert waiting(tract) == [first.pending_id]

@@ -7,9 +7,7 @@ from hypothesis import given, settings
 
 from tests.schema_strategies import argument_schemas
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models.schema.foreign import SchemaParameters
-from tract_jupyter.models.schema.json_schema import JsonSchema
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import JsonSchema, Parameters, SchemaParameters
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 POINT = {"type": "object", "properties": {"x": NUMBER}, "required": ["x"]}

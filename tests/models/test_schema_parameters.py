@@ -16,8 +16,7 @@ from jsonschema.validators import extend
 
 from tests.schema_strategies import JUNK, NAMES, VALUES, argument_schemas
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.models.schema.foreign import SchemaParameters
-from tract_jupyter.models.schema.parameters import Parameter
+from tract_jupyter.models.schema import Parameter, SchemaParameters
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schemas.json").read_text())
 SLOW = settings(suppress_health_check=list(HealthCheck))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from jupyter_client.manager import start_new_kernel
@@ -47,6 +48,12 @@ class Shell:
         text = captured.stdout + captured.stderr + "".join(d.get("text/plain", "") for d in data)
         html = "".join(d.get("text/html", "") for d in data)
         return Result(raised is None, ANSI.sub("", text), html, str(raised or ""))
+
+    def complete(self, code: str) -> list[str]:
+        """What Tab offers at the end of `code`."""
+        assert self.ip.Completer is not None
+        with provisionalcompleter():
+            return [one.text for one in self.ip.Completer.completions(code, len(code))]
 
 
 @pytest.fixture

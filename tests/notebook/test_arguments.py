@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.review.prompt import split_words
 
 VALUES = st.recursive(

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.notebook import review_commands
+from tract_jupyter.notebook.commands import review
 from tract_jupyter.notebook.front_end import FrontEnd
 
 CELL = '''%%tract_operation deploy --activate --ask
@@ -98,7 +98,7 @@ def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
     deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
     monkeypatch.setattr(FrontEnd, "can_click", True)
     monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("all is read"))
-    monkeypatch.setattr(review_commands.Inbox, "show", lambda inbox: print("the list"))
+    monkeypatch.setattr(review.Inbox, "show", lambda inbox: print("the list"))
     assert deploy.run("%tract inbox").text == "the list\n"
 
 

@@ -15,9 +15,9 @@ from tests.review.rigging import project
 from tract_jupyter import Tract, verify
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import ContentError, TrustError
-from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.notebook.verify import steps
-from tract_jupyter.review.lock import PROJECT_FILE, Entry, read_lock, write_lock
+from tract_jupyter.review.lock import PROJECT_FILE, RecordedDecision, read_lock, write_lock
 
 LOAD = "%load_ext tract_jupyter"
 DEFINE = """%%tract_operation deploy --ask
@@ -69,7 +69,7 @@ def lock(tmp_path):
         return folder / "tract.lock.json"
 
     def entry(pending, kind, **changes):
-        made = Entry(
+        made = RecordedDecision(
             kind, pending.title, pending.identity, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00"
         )
         return replace(made, **changes).signed(project())

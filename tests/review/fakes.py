@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.recorded import Recorded
+    from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
 
 
@@ -38,7 +38,7 @@ class FakeChannel:
         self.forgotten: list[str] = []
         self.due: list[Callable[[], None]] = []
         self.looks: list[Callable[[], bool]] = []
-        self.lock: Recorded | None = None
+        self.lock: RecordedDecisions | None = None
 
     def can_reach(self) -> bool:
         return self.reachable
@@ -46,7 +46,7 @@ class FakeChannel:
     def refuses_code(self, pending, *, was_shown) -> str:
         return ""
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> RecordedDecisions | None:
         return self.lock
 
     def show(self, ticket: Ticket) -> None:

@@ -16,12 +16,12 @@ from tract_jupyter.hooks import PendingStatus
 from tract_jupyter.operations import ActionDef
 from tract_jupyter.operations.rebuilding import RemotePending
 from tract_jupyter.review.trust import Signer, Trust
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.toolkit import Permission
 
 FAILS = "tools.write(path='a')\n1 / 0"
-CHECK = operation(
+CHECK = run_operation(
     "check", "dynamic", operation="citation_check", tag="check", fields={"urls": ["x"]}, order=10
 )
 
@@ -68,7 +68,8 @@ def a_question(t, spec):
 
 def a_profile(t, spec):
     t.profiles.save(
-        Profile.of("p", [operation("mood", order=5, text="Be kind.", into="system")]), activate=True
+        OperationProfile.of("p", [run_operation("mood", order=5, text="Be kind.", into="system")]),
+        activate=True,
     )
 
 
@@ -80,7 +81,7 @@ def the_beginning_of_a_run(t, spec):
     t.user("Where is it?")
     t.configure_llm(ScriptedClient("On the mat."))
     with pytest.raises(UndecidedError):
-        t.generate(profile=Profile.of("p", [CHECK]))
+        t.generate(profile=OperationProfile.of("p", [CHECK]))
 
 
 def is_active(t):
@@ -153,7 +154,7 @@ def opened(kind, spec):
         with Tract.open(path, tract_id=tract_id) as t:
             t.reviewer.channel = FakeChannel(reachable=False)
             t.tool(write)
-            t.executor.policy = lambda tool, actor: Permission.ALLOW
+            t.executor.permission = lambda tool, actor: Permission.ALLOW
             if kind.has_operation and is_new:
                 t.register_operation(spec(unhandled="ask"))
             yield t

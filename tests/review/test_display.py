@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.facade.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
-from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.analysis import split_lines
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.panels.batch import Batch, Row
+from tract_jupyter.notebook.panels.inbox import InboxPages, InboxRow
 from tract_jupyter.notebook.panels.panel import Panel
 from tract_jupyter.notebook.panels.render import record_html, record_text
 from tract_jupyter.operations.spec import ActionDef, OperationSpec
@@ -70,7 +70,7 @@ def views(ticket):
     stored = type(
         "Stored", (), {"origin": None, "waited_until": None, "created_at": ticket.pending.created_at}
     )()
-    row = Row.__new__(Row)
+    row = InboxRow.__new__(InboxRow)
     row.stored, row.ticket, row._refusal, row._elsewhere, row._body = (
         stored,
         ticket,
@@ -78,7 +78,7 @@ def views(ticket):
         "",
         (("", ""), ""),
     )
-    batch = Batch(1)
+    batch = InboxPages(1)
     batch.pages.append([row])
     return {
         "panel": Texts(Panel(ticket).view["body_html"]).text,
@@ -150,7 +150,7 @@ def test_all_of_a_call_is_in_every_view(quiet, values):
 
 
 def tool_call(tract, values):
-    from tract_jupyter.toolkit.question import PendingToolCall
+    from tract_jupyter.toolkit.pendings import PendingToolCall
 
     def tool(a, b, c):
         """Do it."""

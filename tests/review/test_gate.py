@@ -181,12 +181,12 @@ def test_a_policy_that_denies_by_now(tract):
     add_writer(tract, ran)
 
     def forbid(ticket):
-        tract.executor.policy = lambda tool, actor: Permission.DENY
+        tract.executor.permission = lambda tool, actor: Permission.DENY
         click(ticket, "approve")
 
     assert call(tract, forbid, lambda ticket: click(ticket, "reject")).denied
     assert ran == []
-    assert any("the policy denies" in note for note in tract.reviewer.channel.notes)
+    assert any("has no permission to call" in note for note in tract.reviewer.channel.notes)
 
 
 def test_the_tool_of_an_operation_is_another_one_when_its_code_is(tract, fire, spec):

@@ -21,15 +21,17 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.operations import ActionDef
 from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.lock import Entry, lock_text, merged, read_lock, write_lock
-from tract_jupyter.review.recorded import Recorded, find_entries
+from tract_jupyter.review.lock import RecordedDecision, lock_text, merged, read_lock, write_lock
+from tract_jupyter.review.recorded import RecordedDecisions, recordable_decisions
 from tract_jupyter.review.trust import Trust
 
 IDENTITY = "ab" * 32
 
 
 def entry(**changes):
-    made = Entry("operation", "deploy", IDENTITY, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00")
+    made = RecordedDecision(
+        "operation", "deploy", IDENTITY, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00"
+    )
     return replace(made, **changes).signed(project())
 
 
@@ -183,7 +185,7 @@ def lock(tmp_path):
     def make(*entries):
         project(path).keep()
         write_lock(path, entries)
-        return Recorded(path, Trust())
+        return RecordedDecisions(path, Trust())
 
     return make
 
@@ -204,8 +206,8 @@ def test_what_was_used_stays_used_for_the_process(tmp_path):
     path, used = tmp_path / "tract.lock.json", set()
     project(path).keep()
     write_lock(path, [entry()])
-    assert Recorded(path, Trust(), used).take(IDENTITY)
-    assert Recorded(path, Trust(), used).take(IDENTITY) is None
+    assert RecordedDecisions(path, Trust(), used).take(IDENTITY)
+    assert RecordedDecisions(path, Trust(), used).take(IDENTITY) is None
 
 
 def test_an_unusable_secret_is_said(lock, monkeypatch):
@@ -264,7 +266,7 @@ class Runs:
 
     def headless(self, used=None, **changes):
         channel = FakeChannel(reachable=False)
-        channel.lock = Recorded(self.path, Trust(), used)
+        channel.lock = RecordedDecisions(self.path, Trust(), used)
         return self.open(channel, **changes)
 
 
@@ -367,7 +369,7 @@ def test_no_standing_approval_is_recorded(runs):
         tract.reviewer.keep(pending)
         pending.approve(edits={"x": 4}, scope="always", uses=3)
         assert len(tract.review.grants.all()) == 1
-        (found,) = find_entries(tract.reviewer.ledger, project(), since=None).entries
+        (found,) = recordable_decisions(tract.reviewer.ledger, project(), since=None).entries
         assert found.arguments == {"edits": {"x": 4}}
 
 
@@ -476,7 +478,7 @@ def test_an_answer_that_does_not_fit_runs_nothing(runs, changes):
 def test_where_recorded_decisions_do_not_count_it_is_asked(runs):
     runs.record([press("go", n=3)])
     with runs.open(FakeChannel(press("reject"))) as tract:
-        tract.reviewer.channel.lock = Recorded(runs.path, Trust())
+        tract.reviewer.channel.lock = RecordedDecisions(runs.path, Trust())
         pending = runs.ask(tract)
         tract.reviewer.decide_now(pending)
         assert pending.status == "rejected"
@@ -502,8 +504,8 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
 
 
 def test_a_gated_tool_call_is_settled(tract, lock):
-    from tract_jupyter.models.schema.parameters import Parameter, Parameters
-    from tract_jupyter.toolkit.question import PendingToolCall
+    from tract_jupyter.models.schema import Parameter, Parameters
+    from tract_jupyter.toolkit.pendings import PendingToolCall
 
     pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),
                               definition_hash="0" * 64)  # fmt: skip
@@ -517,7 +519,7 @@ def test_a_gated_tool_call_is_settled(tract, lock):
 
 
 def recordable(tract, **options):
-    return find_entries(tract.reviewer.ledger, project(), since=None, **options)
+    return recordable_decisions(tract.reviewer.ledger, project(), since=None, **options)
 
 
 def test_code_that_decides_what_was_asked_is_recorded_and_what_was_not_asked_is_not(runs):
@@ -539,7 +541,7 @@ def test_an_action_s_own_arguments_are_recorded_whatever_their_names(tract, spec
     pending = tract.fire("citation_check", review=True)
     tract.reviewer.show(pending)
     pending.own(pattern="x", uses=3)
-    (found,) = find_entries(tract.reviewer.ledger, project(), since=None).entries
+    (found,) = recordable_decisions(tract.reviewer.ledger, project(), since=None).entries
     assert found.arguments == {"pattern": "x", "uses": 3}
 
 
@@ -596,10 +598,10 @@ def test_only_what_was_decided_since_and_what_is_active(tract, spec):
     tract.propose_operation(spec(name="gone")).reject()
     soon = datetime.now(UTC) + timedelta(hours=1)
     ledger = tract.reviewer.ledger
-    assert find_entries(ledger, project(), since=soon).entries == []
-    (found,) = find_entries(ledger, project(), since=soon, active={old.identity, IDENTITY}).entries
+    assert recordable_decisions(ledger, project(), since=soon).entries == []
+    (found,) = recordable_decisions(ledger, project(), since=soon, active={old.identity, IDENTITY}).entries
     assert found.identity == old.identity
-    assert len(find_entries(ledger, project(), since=None, active={old.identity}).entries) == 2
+    assert len(recordable_decisions(ledger, project(), since=None, active={old.identity}).entries) == 2
 
 
 def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spec):
@@ -608,10 +610,10 @@ def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spe
     second.reject("once is enough")
     soon = datetime.now(UTC) + timedelta(hours=1)
     ledger = tract.reviewer.ledger
-    (found,) = find_entries(ledger, project(), since=soon, active={first.identity}).entries
+    (found,) = recordable_decisions(ledger, project(), since=soon, active={first.identity}).entries
     assert found.action == "approve"
     with tract._repository.database.write() as connection:
         connection.exec_driver_sql(
             f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
         )
-    assert find_entries(ledger, project(), since=soon, active={first.identity}).entries == []
+    assert recordable_decisions(ledger, project(), since=soon, active={first.identity}).entries == []

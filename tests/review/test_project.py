@@ -9,8 +9,16 @@ import shutil
 import pytest
 
 from tract_jupyter.exceptions import LockFileError
-from tract_jupyter.review.lock import LOCK_FILE, PROJECT_FILE, Entry, Project, merged, read_lock, write_lock
-from tract_jupyter.review.recorded import Recorded
+from tract_jupyter.review.lock import (
+    LOCK_FILE,
+    PROJECT_FILE,
+    Project,
+    RecordedDecision,
+    merged,
+    read_lock,
+    write_lock,
+)
+from tract_jupyter.review.recorded import RecordedDecisions
 from tract_jupyter.review.trust import Trust
 
 IDENTITY = "cd" * 32
@@ -26,7 +34,9 @@ def book(path, *cells):
 
 def made_entry(project, notebook="book.ipynb", **changes):
     parts = {"identity": IDENTITY, "action": "approve", "arguments": {}, **changes}
-    given = Entry("operation", "deploy", decided_by="ada", decided_at="2026", notebook=notebook, **parts)
+    given = RecordedDecision(
+        "operation", "deploy", decided_by="ada", decided_at="2026", notebook=notebook, **parts
+    )
     return given.signed(project)
 
 
@@ -43,7 +53,7 @@ def recorded(tmp_path):
 
 def decided(folder, cell=CELL):
     """Why nothing is decided in a folder; empty if it is."""
-    recorded = Recorded(folder / LOCK_FILE, Trust(), cell=lambda: cell)
+    recorded = RecordedDecisions(folder / LOCK_FILE, Trust(), cell=lambda: cell)
     if recorded.take(IDENTITY) is not None:
         return ""
 

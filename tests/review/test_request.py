@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.review.decision import fingerprint
 from tract_jupyter.review.request import (
     CodeBlock,

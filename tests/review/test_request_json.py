@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.review.fakes import FakeChannel
 from tests.review.rigging import Attacker, press
 from tract_jupyter import Tract
-from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import PendingError
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters
-from tract_jupyter.models.schema.types import parse_type
+from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
 from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import (
     CodeBlock,

@@ -27,8 +27,8 @@ from tract_jupyter.runs.model import (
     Operation,
     OperationConfig,
     OperationDefinition,
-    OperationError,
     OperationResult,
+    ResultError,
     RunMessage,
     Skip,
 )
@@ -99,7 +99,7 @@ def before(reply_commit: str | None = None, world: str = "wet") -> list[EventDat
         PhaseChanged(phase=RunPhase.BEFORE),
         OperationStarted(operation_id="world", hook=BEFORE, started_at=100.0),
         OperationStarted(operation_id="asked", hook=BEFORE, started_at=100.0),
-        OperationAttempt(operation_id="world", hook=BEFORE, attempt=2, error=OperationError(code="timeout"), delay_ms=5),
+        OperationAttempt(operation_id="world", hook=BEFORE, attempt=2, error=ResultError(code="timeout"), delay_ms=5),
         OperationProgress(operation_id="world", hook=BEFORE, data={"percent": 50}),
         finished(BEFORE, done("world", upsert, add)),
         finished(BEFORE, skipped, None),
@@ -123,7 +123,7 @@ def after(reply_commit: str | None = None, *, code: str = "timeout") -> list[Eve
     late = OperationResult(
         operation_id="late",
         status=OperationStatus.ERROR,
-        error=OperationError(code=code, message="it took 3 s"),
+        error=ResultError(code=code, message="it took 3 s"),
     )
     rewrite = {
         "operationId": "polish",

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.due import Counters, Step, advance, context_tokens, replay, skip_details, steps_of
+from tract_jupyter.runs.activation import (
+    CountedTurn,
+    Counters,
+    advance,
+    context_tokens,
+    replay,
+    skip_details,
+    steps_of,
+)
 from tract_jupyter.runs.model import Activation, RunMessage
 
 
@@ -22,7 +30,7 @@ def runs(activation, steps, start=None):
     return due, counters
 
 
-USER = Step("user_message", 100)
+USER = CountedTurn("user_message", 100)
 
 
 def test_every_third_turn():
@@ -44,40 +52,40 @@ def test_either_interval_is_enough_and_starts_both_anew():
 @pytest.mark.parametrize("source", ["regenerate", "continue", "system", "something"])
 def test_only_the_users_own_messages_count(source):
     """X01, R9: another reply to the same message is no turn."""
-    assert runs(every(2), [Step(source, 500)] * 5) == ([False] * 5, Counters())
+    assert runs(every(2), [CountedTurn(source, 500)] * 5) == ([False] * 5, Counters())
 
 
 def test_what_is_reached_waits_for_a_supported_trigger():
     """X01, R23: it stays armed, and goes on counting."""
-    unsupported = Step("user_message", 100, trigger_supported=False)
+    unsupported = CountedTurn("user_message", 100, trigger_supported=False)
     due, counters = runs(every(2), [unsupported] * 3)
     assert (due, counters) == ([False] * 3, Counters(3, 300))
-    assert advance(every(2), counters, Step("regenerate", 100)) == (True, Counters())
+    assert advance(every(2), counters, CountedTurn("regenerate", 100)) == (True, Counters())
 
 
 @pytest.mark.parametrize("activation", [None, every(), every(0), every(-1, 0.9), every(None, 0)])
 def test_without_an_interval_it_is_always_due(activation):
     """X01: below one counts as absent."""
-    assert runs(activation, [USER, Step("regenerate")]) == ([True, True], Counters())
+    assert runs(activation, [USER, CountedTurn("regenerate")]) == ([True, True], Counters())
 
 
 def test_fractions_are_cut_off():
     """X01: of intervals and of tokens."""
-    assert runs(every(2.9), [Step("user_message", 1.9)] * 2) == ([False, True], Counters())
-    assert advance(every(5), Counters(), Step("user_message", 1.9))[1] == Counters(1, 1)
+    assert runs(every(2.9), [CountedTurn("user_message", 1.9)] * 2) == ([False, True], Counters())
+    assert advance(every(5), Counters(), CountedTurn("user_message", 1.9))[1] == Counters(1, 1)
 
 
 def test_sizes_that_are_none_count_nothing():
     """X01: neither below zero nor without end."""
     for size in (-5, float("nan"), float("inf")):
-        assert advance(every(5), Counters(), Step("user_message", size))[1] == Counters(1, 0)
+        assert advance(every(5), Counters(), CountedTurn("user_message", size))[1] == Counters(1, 0)
 
 
 def test_counters_are_rebuilt_from_a_history():
     """X01: each user message was a run; its context is all that user and assistant had said by then."""
     history = [("system", 400), ("user", 40), ("assistant", 80), ("user", 41), ("assistant", 9), ("tool", 50)]
     messages = [RunMessage(role=role, content="x" * size) for role, size in history]
-    assert steps_of(messages) == [Step("user_message", 10), Step("user_message", 40)]
+    assert steps_of(messages) == [CountedTurn("user_message", 10), CountedTurn("user_message", 40)]
     assert replay(every(5, 1_000), steps_of(messages)) == Counters(2, 50)
     assert replay(every(2), steps_of(messages)) == Counters()
     assert replay(every(2), steps_of(messages, trigger_supported=False)) == Counters(2, 50)
@@ -96,7 +104,9 @@ def test_a_skip_tells_how_far_it_is():
 @given(
     st.builds(every, st.none() | st.floats(0, 9), st.none() | st.floats(0, 99)),
     st.lists(
-        st.builds(Step, st.sampled_from(["user_message", "regenerate"]), st.floats(0, 50), st.booleans())
+        st.builds(
+            CountedTurn, st.sampled_from(["user_message", "regenerate"]), st.floats(0, 50), st.booleans()
+        )
     ),
     st.integers(0, 20),
 )

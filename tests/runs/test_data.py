@@ -7,7 +7,7 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import RunFailedError
 from tract_jupyter.runs.model import OperationDefinition, Retry
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.terms import Hook
 
 
@@ -28,7 +28,7 @@ def test_defaults_are_not_shown():
 
 def test_an_operation_is_a_line():
     """Its id, kind, order and hooks; order as it was written."""
-    one = operation("words", "compute", order=1_234_567, function="count", when="both")
+    one = run_operation("words", "compute", order=1_234_567, function="count", when="both")
     assert (
         repr(one) == f"<Operation 'words': compute, order 1234567, {Hook.BEFORE.value}, {Hook.AFTER.value}>"
     )
@@ -36,10 +36,12 @@ def test_an_operation_is_a_line():
 
 def test_a_run_is_a_line(asked):
     """And what it came of: a notebook's cell that ends with `t.generate()` shows no prompt."""
-    sign = operation("sign", order=1, text="!", into="tail")
-    later = operation("later", order=2, text="{{ no }}", into="tail", after="gone", triggers=["regenerate"])
-    gone = operation("gone", order=1, text="x", enabled=False)
-    reply = asked.generate(profile=Profile.of("p", [sign, later, gone]))
+    sign = run_operation("sign", order=1, text="!", into="tail")
+    later = run_operation(
+        "later", order=2, text="{{ no }}", into="tail", after="gone", triggers=["regenerate"]
+    )
+    gone = run_operation("gone", order=1, text="x", enabled=False)
+    reply = asked.generate(profile=OperationProfile.of("p", [sign, later, gone]))
     run = reply.run
     assert repr(run) == f"<Run {run.run_id[:8]}: done, generate, profile 'p', 1 of 3 operations done>"
     assert repr(run) in repr(reply)
@@ -51,9 +53,9 @@ def test_a_run_is_a_line(asked):
 
 def test_a_failed_run_says_where(asked):
     """The line of the run has the type of failure, that of the operation its code."""
-    bad = operation("bad", "compute", order=1, function="nobody", required=True)
+    bad = run_operation("bad", "compute", order=1, function="nobody", required=True)
     with pytest.raises(RunFailedError) as failed:
-        asked.generate(profile=Profile.of("p", [bad]))
+        asked.generate(profile=OperationProfile.of("p", [bad]))
     assert ": failed (before_barrier), generate, profile 'p', 0 of 1 operations done>" in repr(
         failed.value.run
     )
@@ -62,7 +64,7 @@ def test_a_failed_run_says_where(asked):
 
 def test_completion_offers_what_is_ours(asked):
     """Fields and methods of runs, and none of a library."""
-    run = asked.generate(profile=Profile.of("p")).run
+    run = asked.generate(profile=OperationProfile.of("p")).run
     offered = {name for name in dir(run) if not name.startswith("_")}
     assert {"operations", "status", "to_dict"} <= offered
     assert not {name for name in offered if name.startswith(("model_", "parse_"))} | (

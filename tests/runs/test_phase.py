@@ -8,13 +8,13 @@ import pytest
 from tests.runs.kinds.support import Model, context_of, operation_of
 from tests.runs.virtual import VirtualWorkers
 from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.activation import unmet_condition
 from tract_jupyter.runs.artifacts import Artifacts
-from tract_jupyter.runs.due import unmet_condition
-from tract_jupyter.runs.executor import job_of, plan_phase, run_phase
 from tract_jupyter.runs.kinds.base import Output, Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.run_executor import job_of, plan_phase, run_phase
 from tract_jupyter.runs.terms import Hook, OperationStatus
 from tract_jupyter.runs.turn import Turn
 from tract_jupyter.runs.workers import ThreadWorkers, enter_abort, result_of

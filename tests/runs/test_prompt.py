@@ -13,7 +13,7 @@ from tract_jupyter.runs.effect_types import (
     SystemUpdate,
     UserReplaceText,
 )
-from tract_jupyter.runs.model import Piece, RunMessage
+from tract_jupyter.runs.model import MessagePiece, RunMessage
 from tract_jupyter.runs.prompt import Prompt, provider_role, system_text
 
 
@@ -101,7 +101,7 @@ def test_a_missing_system_message_is_made_at_the_start(mode):
     """G16: and the next change edits that one."""
     prompt = prompt_of("u:U").apply(system(mode, "P"), "a").apply(system("append", "+"), "b")
     assert shown(prompt) == ["s:P+", "u:U"]
-    assert prompt.messages[0].pieces == (Piece(text="P", label="a"), Piece(text="+", label="b"))
+    assert prompt.messages[0].pieces == (MessagePiece(text="P", label="a"), MessagePiece(text="+", label="b"))
 
 
 def test_it_can_be_seen_which_operation_each_part_of_a_system_message_comes_from():

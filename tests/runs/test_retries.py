@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
 from tract_jupyter.runs.events import Stage
 from tract_jupyter.runs.execute import retry_delay
-from tract_jupyter.runs.model import OperationError, OperationResult, Retry
+from tract_jupyter.runs.model import OperationResult, ResultError, Retry
 from tract_jupyter.runs.plan import make_plan
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.terms import Hook, Trigger
@@ -114,7 +114,7 @@ def test_what_could_only_begin_after_the_end_is_not_waited_for():
         assert (result.error.code, ms) == ("provider_error", 10)
 
 
-RESULT = OperationResult(operation_id="a", status="error", error=OperationError(code="timeout"))
+RESULT = OperationResult(operation_id="a", status="error", error=ResultError(code="timeout"))
 
 
 @given(st.integers(), st.floats(0, 1), st.integers(1, 9), st.floats(0, 120_000), st.floats(1, 10))

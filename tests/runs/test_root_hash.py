@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.runs.stories import AFTER, BEFORE, START, after, before, done, finished, numbered, whole
 from tests.runs.virtual import operation
 from tract_jupyter.runs.events import OperationProgress, RunFinished
-from tract_jupyter.runs.model import MainReply, OperationError, OperationResult, Skip
+from tract_jupyter.runs.model import MainReply, OperationResult, ResultError, Skip
 from tract_jupyter.runs.root_hash import differences, root_hash, sealed
 from tract_jupyter.runs.terms import RunStatus
 
@@ -115,7 +115,7 @@ def test_blockers_count():
 
     def blocked(*names):
         skip = Skip(reason="dependency_failed", dep="not_done", blocked_by=names)
-        error = OperationError(code="dependency_failed", message="...", details=skip.to_dict())
+        error = ResultError(code="dependency_failed", message="...", details=skip.to_dict())
         return (
             OperationResult(operation_id="x", status="skipped", skip=skip),
             OperationResult(operation_id="x", status="error", required=True, error=error),

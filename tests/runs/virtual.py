@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 
 from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import Operation, OperationContext, OperationError, OperationResult, Skip
+from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, ResultError, Skip
 from tract_jupyter.runs.plan import make_plan
 from tract_jupyter.runs.terms import Hook, Trigger
 from tract_jupyter.runs.workers import Aborted, Job, current_abort, enter_abort, result_of
@@ -52,7 +52,7 @@ class Script:
         if result == "abort_error":
             raise Aborted
         status = {"skip": "skipped"}.get(result, result)
-        error = OperationError(code=self.code, message=self.message, details=self.details)
+        error = ResultError(code=self.code, message=self.message, details=self.details)
         return OperationResult(
             operation_id=context.operation_id,
             status=status,

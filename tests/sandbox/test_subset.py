@@ -6,13 +6,13 @@ import pytest
 from pydantic_monty import MontyError
 
 from tract_jupyter.sandbox.pool import SandboxPool
-from tract_jupyter.sandbox.subset import MODULES, lacks
+from tract_jupyter.sandbox.subset import MODULES, unsupported
 
 MEMBERS = {"pending": frozenset({"fields", "approve"}), "tools": frozenset()}
 
 
 def found(code, *names):
-    return [(lack.line, lack.what) for lack in sorted(lacks(code, names, MEMBERS))]
+    return [(lack.line, lack.what) for lack in sorted(unsupported(code, names, MEMBERS))]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_there_or_is_the_authors_own(code):
 
 def test_parameters_are_known_and_the_first_line_comes_first():
     assert found("input(1)\nimport os\nopen(2)", "input") == [(2, "no module 'os'"), (3, "no 'open'")]
-    assert next(lacks("pending.x", (), MEMBERS)).hint == "pending has only approve, fields"
+    assert next(unsupported("pending.x", (), MEMBERS)).hint == "pending has only approve, fields"
 
 
 def test_the_modules_are_those_that_the_interpreter_has():

@@ -17,7 +17,7 @@ class Desk:
     def __init__(self, tract: Tract, made: list[str]) -> None:
         self.tract = tract
         self.made = made
-        tract.executor.policy = lambda *_: Permission.ALLOW
+        tract.executor.permission = lambda *_: Permission.ALLOW
         self.variables = tract.scripts.notebooks.namespace("main")
         self.variables["go_on"] = False
         tract.tool(self.look, name="look", read_only=True)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.scripts import ScriptLimits, ScriptStatus
 from tract_jupyter.toolkit import Traits
 
 READS = Traits(read_only=True)
@@ -39,7 +39,7 @@ def test_a_result_that_is_too_large_ends_the_calls(run, add):
         return "x" * 100_000
 
     add(page, traits=READS)
-    result = run("for n in range(50): tools.page()", budget=Budget(result_bytes=250_000))
+    result = run("for n in range(50): tools.page()", limits=ScriptLimits(result_bytes=250_000))
     assert "250,000 bytes of results" in result.error.message
     assert result.call_count == 4
 
@@ -106,7 +106,7 @@ def test_shadowed_tools_are_the_scripts_own(run):
 
 def test_a_gigabyte_of_output_is_bounded(run):
     code = "for n in range(1_000):\n    print('x' * 1_000_000)\nprint('end')"
-    result = run(code, budget=Budget(output_characters=10_000))
+    result = run(code, limits=ScriptLimits(output_characters=10_000))
     assert result.succeeded
     assert len(result.text) < 11_000
     assert result.stdout.endswith("x\nend\n")

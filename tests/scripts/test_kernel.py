@@ -12,8 +12,8 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.review.request_text import bound_lines
-from tract_jupyter.scripts import Budget, ScriptStatus
-from tract_jupyter.scripts.run import Capture
+from tract_jupyter.scripts import ScriptLimits, ScriptStatus
+from tract_jupyter.scripts.run import OutputCapture
 from tract_jupyter.toolkit import Traits
 
 
@@ -129,7 +129,7 @@ def test_what_would_end_a_process_ends_the_script_only(tract, code, status, mess
     ],
 )
 def test_a_script_that_does_not_end_is_stopped(tract, code):
-    result = tract.run_script(code, budget=Budget(seconds=0.2, calls=None))
+    result = tract.run_script(code, limits=ScriptLimits(seconds=0.2, calls=None))
     assert result.status is ScriptStatus.TIMED_OUT
     with pytest.raises(ScriptRaisedError, match="its time is over"):
         result.check()
@@ -207,7 +207,7 @@ def test_calls_side_by_side_are_not_deep(tract, add):
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(8) as pool:\n"
         "    met = sorted(pool.map(lambda _: tools.meet(), range(8)))\nmet"
     )
-    assert tract.run_script(code, budget=Budget(depth=1)).value == list(range(8))
+    assert tract.run_script(code, limits=ScriptLimits(depth=1)).value == list(range(8))
 
 
 def test_tools_that_call_tools_have_a_depth(tract, add):
@@ -217,8 +217,8 @@ def test_tools_that_call_tools_have_a_depth(tract, add):
 
     add(deeper, traits=Traits(read_only=True))
     assert (
-        "no deeper than 3 levels"
-        in tract.run_script("tools.deeper(n=0)", budget=Budget(depth=3)).error.message
+        "at most 3 levels deep"
+        in tract.run_script("tools.deeper(n=0)", limits=ScriptLimits(depth=3)).error.message
     )
 
 
@@ -266,21 +266,21 @@ def test_the_question_tells_where_the_values_come_from(tract):
     assert lines[lines.index("Where the values come from:") :][1] == "content: topic"
 
 
-def test_the_budget_of_calls(tract):
+def test_the_limit_of_calls(tract):
     code = "for n in range(5):\n    try:\n        tools.status()\n    except ToolExecutionError as error:\n        print(n, error.reason)"
-    result = tract.run_script(code, budget=Budget(calls=3))
+    result = tract.run_script(code, limits=ScriptLimits(calls=3))
     assert result.stdout.splitlines() == [
-        f"{n} the script's budget of 3 tool calls is used up" for n in (3, 4)
+        f"{n} the script has reached its limit of 3 tool calls" for n in (3, 4)
     ]
 
 
-def test_the_budget_of_results(tract, add):
+def test_the_limit_of_results(tract, add):
     def big() -> str:
         """Give back much."""
         return "x" * 1_000
 
     add(big, traits=Traits(read_only=True))
-    result = tract.run_script("for n in range(5): tools.big()", budget=Budget(result_bytes=2_500))
+    result = tract.run_script("for n in range(5): tools.big()", limits=ScriptLimits(result_bytes=2_500))
     assert "2,500 bytes of results" in result.error.message
     assert result.call_count == 4
 
@@ -288,9 +288,9 @@ def test_the_budget_of_results(tract, add):
 @pytest.mark.parametrize(
     "bounds", [{"calls": 0}, {"seconds": -1}, {"depth": None}, {"memory": "x"}, {"calls": True}]
 )
-def test_a_budget_is_positive(bounds):
+def test_a_limit_is_positive(bounds):
     with pytest.raises(ContentError, match="positive number"):
-        Budget(**bounds)
+        ScriptLimits(**bounds)
 
 
 def test_a_script_runs_no_script(tract):
@@ -300,7 +300,9 @@ def test_a_script_runs_no_script(tract):
 
 
 def test_much_output_keeps_its_beginning_and_its_end(tract):
-    result = tract.run_script("for n in range(100_000): print(n)", budget=Budget(output_characters=1_000))
+    result = tract.run_script(
+        "for n in range(100_000): print(n)", limits=ScriptLimits(output_characters=1_000)
+    )
     assert result.stdout.startswith("0\n1\n2\n")
     assert result.stdout.endswith("99998\n99999\n")
     assert len(result.stdout) <= 1_000
@@ -366,7 +368,7 @@ def test_totals_add_up(tract):
 
 
 def test_a_capture_of_many_small_pieces_is_bounded():
-    capture = Capture(10_000)
+    capture = OutputCapture(10_000)
     for n in range(100_000):
         capture.write("stdout", f"{n}\n")
     text = "".join(output.text for output in capture.outputs() if output.kind == "stdout")

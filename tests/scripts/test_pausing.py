@@ -11,7 +11,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import PendingStateError, TrustError
 from tract_jupyter.review.decision import Answer
-from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.scripts import ScriptLimits, ScriptStatus
 from tract_jupyter.toolkit import Traits
 
 NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
@@ -103,12 +103,12 @@ def test_its_variables_are_there_afterwards(paused, other):
     assert tract.run_script("(made, seen)", backend="sandbox").value == ("as it was", [0, 0, 0])
 
 
-def test_the_budget_goes_on(other):
+def test_the_limits_go_on(other):
     tract = other()
     code = f"tools.status()\ntools.commit(content={NOTE})\ntools.status()\ntools.status()"
-    tract.run_script(code, backend="sandbox", budget=Budget(calls=3))
+    tract.run_script(code, backend="sandbox", limits=ScriptLimits(calls=3))
     result = inbox(tract).approve()
-    assert "budget of 3 tool calls" in result.error.message
+    assert "limit of 3 tool calls" in result.error.message
 
 
 def test_the_profile_goes_on(other):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tests.scripts.desk import FAILS, NO_MORE
-from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.scripts import ScriptLimits, ScriptStatus
 from tract_jupyter.toolkit import Permission
 
 
@@ -97,7 +97,9 @@ def test_what_failed_last_is_tried_again_and_what_was_caught_is_not(desk):
 
 
 def test_a_call_that_was_refused_is_asked_about_again_and_no_other(desk):
-    desk.tract.executor.policy = lambda tool, _: Permission.ASK if tool.name == "put" else Permission.ALLOW
+    desk.tract.executor.permission = lambda tool, _: (
+        Permission.ASK if tool.name == "put" else Permission.ALLOW
+    )
     code = (
         "tools.put(n=1)\ntry:\n    tools.put(n=2)\nexcept ToolDenied:\n    pass\nlook = tools.look(n=3)\n"
         f"tools.put(n=4)\n{NO_MORE}\nlook"
@@ -124,11 +126,11 @@ def test_a_call_that_was_refused_is_asked_about_again_and_no_other(desk):
 def test_where_nobody_can_be_asked_only_that_call_is_asked_about_again(opened):
     first = opened()
     ask_about = lambda tool, _: Permission.ASK if tool.name == "put" else Permission.ALLOW  # noqa: E731
-    first.tract.executor.policy = ask_about
+    first.tract.executor.permission = ask_about
     code = "tools.look(n=1)\ntools.put(n=2)"
     assert "nobody can be asked" in first.run(code).error.message
     second = opened()
-    second.tract.executor.policy = ask_about
+    second.tract.executor.permission = ask_about
     channel = second.tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
     assert second.run(code).value == "put 2"
     assert second.made == ["look 1", "put 2"]
@@ -154,9 +156,9 @@ def test_a_locked_tool_and_one_that_the_policy_denies_are_refused_all_the_same(d
     desk.tract.executor.lock("look", "not now")
     assert "locked: not now" in desk.run(FAILS).error.message
     desk.tract.executor.unlock("look")
-    desk.tract.executor.policy = lambda tool, _: Permission.DENY
-    assert "the policy denies" in desk.run(FAILS).error.message
-    desk.tract.executor.policy = lambda *_: Permission.ALLOW
+    desk.tract.executor.permission = lambda tool, _: Permission.DENY
+    assert "has no permission to call" in desk.run(FAILS).error.message
+    desk.tract.executor.permission = lambda *_: Permission.ALLOW
     assert desk.run(FAILS).replayed_count == 2  # nothing was lost by that
 
 
@@ -169,10 +171,10 @@ def test_a_profile_binds_what_is_answered_too(desk):
     assert "no tool 'gc' in the profile 'self'" in result.output["output"]
 
 
-def test_answers_count_in_the_budget_and_are_not_waited_for(desk):
+def test_answers_count_in_the_limits_and_are_not_waited_for(desk):
     desk.run(FAILS)
     desk.variables["go_on"] = True
-    assert "budget of 2 tool calls" in desk.run(FAILS, budget=Budget(calls=2)).error.message
+    assert "limit of 2 tool calls" in desk.run(FAILS, limits=ScriptLimits(calls=2)).error.message
     assert desk.made == ["look 1", "put 2"]
 
 
@@ -306,7 +308,7 @@ def test_a_script_of_several_threads_goes_on_where_the_order_is_the_same(desk):
 def test_whatever_ended_it(desk, code, status):
     code = f"tools.look(n=1)\n{code}"
     for _ in range(2):
-        result = desk.run(code, budget=Budget(seconds=0.3))
+        result = desk.run(code, limits=ScriptLimits(seconds=0.3))
         assert result.status == status
     assert desk.made == ["look 1"]
 

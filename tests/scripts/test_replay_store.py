@@ -113,7 +113,7 @@ from tract_jupyter import Tract
 from tract_jupyter.toolkit import Permission
 
 tract = Tract.open("store.db")
-tract.executor.policy = lambda *_: Permission.ALLOW
+tract.executor.permission = lambda *_: Permission.ALLOW
 
 @tract.tool
 def put(n: int) -> int:

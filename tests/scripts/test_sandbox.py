@@ -6,7 +6,7 @@ import pytest
 
 from tests.effects import adversarial, effects_of
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.scripts import ScriptLimits, ScriptStatus
 from tract_jupyter.toolkit import Traits
 
 NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
@@ -94,21 +94,21 @@ def test_tracebacks_have_the_scripts_lines(run):
     "code", ["while True: pass", "x = 10 ** (10 ** 8)", "for _ in iter(int, 1): tools.status()"]
 )
 def test_a_script_that_does_not_end_is_stopped(run, code):
-    result = run(code, budget=Budget(seconds=0.3, calls=None))
+    result = run(code, limits=ScriptLimits(seconds=0.3, calls=None))
     assert result.status in {ScriptStatus.TIMED_OUT, ScriptStatus.FAILED}
     assert run("1").value == 1
 
 
 def test_output_is_bounded(run):
-    result = run("for n in range(100_000): print(n)", budget=Budget(output_characters=1_000))
+    result = run("for n in range(100_000): print(n)", limits=ScriptLimits(output_characters=1_000))
     assert result.stdout.startswith("0\n1\n")
     assert result.stdout.endswith("99999\n")
     assert len(result.stdout) <= 1_000
 
 
-def test_the_budget_of_calls(run):
+def test_the_limit_of_calls(run):
     code = "for n in range(5):\n    try:\n        tools.status()\n    except RuntimeError as error:\n        print(n, error)"
-    assert len(run(code, budget=Budget(calls=3)).stdout.splitlines()) == 2
+    assert len(run(code, limits=ScriptLimits(calls=3)).stdout.splitlines()) == 2
 
 
 def test_results_that_have_no_json_form_do_not_enter(tract, run, add):
@@ -140,12 +140,12 @@ def test_a_rejection_reaches_the_script_with_its_reason(tract, run):
 
 
 SETUP = """
-from tract_jupyter.scripts import Budget
+from tract_jupyter.scripts import ScriptLimits
 tract.run_script("tools.status()", backend="sandbox")  # everything is loaded, the worker runs
 """
 RUN = """
 def run(code):
-    return str(tract.run_script(code, backend="sandbox", fresh=True, budget=Budget(seconds=1)).status)
+    return str(tract.run_script(code, backend="sandbox", fresh=True, limits=ScriptLimits(seconds=1)).status)
 """
 
 

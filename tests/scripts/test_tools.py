@@ -101,7 +101,7 @@ def test_every_tool_asks_reads_or_says_why_not(tract):
     free = {
         name
         for name, tool in tract.executor.tools().items()
-        if tract.executor.policy(tool, AGENT) is Permission.ALLOW
+        if tract.executor.permission(tool, AGENT) is Permission.ALLOW
     }
     reading = {name for name, tool in tract.executor.tools().items() if tool.traits.read_only}
     assert free - reading == {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
@@ -115,12 +115,12 @@ def test_no_script_runs_a_script(tract, call, backend):
 
 
 def test_a_denied_tool_stays_denied_within_a_script(tract, call):
-    usual = tract.executor.policy
-    tract.executor.policy = lambda tool, actor: (
+    usual = tract.executor.permission
+    tract.executor.permission = lambda tool, actor: (
         Permission.DENY if tool.name == "status" and actor != "user" else usual(tool, actor)
     )
     result = call("notebook_execute", code="tools.status()")
-    assert "the policy denies 'status'" in result.output["output"]
+    assert "has no permission to call 'status'" in result.output["output"]
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])

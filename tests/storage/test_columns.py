@@ -12,7 +12,7 @@ from tests.review.fakes import FakeChannel
 from tests.review.rigging import press
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import StoreCorruptError, TractError
-from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.storage.schema import metadata
 
 
@@ -49,7 +49,8 @@ def fill(path, spec, monkeypatch):
         tract.undo()
         tract.compile_records.add(tract.compile())
         tract.profiles.save(
-            Profile.of("kind", [operation("mood", order=10, text="Kind.", keep=True)]), activate=True
+            OperationProfile.of("kind", [run_operation("mood", order=10, text="Kind.", keep=True)]),
+            activate=True,
         )
         tract.chat("question")
         tract.configure_llm(Model(""))

@@ -11,7 +11,7 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer
 from tract_jupyter import Tract
-from tract_jupyter.toolkit.mcp.service import InboxChannel
+from tract_jupyter.toolkit.mcp.server import InboxChannel
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_a_persons_own_call_is_asked_about_as_the_operation_says(tract):
 
 def test_where_the_policy_allows_the_call_the_operation_asks(tract):
     tract.register_operation(deploy())
-    tract.executor.policy = lambda *_: Permission.ALLOW
+    tract.executor.permission = lambda *_: Permission.ALLOW
     channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
     tract.reviewer.channel = channel
     assert call_as_agent(tract).success

@@ -72,9 +72,9 @@ def test_compress_with_a_summary_of_ones_own(tract, tools):
     tract.user("more")
     made = tools.compress(content="A story.", to_commit=first)
     assert texts(tract) == ["A story.", "the end", "more"]
-    assert (made["head"], made["replaced"], made["branch"]) == (tract.head, [[first]], "main")
+    assert (made["new_head"], made["source_commits"], made["branch"]) == (tract.head, [[first]], "main")
     assert made["tokens_after"] == tract.status().token_count
-    assert tools.get_commit(made["summaries"][0])["content"]["text"] == "A story."
+    assert tools.get_commit(made["summary_commits"][0])["content"]["text"] == "A story."
 
 
 def test_compress_wants_a_summary_for_each_run(tract, tools):
@@ -188,9 +188,9 @@ def test_gc_keeps_what_is_young(tract, tools):
     gone = tract.user("b").commit_hash
     tract.reset(first)
     assert tools.gc()["commits"] == []
-    assert tools.gc(min_age_days=0, dry_run=True)["commits"] == [gone]
+    assert tools.gc(orphan_retention_days=0, dry_run=True)["commits"] == [gone]
     tract.get_commit(gone)
-    assert tools.gc(min_age_days=0)["commits"] == [gone]
+    assert tools.gc(orphan_retention_days=0)["commits"] == [gone]
     assert "no commit is called" in refused(tools, "get_commit", commit_hash=gone)
 
 

@@ -7,7 +7,7 @@ from functools import partial, wraps
 
 import pytest
 
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.toolkit import ToolDefinition
 
 

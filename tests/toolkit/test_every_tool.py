@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import jsonschema
 import pytest
 
-from tract_jupyter.models.schema.strict import strict_schema
-from tract_jupyter.toolkit import get_profile
+from tract_jupyter.models.schema import strict_schema
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ CALLS = {
     "merge": ({"source": "topic", "message": "m", "resolver": "theirs"}, {"merge_type": "fast_forward"}),
     "reset": ({"target": "topic"}, {"branch": "main"}),
     "checkout": ({"target": "topic"}, {"branch": "topic"}),
-    "gc": ({"min_age_days": 1, "dry_run": True}, {"dry_run": True, "commits": []}),
+    "gc": ({"orphan_retention_days": 1, "dry_run": True}, {"dry_run": True, "commits": []}),
     "list_branches": ({}, None),
     "get_commit": ({"commit_hash": "topic"}, {"content_type": "dialogue"}),
     "tag": ({"commit_hash": "HEAD", "tag": "new"}, {"tags": ["checked", "new"]}),
@@ -101,7 +101,7 @@ def schema_of(tract, name):
 
 
 def test_the_table_has_every_tool(tract):
-    assert set(CALLS) == set(tract.executor.tools()) == set(get_profile("full").tool_configs)
+    assert set(CALLS) == set(tract.executor.tools()) == set(tract.toolset("full").tools())
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -175,3 +175,10 @@ def test_every_parameter_is_described(tract):
     for name in CALLS:
         for key, about in schema_of(tract, name)["properties"].items():
             assert about.get("description", "").endswith("."), f"{name}: {key}"
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - {"notebook_execute"}))
+def test_a_tool_calls_its_parameters_as_the_method_does(tract, name):
+    method = getattr(type(tract), name, None)
+    if method is not None and name != "propose_operation":  # a model writes the parts of a spec
+        assert set(schema_of(tract, name)["properties"]) <= set(inspect.signature(method).parameters)

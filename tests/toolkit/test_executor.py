@@ -291,7 +291,7 @@ def answering(action, **arguments):
 def test_a_person_allows_exactly_this_call(tract, write, ran):
     tract.reviewer.channel = answering("approve")
     bridge = ToolBridge(tract.executor, actor="agent:1")
-    stub = make_stub("write", write, bridge)
+    stub = make_stub("write", write, bridge.call)
     assert stub("a", text="b") == "written"
     assert ran == [("a", "b")]
     request, _ = tract.reviewer.channel.shown[0]
@@ -331,21 +331,23 @@ def test_arguments_that_changed_after_they_were_shown_are_not_used(tract, write,
 
 @pytest.mark.parametrize("actor", ["user", "agent:1"])
 def test_a_policy_that_denies(tract, write, ran, actor):
-    tract.executor.policy = lambda tool, who: Permission.DENY if tool.traits.destructive else Permission.ALLOW
-    with pytest.raises(ToolDeniedError, match=f"policy denies 'write' to {actor}"):
+    tract.executor.permission = lambda tool, who: (
+        Permission.DENY if tool.traits.destructive else Permission.ALLOW
+    )
+    with pytest.raises(ToolDeniedError, match=f"{actor} has no permission to call 'write'"):
         ToolBridge(tract.executor, actor=actor).call("write", {"path": "a"})
     assert (ran, tract.inbox()) == ([], [])
     assert ToolBridge(tract.executor, actor=actor).call("status", {})
 
 
 def test_a_policy_that_asks_the_user_too(tract, write, ran):
-    tract.executor.policy = lambda tool, actor: Permission.ASK
+    tract.executor.permission = lambda tool, actor: Permission.ASK
     tract.reviewer.channel = answering("approve")
     assert tract.tools.write("a") == "written"
 
 
 def test_a_policy_that_raises_lets_nothing_through(tract, write, ran):
-    tract.executor.policy = lambda tool, actor: 1 / 0
+    tract.executor.permission = lambda tool, actor: 1 / 0
     assert tract.executor.execute("write", {"path": "a"}).success is False
     assert ran == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.toolkit import Traits
-from tract_jupyter.toolkit.stubs import provider_names
+from tract_jupyter.toolkit.names import provider_names
 
 ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -134,8 +134,8 @@ def test_the_policy_knows_the_client(tract):
         asked.append((tool.name, actor))
         return Permission.DENY
 
-    tract.executor.policy = policy
-    assert call(tract, "status") == (True, "the policy denies 'status' to mcp:editor", None)
+    tract.executor.permission = policy
+    assert call(tract, "status") == (True, "mcp:editor has no permission to call 'status'", None)
     call(tract, "status", mode="legacy")
     assert asked == [("status", "mcp:editor")] * 2
 
@@ -173,7 +173,7 @@ def test_calls_run_side_by_side_and_in_other_threads(tract, add):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.toolkit.mcp.service._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._LOOK_SECONDS", 0.01)
     told = anyio.Event()
 
     async def on_message(message):
@@ -196,7 +196,7 @@ def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
 
 
 def test_trouble_with_the_store_is_told_and_passes(tract, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.toolkit.mcp.service._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._LOOK_SECONDS", 0.01)
     looked = anyio.Event()
 
     def fail():

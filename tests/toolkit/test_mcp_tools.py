@@ -13,7 +13,7 @@ from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.toolkit import ToolBridge, Traits
-from tract_jupyter.toolkit.stubs import HELPERS
+from tract_jupyter.toolkit.names import HELPERS
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_what_is_removed_may_be_added_again(tract, add_liar):
 
 def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
     add_liar("plain")
-    for ask in (tract.remove_mcp_server, tract.mcp_problems):
+    for ask in (tract.remove_mcp_server, tract.mcp.problems):
         with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
             ask("lier")
 

@@ -89,8 +89,10 @@ def test_a_standing_approval_of_the_tool_covers_it(t):
 
 
 def test_what_is_denied_is_rejected_whoever_approves(t):
-    t.executor.policy = lambda tool, actor: Permission.DENY if actor == "policy:tidy" else Permission.ALLOW
-    with pytest.raises(RejectedError, match="denies 'annotate' to policy:tidy"):
+    t.executor.permission = lambda tool, actor: (
+        Permission.DENY if actor == "policy:tidy" else Permission.ALLOW
+    )
+    with pytest.raises(RejectedError, match="policy:tidy has no permission to call 'annotate'"):
         t.policies.apply("tidy", "annotate", NOTE)
     with pytest.raises(ToolDeniedError):
         t.policies.propose("tidy", "annotate", NOTE).approve()

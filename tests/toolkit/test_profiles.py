@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
+from tract_jupyter.prompts.tool_descriptions import SELF, SUPERVISOR
 from tract_jupyter.toolkit import ToolConfig, ToolProfile, get_profile
 
 OWN = {
@@ -13,6 +14,11 @@ OWN = {
     "query_by_tags", "register_tag", "get_tags", "list_tags", "configure_model",
     "notebook_execute", "notebook_create", "notebook_variables", "notebook_reset", "notebook_list",
 }  # fmt: skip
+
+
+def own_words(tract):
+    """Each tool's own description, which is that of the profile `full`."""
+    return {name: tool.description for name, tool in tract.executor.tools().items()}
 
 
 def names(tract, profile):
@@ -33,22 +39,26 @@ def test_the_users_tools_and_operations_belong_to_every_built_in_one(tract, sear
 
 @pytest.mark.parametrize("name", ["self", "supervisor", "full"])
 def test_each_describes_in_its_own_words(tract, name):
-    described = {"self": SELF, "supervisor": SUPERVISOR, "full": FULL}[name]
+    described = {"self": SELF, "supervisor": SUPERVISOR, "full": own_words(tract)}[name]
     shown = {tool["name"]: tool["description"] for tool in tract.as_tools(name, format="anthropic")}
     assert shown == described
 
 
-def test_the_words_say_whose_context_it_is():
+def test_the_words_say_whose_context_it_is(tract):
+    full = own_words(tract)
     assert all("your" in text or "you " in text for text in SELF.values())
     assert all("agent" in text for text in SUPERVISOR.values())
-    assert all("agent" not in text and "your" not in text for text in FULL.values())
-    texts = [*SELF.values(), *SUPERVISOR.values(), *FULL.values()]
+    assert all("agent" not in text and "your" not in text for text in full.values())
+    texts = [*SELF.values(), *SUPERVISOR.values(), *full.values()]
     assert len(set(texts)) == len(texts)
     assert all(text.endswith(".") and "\n" not in text and len(text) < 300 for text in texts)
 
 
-def test_the_tool_itself_has_the_words_of_the_full_profile(tract):
-    assert {name: tool.description for name, tool in tract.executor.tools().items()} == FULL
+def test_a_models_tools_take_few_tokens(tract):
+    count = default_counter().count_text
+    for name, most in {"self": 900, "supervisor": 1_100, "full": 900}.items():
+        assert sum(count(text) for text in own_words(tract).values()) > 300
+        assert sum(count(tool["description"]) for tool in tract.as_tools(name, format="anthropic")) <= most
 
 
 @pytest.mark.parametrize("name", ["sel", "", None, 3, [], "Full"])
@@ -75,7 +85,7 @@ def test_a_profile_of_ones_own_has_what_it_names(tract, search):
         },
     )
     shown = {tool["name"]: tool["description"] for tool in tract.as_tools(mine, format="anthropic")}
-    assert shown == {"log": FULL["log"], "status": "How full it is."}
+    assert shown == {"log": own_words(tract)["log"], "status": "How full it is."}
     assert (
         names(tract, ToolProfile("others", {"web_search": ToolConfig(enabled=False)}, has_others=True))
         == set()
@@ -84,10 +94,10 @@ def test_a_profile_of_ones_own_has_what_it_names(tract, search):
 
 
 def test_filtering_keeps_the_order_and_changes_no_tool(tract):
-    tools = list(tract.executor.tools().values())
+    tools, before = list(tract.executor.tools().values()), own_words(tract)
     found = get_profile("self").filter_tools(tools)
     assert [tool.name for tool in found] == [tool.name for tool in tools if tool.name in OWN]
-    assert tract.executor.get("log").description == FULL["log"]
+    assert own_words(tract) == before
 
 
 def test_a_profile_is_checked_when_it_is_made():

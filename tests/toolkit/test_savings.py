@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tract_jupyter.toolkit.results import (
     CHARACTERS_PER_TOKEN,
     TOKENS_PER_CALL,
+    CallRecord,
     TokenSavings,
     estimate_savings,
     rough_size,
 )
-from tract_jupyter.toolkit.stubs import CallRecord
 
 
 def record(arguments, result):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.models.schema.strict import strict_schema, without_nulls
+from tract_jupyter.models.schema import strict_schema, without_nulls
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 ALLOWED = {

@@ -67,8 +67,8 @@ def test_it_shares_tools_policy_and_locks(tract, search):
     assert "later" in reading.execute("web_search", {"query": "x"}).error
     tract.unlock_tool("web_search")
     seen = []
-    tract.executor.policy = lambda tool, actor: seen.append((tool.name, actor)) or Permission.DENY
-    with pytest.raises(ToolDeniedError, match="policy denies 'log' to agent:1"):
+    tract.executor.permission = lambda tool, actor: seen.append((tool.name, actor)) or Permission.DENY
+    with pytest.raises(ToolDeniedError, match="agent:1 has no permission to call 'log'"):
         reading.call("log", {})
     assert seen == [("log", "agent:1")]
     tract.remove_tool("web_search")

@@ -9,30 +9,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
-from tract_jupyter.analysis.budget import MAX_FINDINGS, Clock, TooLongError, check_length, without_collection
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
+from tract_jupyter.analysis.limits import (
+    MAX_FINDINGS,
+    Deadline,
+    TooLongError,
+    check_length,
+    without_collection,
+)
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
-from tract_jupyter.analysis.rules.choice import ALWAYS, Choice
 from tract_jupyter.analysis.rules.code import written_code
+from tract_jupyter.analysis.rules.settings import ALWAYS, RuleSettings
 from tract_jupyter.analysis.rules.text import VERDICT
-from tract_jupyter.analysis.source import Source, parse
+from tract_jupyter.analysis.source import SourceText, parse
 from tract_jupyter.analysis.tables import magics
-from tract_jupyter.analysis.view import View
+from tract_jupyter.analysis.view import CodeView
 
 if TYPE_CHECKING:
     import ast
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.analysis.rules.misspelt import Definition
+    from tract_jupyter.analysis.view import KnownNames
 
 
 class AnalysisSession:
-    """Analyses one cell after the other of a notebook: ``import os as o`` in one is known in the next.
+    """An analysis of one notebook cell after the other: ``import os as o`` in one is known in the next.
 
     Args:
         analyzer: What looks at the cells.
@@ -49,12 +55,12 @@ class AnalysisSession:
             return self.analyzer.analyze_in(self._program, code, tools)
 
     def ran(self, code: str) -> None:
-        """Keep the names of a cell that ran; of one that cannot be read there are none."""
+        """Keep the names of a cell that ran. A cell that does not parse has none."""
         with self._lock:
             learn(self._program, code)
 
     def reset(self) -> None:
-        """Forget all names, as a kernel does that was restarted."""
+        """Forget all names, as a restarted kernel does."""
         self._program = Program()
 
 
@@ -64,7 +70,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CodeAnalyzer:
-    """Explains what a piece of code would do, without running any of it.
+    """An analyzer that explains what a piece of code would do, without running any of it.
 
     Findings are advice for the person who decides. They contain nothing: code that is meant to hide from this
     analysis can.
@@ -78,7 +84,7 @@ class CodeAnalyzer:
 
     Raises:
         SandboxModeError: The mode does not exist.
-        RuleChoiceError: There is no such rule or level, or it is one that always counts.
+        RuleSettingsError: There is no such rule or level, or it is one that always counts.
     """
 
     def __init__(
@@ -91,7 +97,7 @@ class CodeAnalyzer:
         tools: Iterable[str] = (),
     ) -> None:
         self.mode = SandboxMode(mode)
-        self.choice = Choice.of(off, levels or {})
+        self.settings = RuleSettings.of(off, levels or {})
         self._tools = frozenset(tools)
         self._workspace = Workspace(workspace_root)
 
@@ -101,7 +107,7 @@ class CodeAnalyzer:
         *,
         cells_before: Sequence[str] = (),
         tools: Iterable[str] = (),
-        definition: Definition | None = None,
+        known_names: KnownNames | None = None,
     ) -> AnalysisResult:
         """Analyse a cell or the body of an action.
 
@@ -109,7 +115,7 @@ class CodeAnalyzer:
             code: Python, with IPython's additions; ``return`` and ``await`` may stand at the top level.
             cells_before: Cells that ran earlier, in order; their names are known, they are not reported.
             tools: Names of further tools that this code may call.
-            definition: What the operation says about names, where this is the body of one of its actions.
+            known_names: What the operation says about names, where this is the body of one of its actions.
 
         Returns:
             A verdict, for any text at all.
@@ -117,10 +123,10 @@ class CodeAnalyzer:
         program = Program()
         for cell in cells_before:
             learn(program, cell)
-        return self.analyze_in(program, code, tools, definition)
+        return self.analyze_in(program, code, tools, known_names)
 
     def analyze_in(
-        self, program: Program, code: str, tools: Iterable[str] = (), definition: Definition | None = None
+        self, program: Program, code: str, tools: Iterable[str] = (), known_names: KnownNames | None = None
     ) -> AnalysisResult:
         """Analyse a cell that runs where the names of a program are known; its own are added to them."""
         if self.mode is SandboxMode.DISABLED:
@@ -128,42 +134,44 @@ class CodeAnalyzer:
         try:
             with without_collection():
                 names = self._tools.union(tools)
-                return self._analyze(program, code, Clock(), names, definition=definition)
+                return self._analyze(program, code, Deadline(), names, known_names=known_names)
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
-            return AnalysisResult((_unknown(Source(code), error),))
+            return AnalysisResult((_unknown(SourceText(code), error),))
 
     def _analyze(
         self,
         program: Program,
         code: str,
-        clock: Clock,
+        deadline: Deadline,
         tools: frozenset[str],
         *,
         inner: bool = False,
-        definition: Definition | None = None,
+        known_names: KnownNames | None = None,
     ) -> AnalysisResult:
-        source, tree, escapes, problem = _read(code, clock, program)
-        nodes = program.add(tree, clock) if tree is not None else []
-        resolver, workspace = Resolver(program, clock), self._workspace.fresh()
-        view = View(source, nodes, program, resolver, escapes, workspace, clock, tools)
-        view = view if definition is None else replace(view, definition=definition)
+        source, tree, escapes, problem = _read(code, deadline, program)
+        nodes = program.add(tree, deadline) if tree is not None else []
+        resolver, workspace = Resolver(program, deadline), self._workspace.fresh()
+        view = CodeView(source, nodes, program, resolver, escapes, workspace, deadline, tools)
+        view = view if known_names is None else replace(view, known_names=known_names)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
-        problems += self._collect(view, clock, findings, inner=inner)
+        problems += self._collect(view, deadline, findings, inner=inner)
         findings += [_unknown(source, each) for each in problems]
         external = tuple(dict.fromkeys(view.external))
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
-    def _collect(self, view: View, clock: Clock, findings: list[Finding], *, inner: bool) -> list[Exception]:
-        """Gather what the rules say; what goes wrong with one of them ends only that one."""
-        mentions = (references.findings(view, clock), references.stored(view))
+    def _collect(
+        self, view: CodeView, deadline: Deadline, findings: list[Finding], *, inner: bool
+    ) -> list[Exception]:
+        """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
+        mentions = (references.findings(view, deadline), references.stored(view))
         sources = [*mentions, *(rule.check(view) for rule in self._rules())]
         if not inner:
-            sources.append(self._written(view, clock))
+            sources.append(self._written(view, deadline))
         problems: list[Exception] = []
         for source in sources:
             try:
-                self._take(source, clock, findings)
+                self._take(source, deadline, findings)
             except TooLongError as error:
                 return [*problems, *view.problems, error]
             except Exception as error:  # noqa: BLE001 - a failure to understand is itself a verdict
@@ -172,63 +180,63 @@ class CodeAnalyzer:
             problems.append(TooLongError("too much in it depends on too much else"))
         return problems + view.problems
 
-    def _take(self, source: Iterator[Finding], clock: Clock, findings: list[Finding]) -> None:
-        clock.check()
-        for finding in clock.watched(source):
-            counted = self.choice.apply(finding)
+    def _take(self, source: Iterator[Finding], deadline: Deadline, findings: list[Finding]) -> None:
+        deadline.check()
+        for finding in deadline.watched(source):
+            counted = self.settings.apply(finding)
             if counted is not None:
                 findings.append(counted)
             if len(findings) > MAX_FINDINGS:
                 raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
 
     def _rules(self) -> Iterator[Rule]:
-        return (rule for rule in all_rules() if rule.code not in self.choice.off)
+        return (rule for rule in all_rules() if rule.code not in self.settings.off)
 
-    def _written(self, view: View, clock: Clock) -> Iterator[Finding]:
-        """What Python that goes to a file would do; a level less, since something has to run it first."""
+    def _written(self, view: CodeView, deadline: Deadline) -> Iterator[Finding]:
+        """Yield the findings about Python that is written to a file, one level lower: something has to run it first."""
         for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
-                inner = self._analyze(Program(), body, clock, view.tools)
+                inner = self._analyze(Program(), body, deadline, view.tools)
                 yield from (finding.in_file(escape.span.line) for finding in inner.findings)
         for call, text in written_code(view):
-            inner = self._analyze(Program(), text, clock, view.tools, inner=True)
+            inner = self._analyze(Program(), text, deadline, view.tools, inner=True)
             # Prose is no Python, and not what this is about.
             if any(finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings):
                 yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")
 
 
 def learn(program: Program, cell: str) -> None:
-    """Have a program know the names of a cell that ran; one that cannot be read teaches nothing."""
+    """Add the names of a cell that ran to a program. A cell that does not parse adds nothing."""
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
-        clock = Clock()
-        _, tree, _, _ = _read(cell, clock, program)
+        deadline = Deadline()
+        _, tree, _, _ = _read(cell, deadline, program)
         if tree is not None:
-            program.add(tree, clock)
+            program.add(tree, deadline)
 
 
 def _read(
-    code: str, clock: Clock, program: Program
-) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
+    code: str, deadline: Deadline, program: Program
+) -> tuple[SourceText, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
     check_length(code)
     magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys(), magics.SHELL_LINE)
     if magic is not None:
-        return Source(code), None, (magic,), None
+        return SourceText(code), None, (magic,), None
     try:
-        return Source(code), parse(code), (), None
+        return SourceText(code), parse(code), (), None
     except _PARSE_ERRORS as error:
         if not has_escapes(code):
-            return Source(code), None, (), error
-    changed = transform(code, clock)
-    source = Source(code, changed.code, changed.shifts)
+            return SourceText(code), None, (), error
+    changed = transform(code, deadline)
+    source = SourceText(code, changed.code, changed.shifts)
     try:
         return source, parse(changed.code), changed.escapes, None
     except _PARSE_ERRORS as error:
         return source, None, changed.escapes, error
 
 
-def _unknown(source: Source, problem: Exception) -> Finding:
+def _unknown(source: SourceText, problem: Exception) -> Finding:
     code, what = _problem(source, problem)
     line = getattr(problem, "lineno", None)
     line = line if isinstance(line, int) and 1 <= line <= len(source.lines) else 1
@@ -238,7 +246,7 @@ def _unknown(source: Source, problem: Exception) -> Finding:
     return Finding(code, rule.category, rule.level, span, text, f"{VERDICT} ({what})", rule.remedy, 1.0)
 
 
-def _problem(source: Source, problem: Exception) -> tuple[str, str]:
+def _problem(source: SourceText, problem: Exception) -> tuple[str, str]:
     if isinstance(problem, TooLongError):
         return "TJ903", str(problem)
     text = "\n".join(source.lines)

@@ -1,4 +1,4 @@
-"""What a call may return: the result of getattr, of an import by name, of a fold, of the user's function."""
+"""Values of calls: of getattr, of imports by name, of folds, of the user's own functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Evaluator(Protocol):
-    """What this module needs of the resolver."""
+    """The part of the resolver that this module needs."""
 
     def value(self, node: ast.expr) -> Value:
         """Evaluate an expression."""
@@ -69,7 +69,7 @@ _MODULE_TABLES = frozenset(
 
 
 def lookup(owner: Value, key: Value) -> Value:
-    """What subscripting a mapping may yield: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
+    """Return what subscripting a mapping may yield: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
     found: list[Value] = []
     if owner.entries is not None:
         matching = [member for known, member in owner.entries if not key.consts or known in key.consts]
@@ -93,7 +93,7 @@ def lookup(owner: Value, key: Value) -> Value:
 
 
 def _variable(key: Value) -> Value:
-    """What a variable of the environment stands for, as far as it is a place that everybody knows."""
+    """Return the value of an environment variable that is the same everywhere, such as ``HOME``."""
     known = effects().values
     return constant(*(known.get(f"os.environ.{text}") for text in key.texts))
 
@@ -132,7 +132,7 @@ def _called(name: str, arguments: list[Value]) -> Value:
 
 
 def _got(name: str, arguments: list[Value]) -> Value:
-    """What ``attrgetter("a.b")(x)`` and its relatives yield: the getter's name ends in what it gets."""
+    """Return the value of ``attrgetter("a.b")(x)`` and its relatives: the getter's name ends in what it gets."""
     getter, _, text = name.partition("|")
     if not arguments:
         return UNKNOWN
@@ -150,7 +150,7 @@ def _getter(name: str) -> Callable[[list[Value]], Value]:
 
 
 def _reduced(arguments: list[Value]) -> Value:
-    """``reduce(getattr, ["path", "join"], os)``, and the same with paths."""
+    """Evaluate ``reduce(getattr, ["path", "join"], os)``, and the same with paths."""
     if len(arguments) < 3 or arguments[1].items is None:  # noqa: PLR2004 - function, sequence, start
         return UNKNOWN
     if not arguments[0].names.isdisjoint(_JOINS):
@@ -202,7 +202,7 @@ _OF_DICTS: dict[str, Callable[[Value], Value]] = {
 
 
 def attribute_of(owner: Value, name: Value) -> Value:
-    """What ``getattr(owner, name)`` may yield."""
+    """Return what ``getattr(owner, name)`` may yield."""
     return named(*(canonical(f"{dotted}.{text}") for dotted in owner.names for text in name.texts))
 
 
@@ -261,7 +261,7 @@ def _mapped(arguments: list[Value]) -> Value:
 
 
 def _members(arguments: list[Value]) -> Value:
-    """``inspect.getmembers(module)``: as good as the module's table."""
+    """Evaluate ``inspect.getmembers(module)``, which is as good as the module's ``__dict__``."""
     return named(*(f"{name}.__dict__" for name in arguments[0].names)) if arguments else UNKNOWN
 
 
@@ -272,17 +272,17 @@ def _next(arguments: list[Value]) -> Value:
 
 
 def _found(arguments: list[Value]) -> Value:
-    """What ``glob`` finds is where its pattern says."""
+    """Evaluate ``glob.glob``: what it finds lies where its pattern points."""
     return Value(items=(Value(consts=arguments[0].consts),)) if arguments else UNKNOWN
 
 
 def _walked(arguments: list[Value]) -> Value:
-    """``os.walk``: the folder first."""
+    """Evaluate ``os.walk``, which yields the folder first."""
     return Value(items=(Value(items=(Value(consts=arguments[0].consts),)),)) if arguments else UNKNOWN
 
 
 def _module_of(arguments: list[Value]) -> Value:
-    """``inspect.getmodule(tempfile.mkstemp)``."""
+    """Evaluate ``inspect.getmodule(tempfile.mkstemp)``."""
     names = arguments[0].names if arguments else ()
     return named(*(name.rpartition(".")[0] or name for name in names)) if names else named(ANY_MODULE)
 

@@ -16,13 +16,20 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.calls import GETATTR, IMPORTERS
-from tract_jupyter.analysis.flows import Flows
+from tract_jupyter.analysis.flows import Flows, NormalForms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
-from tract_jupyter.analysis.outside import Entry, Outside, hosts_of, is_network, is_path, shown, sinks_of
+from tract_jupyter.analysis.resources import (
+    Resource,
+    ResourceFinder,
+    hosts_of,
+    is_network,
+    is_path,
+    shown,
+    sinks_of,
+)
 from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.source import parse
 from tract_jupyter.analysis.values import HOLE, canonical
-from tract_jupyter.analysis.view import Forms, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -69,13 +76,13 @@ def _dotted(name: str) -> str:
     return shown(name.removeprefix("builtins."))
 
 
-class Reach:
-    """Collects what a piece of code can reach, under the names of the fields of `Capabilities`."""
+class CapabilityCollector:
+    """The collector of what a piece of code can reach, under the names of the fields of `Capabilities`."""
 
-    def __init__(self, flows: Flows, forms: Forms) -> None:
+    def __init__(self, flows: Flows, forms: NormalForms) -> None:
         self._flows = flows
         self._forms = forms
-        self._outside = Outside(flows)
+        self._outside = ResourceFinder(flows)
         self._seen: dict[str, set[Key]] = {}
         self._at_sinks: set[ast.AST] = set()
         self.imports: set[str] = set()
@@ -98,7 +105,7 @@ class Reach:
                 self._text(node)
 
     def _not_known(self, what: str, node: ast.expr) -> None:
-        """Tell an expression, and whatever flows into it."""
+        """Record an expression as unknown, with everything that flows into it."""
         self.unknown.add(f"{what}: {self._forms.of(node)}")
         for source in self._flows.into(node, self._seen.setdefault(what, set())):
             self.unknown.add(f"{what}, _ = {self._forms.of(source)}")
@@ -129,7 +136,7 @@ class Reach:
     # mentions
 
     def _mention(self, node: ast.Name | ast.Attribute) -> None:
-        """A name or a chain of attributes, unless a longer chain tells it."""
+        """Collect a name or a chain of attributes, unless it is part of a longer chain."""
         names = self._flows.dotted(node)
         self._internals(node, names)
         for name in names:
@@ -149,7 +156,7 @@ class Reach:
             self._handed_on(node, names)
 
     def _internals(self, node: ast.Name | ast.Attribute, names: Iterable[str]) -> None:
-        """What leads to everything that the process holds, or to its secrets."""
+        """Collect access to the interpreter's internals and to secrets."""
         if isinstance(node, ast.Attribute) and _DUNDER.fullmatch(node.attr):
             self._not_known("the interpreter's insides", self._chain(node))
         codes = {rule.code for name in names for rule, _ in rules_for(name)}
@@ -167,7 +174,7 @@ class Reach:
         self.attributes.add(self._forms.of(node))
 
     def _chain(self, node: ast.expr) -> ast.expr:
-        """The longest chain of attributes, items and calls; not the arguments of its last call."""
+        """Return the longest chain of attributes, items and calls, without the arguments of its last call."""
         while True:
             outer = self._flows.access(node)
             call = self._flows.parent(outer)
@@ -176,7 +183,7 @@ class Reach:
             node = call
 
     def _handed_on(self, node: ast.expr, names: Iterable[str]) -> None:
-        """A function that opens, runs or sends something, given to another: ``map(open, paths)``."""
+        """Collect a function that opens, runs or sends something and is passed to another one: ``map(open, paths)``."""
         if not any(rules_for(name) or sinks_of(name) or is_network(name) for name in names):
             return
         around = self._flows.parent(node)
@@ -212,14 +219,14 @@ class Reach:
             if sinks_of(name):
                 self._at_sinks.update(node.args, (keyword.value for keyword in node.keywords))
 
-    def _add(self, found: set[str], what: str, entries: Iterable[Entry]) -> None:
+    def _add(self, found: set[str], what: str, entries: Iterable[Resource]) -> None:
         for entry in entries:
             found.add(entry.text)
             if entry.computed is not None:
                 self._not_known(what, entry.computed)
 
     def _told(self, node: ast.Call, name: str) -> None:
-        """Functions of which only the whole call tells what they do."""
+        """Collect calls whose effect only the whole call shows, such as imports by name and commands."""
         root = name.partition("()")[0]
         if root in GETATTR:
             return
@@ -237,7 +244,7 @@ class Reach:
             self._not_known("code from text", node)
 
     def _by_text(self, node: ast.Call, name: str) -> None:
-        """``getattr(x, "name")`` and its relatives."""
+        """Collect ``getattr(x, "name")`` and its relatives."""
         form = _SETATTR.get(name)
         if form is None:
             return
@@ -254,7 +261,7 @@ class Reach:
                     self._not_known("the interpreter's insides", self._chain(node))
 
     def _tool(self, node: ast.Call, name: str) -> None:
-        """Operations that are fired and tools that are called by name."""
+        """Collect operations that are fired, and tools that are called by name."""
         fires = name.rpartition(".")[2] == "fire"
         if not fires and not _BY_NAME.search(name):
             return
@@ -269,7 +276,7 @@ class Reach:
     # texts
 
     def _text(self, node: ast.expr) -> None:
-        """Addresses and paths in any text, also in one that is put together."""
+        """Collect addresses and paths in any text, including one that is put together."""
         whole = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
         if isinstance(self._flows.parent(node), whole):
             return
@@ -295,7 +302,7 @@ class Reach:
 
 
 def _value(node: ast.expr) -> tuple[str, ...]:
-    """The text of a literal, however long."""
+    """Return the text of a literal, however long."""
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, bytes):
         return (value.decode("utf-8", "replace"),)
@@ -310,7 +317,7 @@ _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowE
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a piece of code can reach, as far as its text tells.
+    """The capabilities of a piece of code: everything that its text shows it can reach.
 
     In a dotted name ``?`` stands for an object that is not known, ``[...]`` for an item of one, ``()`` for what
     a call of it gives. Names that the code chose itself do not occur.
@@ -339,11 +346,11 @@ class Capabilities:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing at all."""
+        """True if the code can reach nothing at all."""
         return not any(getattr(self, field.name) for field in fields(self))
 
     def merged(self, others: Iterable[Capabilities]) -> Capabilities:
-        """These and those of others, such as of all actions of an operation."""
+        """Return the union with other capabilities, such as those of all actions of an operation."""
         everyone = (self, *others)
         return Capabilities(
             **{
@@ -353,8 +360,8 @@ class Capabilities:
         )
 
 
-def capabilities(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
-    """Tell what code can reach. Nothing of it is executed or imported.
+def capabilities_of(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
+    """Return the capabilities of code. Nothing is executed or imported.
 
     Args:
         code: A cell or the body of an action: Python, with IPython's additions.
@@ -371,7 +378,7 @@ def capabilities(code: str, *, parameters: Collection[str] = ()) -> Capabilities
 
 
 def widened(old: Capabilities, new: Capabilities) -> Capabilities:
-    """What the new version has and the old one had not, entry by entry.
+    """Return the capabilities that only the new version has, entry by entry.
 
     No entry covers another: what the old version computed, or left unknown, says nothing about what the new
     one names.
@@ -390,7 +397,7 @@ def _read(code: str, parameters: Collection[str]) -> Capabilities:
         if not _parses(plain):
             return Capabilities(unknown=frozenset({UNPARSABLE}))
     flows = Flows(plain, parameters)
-    reach = Reach(flows, Forms(plain, flows))
+    reach = CapabilityCollector(flows, NormalForms(plain, flows))
     reach.run()
     return Capabilities(
         imports=frozenset(reach.imports),

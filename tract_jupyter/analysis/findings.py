@@ -1,4 +1,4 @@
-"""What an analysis yields: findings with a place, a level and advice, and the verdict over all of them."""
+"""Findings, each with a place, a level and advice, and the result of a whole analysis."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tract_jupyter.exceptions import TractError
 
 
 class SandboxModeError(TractError, ValueError):
-    """The name of a mode is none of those that exist; the message lists them."""
+    """There is no mode of this name; the message lists the modes."""
 
 
 class RiskLevel(StrEnum):
-    """How much a finding matters, ordered: low < medium < high < critical."""
+    """The severity of a finding, ordered: low < medium < high < critical."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -23,7 +23,7 @@ class RiskLevel(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order, 0 for low."""
+        """The position in the order, 0 for low."""
         return _RANKS[self.value]
 
     # A string enum would compare alphabetically: "critical" < "low".
@@ -44,7 +44,7 @@ _RANKS = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
 
 class Category(StrEnum):
-    """What code can do: the subject of a finding, and a capability of the code that has it."""
+    """The kind of effect that a finding is about, and a capability of the code that has it."""
 
     PROCESS = "process"
     CODE_EXECUTION = "code_execution"
@@ -62,7 +62,7 @@ class Category(StrEnum):
 
 
 class SandboxMode(StrEnum):
-    """What findings lead to: nothing at all, a warning, or a refusal to run."""
+    """The consequence of findings: none, a warning, or a refusal to run."""
 
     DISABLED = "disabled"
     WARN = "warn"
@@ -78,7 +78,7 @@ class SandboxMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A place in the source: lines count from 1, columns from 0, the end column is exclusive.
+    """A range of the source: lines count from 1, columns from 0, the end column is exclusive.
 
     Columns count characters, so that a slice of the line is the text meant (``ast`` counts UTF-8 bytes).
     """
@@ -114,7 +114,7 @@ class Finding:
     confidence: float
 
     def in_file(self, lines: int) -> Finding:
-        """The finding about code that is written to a file, which starts some lines further down."""
+        """Return the finding one level lower, for code that is written to a file and begins `lines` further down."""
         span = replace(self.span, line=self.span.line + lines, end_line=self.span.end_line + lines)
         level = list(RiskLevel)[max(self.level.rank - 1, 0)]
         return replace(self, span=span, level=level, reason=f"In the file that is written: {self.reason}")
@@ -143,12 +143,12 @@ class AnalysisResult:
 
     @property
     def capabilities(self) -> tuple[Category, ...]:
-        """What the code can do according to the findings of any level, in the order of `Category`."""
+        """The categories of the findings of any level, in the order of `Category`."""
         found = {finding.category for finding in self.findings}
         return tuple(category for category in Category if category in found)
 
     def summary(self) -> str:
-        """One line for a panel's header; source text is left out on purpose."""
+        """Return one line for a panel's header. Source text is left out on purpose."""
         if not self.analysed:
             return "Analysis is disabled: nobody looked."
         if not self.findings:
@@ -159,7 +159,7 @@ class AnalysisResult:
         return f"Findings: {parts}. Worst: {worst.code} ({worst.category}), line {worst.span.line}."
 
     def blocked_by(self, mode: SandboxMode | str) -> bool:
-        """Whether code with these findings is refused in this mode.
+        """Return True if code with these findings is refused in this mode.
 
         Raises:
             SandboxModeError: The mode does not exist.

@@ -1,20 +1,22 @@
-"""What flows into the names of a piece of code.
+"""Data flow: what flows into the names of a piece of code, and the normal forms of its expressions.
 
 The resolver tells what an expression *may* be and is silent about the rest. Here the rest has a place: `dotted`
 says ``?`` where the resolver knows nothing, `is_certain` says whether it knows all, and `into` lists whatever
-flows into something that is not known.
+flows into something that is not known. `NormalForms` spells an expression without the names that its author chose.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tract_jupyter.analysis import folding
-from tract_jupyter.analysis.program import Program, Scope
-from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, FreeNames
+from tract_jupyter.analysis.program import NameScope, Program
+from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, Resolver
+from tract_jupyter.analysis.rules import module_level, rules_for
 from tract_jupyter.analysis.source import parse
-from tract_jupyter.analysis.values import MAX_ALTERNATIVES, MAX_NAME, canonical
+from tract_jupyter.analysis.values import ASSUMED, MAX_ALTERNATIVES, MAX_NAME, Value, canonical, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.program import Binding
 
 MAX_DEPTH = 30
-"""Nesting that is followed; what is deeper counts as not known."""
+"""Nesting that is followed and spelt out. What is deeper counts as not known, and is told by a digest."""
 
 MAX_DOTTED = 64
 
@@ -37,12 +39,19 @@ _LITERALS: dict[type[ast.AST], str] = {
     ast.JoinedStr: "builtins.str",
 }
 
-Key = tuple[Scope | None, str]
+MAX_NODES = 400
+MAX_FORM = 160
+NAME = "_"
+
+Key = tuple[NameScope | None, str]
 """A name and the scope that binds it; None for a name from outside."""
 
 
+_NOWHERE = NameScope("module")
+
+
 class Flow(NamedTuple):
-    """One expression that flows into a name: as it is, as ``with`` gives it, a part of it, or else."""
+    """An expression that flows into a name: as it is, as ``with`` enters it, as a part, or otherwise."""
 
     node: ast.expr
     kind: Literal["same", "with", "part", "other", "inner"]
@@ -74,15 +83,15 @@ class Flows:
                 self._classes.setdefault(node.name, []).append(node)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around this one."""
+        """Return the node around this one."""
         return self.program.parent_of.get(node)
 
     def texts(self, node: ast.expr) -> tuple[str, ...]:
-        """Texts that an expression may come to; unknown pieces of them are ``values.HOLE``."""
+        """Return the texts that an expression may evaluate to; their unknown pieces are ``values.HOLE``."""
         return self.resolver.value(node).texts
 
     def key(self, node: ast.Name) -> Key:
-        """A name and the scope that binds it; None for a name from outside."""
+        """Return a name with the scope that binds it; None for a name from outside."""
         found = self.program.scope_of.get(node, self.program.module).find(node.id)
         return (found[0] if found else None, node.id)
 
@@ -109,14 +118,14 @@ class Flows:
         self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
 
     def access(self, node: ast.expr) -> ast.expr:
-        """The longest chain of attributes and items that begins with the node."""
+        """Return the longest chain of attributes and items that begins with the node."""
         parent = self.parent(node)
         while isinstance(parent, _ACCESS) and parent.value is node:
             node, parent = parent, self.parent(parent)
         return node
 
     def _stored(self, target: ast.expr) -> Flow | None:
-        """What is stored into a target."""
+        """Return the flow into a target."""
         node: ast.AST = target
         parent, partial = self.parent(node), False
         while isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
@@ -137,7 +146,7 @@ class Flows:
         return None
 
     def _sources(self, key: Key) -> Iterator[ast.expr]:
-        """Every expression that may flow into what a name stands for."""
+        """Yield every expression that may flow into what a name stands for."""
         yield from (flow.node for flow in self._flows.get(key, ()))
         for binding in self._bindings(key):
             if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -164,7 +173,7 @@ class Flows:
             yield from (*call.args, *(keyword.value for keyword in call.keywords))
 
     def into(self, node: ast.expr, seen: set[Key]) -> Iterator[ast.expr]:
-        """The expressions that flow into the names of an expression, and those that flow into these.
+        """Yield the expressions that flow into the names of an expression, and those that flow into these.
 
         Names in ``seen`` are left out, and those that are met are added to it.
         """
@@ -180,7 +189,7 @@ class Flows:
     # names
 
     def dotted(self, node: ast.expr) -> frozenset[str]:
-        """Dotted names of what an expression may be; ``?`` begins those of which nothing is known.
+        """Return dotted names of what an expression may be; ``?`` begins those of which nothing is known.
 
         Empty for functions and classes of the code's own.
         """
@@ -237,7 +246,7 @@ class Flows:
         return frozenset(found | {"?"} if opaque > plain or values > noted else found)
 
     def is_certain(self, node: ast.expr) -> bool:
-        """Whether the texts that the resolver found for an expression are all that it can come to."""
+        """Return True if the expression can evaluate to no other texts than those that the resolver found."""
         known = self._certain.get(node)
         if known is not None:
             return known
@@ -250,7 +259,7 @@ class Flows:
         return self._certain[node]
 
     def _parts(self, node: ast.expr) -> list[ast.expr] | None:
-        """The expressions whose texts make those of a node; None where the resolver may miss something."""
+        """Return the expressions whose texts make those of a node; None where the resolver may miss something."""
         parts = _PARTS.get(type(node))
         if parts is not None:
             return parts(node)
@@ -267,7 +276,7 @@ class Flows:
 
 
 def _choices(node: ast.expr) -> list[ast.expr]:
-    """The expressions of which an expression is one."""
+    """Return the expressions of which this one takes the value of one."""
     if isinstance(node, (ast.Await, ast.NamedExpr, ast.Starred)):
         return [node.value]
     if isinstance(node, ast.IfExp):
@@ -296,3 +305,115 @@ _PARTS: dict[type[ast.expr], Callable[..., list[ast.expr] | None]] = {
     ast.BinOp: _operands,
     ast.IfExp: lambda node: [node.body, node.orelse],
 }
+
+
+class FreeNames(Resolver):
+    """A resolver with free names: the parameters, and the names that nothing in the code binds."""
+
+    assumed = ASSUMED
+
+    def __init__(self, program: Program, parameters: Collection[str]) -> None:
+        super().__init__(program)
+        self._parameters = {name: named(_parameter(name)) for name in parameters}
+
+    def name(self, name: str, scope: NameScope) -> Value:
+        """Return the value of a name. Until the top level binds it, it has its outer meaning."""
+        found = scope.find(name)
+        outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
+        if found is None:
+            if name in self._parameters:
+                return outside
+            starred = self._unbound(name, scope)
+            return union((starred, outside if outside.names else named(name)))
+        bound = super().name(name, scope)
+        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
+
+
+class _OuterNames(Resolver):
+    assumed = ASSUMED
+
+
+def _parameter(name: str) -> str:
+    """Return the dotted name of a parameter, which must not be mistaken for a module or builtin of the same name."""
+    known = _OuterNames(Program()).name(name, _NOWHERE).names
+    return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name
+
+
+class NormalForms:
+    """The forms of the expressions of one piece of code."""
+
+    def __init__(self, code: str, flows: Flows) -> None:
+        twin = parse(code)
+        # The same text gives the same nodes in the same order.
+        self._twins = dict(zip(ast.walk(flows.tree), ast.walk(twin), strict=True))
+        self._known: dict[ast.AST, str] = {}
+        arguments = {node.arg for node in flows.nodes if isinstance(node, ast.arg)}
+        for node, other in self._twins.items():
+            if isinstance(node, ast.Name) and isinstance(other, ast.Name):
+                other.id = _name(node, flows)
+            elif isinstance(other, (ast.arg, ast.keyword)) and other.arg in arguments:
+                other.arg = NAME
+
+    def of(self, node: ast.AST) -> str:
+        """Return the form of an expression."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = shorten(_spelt(self._twins[node]))
+        return known
+
+
+def shorten(text: str) -> str:
+    """Return a text as it is, or its beginning and a digest of all of it."""
+    if len(text) <= MAX_FORM:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{text[: MAX_FORM // 2]}… ({digest[:16]})"
+
+
+def _name(node: ast.Name, flows: Flows) -> str:
+    """Return the name that stands for a name: a free name as it is, an imported one in full, any other as ``_``."""
+    key = flows.key(node)
+    if key[0] is None:
+        return node.id
+    bindings = key[0].bindings.get(key[1], [])
+    imported = {binding.name for binding in bindings if binding.kind == "import"}
+    return imported.pop() if len(imported) == 1 and len(bindings) == 1 else NAME
+
+
+def _spelt(twin: ast.AST) -> str:
+    if _is_small(twin):
+        try:
+            return ast.unparse(twin)
+        except ValueError:  # an integer with too many digits, an f-string with a backslash
+            pass
+    digest = hashlib.sha256()
+    for piece in _pieces(twin):
+        digest.update(piece.encode("utf-8", "backslashreplace") + b"\0")
+    return f"{type(twin).__name__} ({digest.hexdigest()[:16]})"
+
+
+def _is_small(twin: ast.AST) -> bool:
+    stack = [(twin, 0)]
+    for seen in range(MAX_NODES):
+        if not stack:
+            return True
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH or seen == MAX_NODES - 1:
+            return False
+        stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    return False
+
+
+def _pieces(twin: ast.AST) -> Iterator[str]:
+    """Yield everything that makes an expression, iteratively, since it may be nested deeply."""
+    stack: list[object] = [twin]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.AST):
+            yield type(item).__name__
+            stack.extend(getattr(item, field, None) for field in reversed(item._fields))
+        elif isinstance(item, list):
+            yield f"[{len(item)}]"
+            stack.extend(reversed(item))
+        else:
+            yield hex(item) if isinstance(item, int) else repr(item)

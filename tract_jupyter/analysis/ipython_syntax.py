@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tract_jupyter.analysis.budget import Clock
 from tract_jupyter.analysis.findings import Span
+from tract_jupyter.analysis.limits import Deadline
 from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.analysis.tables.reader import words
 
@@ -47,7 +47,7 @@ _SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^\s*[/,;]", re.MULTILINE)
 
 
 def has_escapes(text: str) -> bool:
-    """Whether there is anything in the text that `transform` could change."""
+    """Return True if there is anything in the text that `transform` could change."""
     return _SIGNS.search(text) is not None
 
 
@@ -62,7 +62,7 @@ class Escape:
     text: str
 
     def body_of_file(self) -> str | None:
-        """The Python that ``%%writefile`` writes; None for anything else."""
+        """Return the Python that ``%%writefile`` writes; None for anything else."""
         if (
             self.kind != "cell_magic"
             or self.name not in {"writefile", "file"}
@@ -73,7 +73,7 @@ class Escape:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformed:
+class TransformedCode:
     """Plain Python of the same number of lines, what was replaced, and how far lines were moved left."""
 
     code: str
@@ -81,17 +81,17 @@ class Transformed:
     shifts: dict[int, int]
 
 
-def transform(text: str, clock: Clock | None = None) -> Transformed:
+def transform(text: str, deadline: Deadline | None = None) -> TransformedCode:
     """Replace IPython syntax by harmless Python; text without any comes back as it is.
 
     Raises:
-        TooLongError: There is no time left on the clock.
+        TooLongError: There is no time left.
     """
     lines = split_lines(text)
     shifts = _dedent(lines)
     scanner = _Scanner(lines, shifts)
-    scanner.run(clock or Clock(math.inf))
-    return Transformed("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
+    scanner.run(deadline or Deadline(math.inf))
+    return TransformedCode("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
 
 
 def _dedent(lines: list[str]) -> dict[int, int]:
@@ -112,7 +112,7 @@ _OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not
 
 
 def automagic(text: str, names: Container[str], certain: Container[str]) -> Escape | None:
-    """The magic that a cell of one line is, since IPython allows to leave out its ``%``.
+    """Return the magic that a one-line cell calls without its ``%``, as IPython allows.
 
     Args:
         text: A cell.
@@ -132,14 +132,14 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
 
 
 class _Scanner:
-    """Walks over logical lines and replaces those that are IPython's."""
+    """A scanner that walks over logical lines and replaces those that are IPython's."""
 
     def __init__(self, lines: list[str], shifts: dict[int, int]) -> None:
         self.lines = lines
         self.shifts = shifts
         self.escapes: list[Escape] = []
 
-    def run(self, clock: Clock) -> None:
+    def run(self, deadline: Deadline) -> None:
         index = next((i for i, line in enumerate(self.lines) if line.strip()), len(self.lines))
         if (
             index < len(self.lines)
@@ -147,7 +147,7 @@ class _Scanner:
             and not self.lines[index].endswith("?")
         ):
             index = self._cell_magic(index)
-        state = _State()
+        state = _LineState()
         while index < len(self.lines):
             if state.at_statement and not self.lines[index].lstrip().startswith("#"):
                 last = self._last(index)
@@ -157,7 +157,7 @@ class _Scanner:
             state.read(self.lines[index])
             index += 1
             if not index % 256:
-                clock.check()
+                deadline.check()
 
     def _cell_magic(self, index: int) -> int:
         match = _CELL_MAGIC.match(self.lines[index])
@@ -197,7 +197,7 @@ class _Scanner:
         return False
 
     def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
-        """``/f x`` is ``f(x)``, ``,f a b`` is ``f("a", "b")``, ``;f a b`` is ``f("a b")``."""
+        """Replace ``/f x`` by ``f(x)``, ``,f a b`` by ``f("a", "b")``, and ``;f a b`` by ``f("a b")``."""
         rest = match["rest"].strip()
         given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
         self._note("autocall", match["sign"], match["name"], index)
@@ -267,8 +267,8 @@ _REST_OF_STRING = {
 }
 
 
-class _State:
-    """Whether the next line starts a statement: outside strings and brackets, and not continued."""
+class _LineState:
+    """The state between two lines: strings and brackets that are open, and a continued line."""
 
     def __init__(self) -> None:
         self.quote = ""
@@ -294,7 +294,7 @@ class _State:
             self.quote = ""  # an unfinished string: an error that the parser reports
 
     def _after_string(self, line: str, index: int) -> int:
-        """Where the open string ends; the end of the line when it goes on."""
+        """Return the column where the open string ends; that of the line's end if it goes on."""
         if not self.quote:
             return index
         rest = _REST_OF_STRING[self.quote].match(line, index)

@@ -37,7 +37,7 @@ class UnknownRuleError(TractError, ValueError):
 
 
 def find(code: str) -> Rule:
-    """The rule of a code such as `TJ101`, or of a name such as `starts-program`.
+    """Return the rule of a code such as `TJ101`, or of a name such as `starts-program`.
 
     Raises:
         UnknownRuleError: there is none.
@@ -51,12 +51,12 @@ def find(code: str) -> Rule:
 
 
 def first_line(rule: Rule) -> str:
-    """What the rule reports, in a sentence."""
+    """Return the first sentence of the rule's manual: what it reports."""
     return rule.manual().partition("\n")[0]
 
 
 def index() -> str:
-    """All rules as a table."""
+    """Return a table of all rules, in Markdown."""
     rows = [
         (f"[{r.code}](#{r.code.lower()}-{r.name})", r.name, r.category, str(r.level), first_line(r))
         for r in all_rules()
@@ -65,7 +65,7 @@ def index() -> str:
 
 
 def page(code: str) -> str:
-    """The page of one rule.
+    """Return the page of one rule.
 
     Raises:
         UnknownRuleError: there is none.
@@ -75,7 +75,7 @@ def page(code: str) -> str:
 
 
 def document() -> str:
-    """The table and all pages, by category."""
+    """Return the whole manual: the table and all pages, by category."""
     categories: dict[str, list[Rule]] = {}
     for rule in all_rules():
         categories.setdefault(rule.category, []).append(rule)
@@ -91,7 +91,7 @@ def _title(rule: Rule) -> str:
 
 
 def _demoted(rule: Rule) -> str:
-    """The manual with its headings below the rule's own."""
+    """Return the manual with its headings below the rule's own."""
     return _TITLE.sub("#### ", rule.manual())
 
 

@@ -1,4 +1,4 @@
-"""Where a path leads: inside the workspace, into a protected corner of it, out of it, or to another machine.
+"""Classification of paths: inside the workspace, in a protected part of it, outside, or on another machine.
 
 Only rules that know an operation which *opens* a path ask here; a string that looks like a path is text.
 """
@@ -24,8 +24,8 @@ _ORDINARY_HIDDEN = words("""
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
-class Place(Enum):
-    """Where a path leads."""
+class PathLocation(Enum):
+    """The place that a path leads to."""
 
     INSIDE = "inside the workspace"
     PROTECTED = "a hidden or configuration file of the workspace"
@@ -38,7 +38,7 @@ class Place(Enum):
 
 
 class Workspace:
-    """Classifies paths against a root; without one, every absolute path counts as outside.
+    """A classifier of paths against a root; without one, every absolute path counts as outside.
 
     Symbolic links are followed, since a link inside may lead out. Answers are remembered.
     """
@@ -46,46 +46,50 @@ class Workspace:
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
         self.root = None if root is None else os.path.realpath(root)
         self._temporary = {os.path.realpath(tempfile.gettempdir()), os.path.realpath("/tmp")}  # noqa: S108
-        self._known: dict[str, Place] = {}
+        self._known: dict[str, PathLocation] = {}
         self._folders: dict[str, str] = {}
 
     def fresh(self) -> Workspace:
-        """The same root without the answers of before, which links and a new working directory may have changed."""
+        """Return a workspace of the same root without remembered answers, which may be out of date."""
         return Workspace(self.root)
 
-    def place(self, text: str) -> Place:
-        """Classify a path as the code spells it; ``values.HOLE`` stands for unknown pieces."""
-        known = Place.INSIDE if text in _DEVICES else self._known.get(text)
+    def locate(self, text: str) -> PathLocation:
+        """Classify a path as the code writes it; ``values.HOLE`` stands for unknown pieces."""
+        known = PathLocation.INSIDE if text in _DEVICES else self._known.get(text)
         if known is None:
             known = self._known[text] = self._classify(text)
         return known
 
     def has_module(self, name: str) -> bool:
-        """Whether the workspace itself has a module or package of this name."""
+        """Return True if the workspace itself has a module or package of this name."""
         base = Path(self.root or ".")
         return name.isidentifier() and ((base / f"{name}.py").is_file() or (base / name).is_dir())
 
-    def _classify(self, text: str) -> Place:
+    def _classify(self, text: str) -> PathLocation:
         if _URL.match(text):
-            return Place.REMOTE
+            return PathLocation.REMOTE
         text = re.sub(r"(?i)^file:(//(localhost(?=/))?)?", "", text)
         if text.startswith(HOLE):
             known = _protected(text.lstrip(HOLE).lstrip("/"))
-            return Place.UNKNOWN if known is Place.INSIDE else known
+            return PathLocation.UNKNOWN if known is PathLocation.INSIDE else known
         if _DRIVE.match(text) and os.name != "nt":
-            return Place.OUTSIDE
+            return PathLocation.OUTSIDE
         absolute = text.startswith(("/", "~", "$", "%"))
         try:
             base = self.root or self._folder(".")
             real = self._real(os.path.join(base, os.path.expandvars(os.path.expanduser(text))))  # noqa: PTH111, PTH118
         except (ValueError, OSError):
-            return Place.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
+            return PathLocation.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
         if _within(real, base) and not (absolute and self.root is None):
             return _protected(os.path.relpath(real, base))
-        return Place.TEMPORARY if any(_within(real, place) for place in self._temporary) else Place.OUTSIDE
+        return (
+            PathLocation.TEMPORARY
+            if any(_within(real, place) for place in self._temporary)
+            else PathLocation.OUTSIDE
+        )
 
     def _real(self, path: str) -> str:
-        """Where the path leads; ``os.path.realpath`` that asks the disk but once for each folder."""
+        """Return the real path, like ``os.path.realpath``, but ask the disk only once for each folder."""
         folder, name = os.path.split(path)
         if name in {"", ".", ".."}:
             return os.path.realpath(path)
@@ -102,18 +106,18 @@ def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _protected(relative: str) -> Place:
+def _protected(relative: str) -> PathLocation:
     parts = Path(relative).parts
     secret = effects().words.get("secret_files", frozenset())
     if any(part in secret for part in parts) or relative.endswith((".pem", ".key", ".kdbx")):
-        return Place.SECRET
+        return PathLocation.SECRET
     if any(
         part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."} for part in parts
     ):
-        return Place.PROTECTED
+        return PathLocation.PROTECTED
     words = effects().words
     name = parts[-1] if parts else ""
     around = "/" + "/".join(parts[:-1]) + "/"
     steers = name in words.get("steering_files", ()) or name.endswith(".pth")
     steers = steers or any(f"/{folder}/" in around for folder in words.get("steering_folders", ()))
-    return Place.STEERING if steers else Place.INSIDE
+    return PathLocation.STEERING if steers else PathLocation.INSIDE

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.analysis.budget import Clock
+    from tract_jupyter.analysis.limits import Deadline
 
 
 BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
 ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Child = tuple[ast.AST, "Scope"]
+Child = tuple[ast.AST, "NameScope"]
 
 
 class Binding(NamedTuple):
-    """One note of what a name is bound to.
+    """One possible binding of a name.
 
     Attributes:
         kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
@@ -44,22 +44,22 @@ _OPAQUE = Binding("opaque")
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class NameScope:
     """One scope; ``stars`` are the modules imported with ``*``, ``returns`` what a function may return."""
 
     kind: ScopeKind
-    parent: Scope | None = None
+    parent: NameScope | None = None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     stars: dict[str, None] = field(default_factory=dict)
     returns: list[ast.expr] = field(default_factory=list)
-    redirected: dict[str, Scope] = field(default_factory=dict)
+    redirected: dict[str, NameScope] = field(default_factory=dict)
 
     def bind(self, name: str, binding: Binding = _OPAQUE) -> None:
         """Add a possibility to a name, in the scope that ``global`` or ``nonlocal`` chose."""
         self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
 
-    def visible(self) -> Iterator[Scope]:
-        """The scopes that a name used here is looked up in; a class body is visible only from itself."""
+    def visible(self) -> Iterator[NameScope]:
+        """Yield the scopes in which a name used here is looked up; a class body is visible only from itself."""
         yield self
         scope = self.parent
         while scope is not None:
@@ -67,8 +67,8 @@ class Scope:
                 yield scope
             scope = scope.parent
 
-    def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
-        """The scope that binds the name, and to what; None when nobody bound it."""
+    def find(self, name: str) -> tuple[NameScope, list[Binding]] | None:
+        """Return the scope that binds the name, and to what; None when nobody bound it."""
         if name in self.bindings and not self.redirected:
             return self, self.bindings[name]
         for scope in self.visible():
@@ -90,13 +90,13 @@ _LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal}
 
 
 def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields that may hold children, last first, as a stack wants them."""
+    """Return the fields that may hold children, last first, as a stack wants them."""
     leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
     return tuple(name for name in reversed(kind._fields) if name not in leaves)
 
 
-def children_of(node: ast.AST, scope: Scope, *leave_out: str) -> list[Child]:
-    """The nodes right below, in the order of the source, with the scope that they stand in."""
+def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]:
+    """Return the nodes right below, in the order of the source, with the scope that they stand in."""
     found: list[Child] = []
     for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
@@ -107,40 +107,40 @@ def children_of(node: ast.AST, scope: Scope, *leave_out: str) -> list[Child]:
     return found
 
 
-def _name(program: Program, node: ast.Name, scope: Scope) -> None:
+def _name(program: Program, node: ast.Name, scope: NameScope) -> None:
     program.scope_of[node] = scope
     if not isinstance(node.ctx, ast.Load) and node.id not in scope.redirected.get(node.id, scope).bindings:
         scope.bind(node.id)  # bound by syntax that no note below knows, such as a type alias
 
 
-def _assign(program: Program, node: ast.Assign, scope: Scope) -> None:
+def _assign(program: Program, node: ast.Assign, scope: NameScope) -> None:
     for target in node.targets:
         program.bind_target(scope, target, node.value)
 
 
-def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
+def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: NameScope) -> None:
     if node.value is not None:
         program.bind_target(scope, node.target, node.value)
 
 
-def _walrus(program: Program, node: ast.NamedExpr, scope: Scope) -> None:
+def _walrus(program: Program, node: ast.NamedExpr, scope: NameScope) -> None:
     owner = scope
     while owner.kind == "comprehension" and owner.parent is not None:
         owner = owner.parent
     program.bind_target(owner, node.target, node.value)
 
 
-def _for(program: Program, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+def _for(program: Program, node: ast.For | ast.AsyncFor, scope: NameScope) -> None:
     program.bind_target(scope, node.target, node.iter, "element")
 
 
-def _with_item(program: Program, node: ast.withitem, scope: Scope) -> None:
+def _with_item(program: Program, node: ast.withitem, scope: NameScope) -> None:
     if node.optional_vars is not None:
         program.bind_target(scope, node.optional_vars, node.context_expr)
 
 
-def _match(program: Program, node: ast.Match, scope: Scope) -> None:
-    """What a pattern captures may be the subject, or an attribute or a member of it."""
+def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
+    """Bind what the patterns capture: the subject, or an attribute or a member of it."""
     for case in node.cases:
         stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
         while stack:
@@ -163,13 +163,13 @@ def _inner_patterns(
         yield from ((inner, (*path, index)) for index, inner in enumerate(pattern.patterns))
 
 
-def _import(_program: Program, node: ast.Import, scope: Scope) -> None:
+def _import(_program: Program, node: ast.Import, scope: NameScope) -> None:
     for alias in node.names:
         first = alias.name.split(".")[0]
         scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
 
 
-def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
+def _import_from(_program: Program, node: ast.ImportFrom, scope: NameScope) -> None:
     for alias in node.names:
         if node.level:  # a module of the user's own, whatever its name
             scope.bind(alias.asname or alias.name)
@@ -179,11 +179,11 @@ def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
             scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
 
 
-def _global(program: Program, node: ast.Global, scope: Scope) -> None:
+def _global(program: Program, node: ast.Global, scope: NameScope) -> None:
     scope.redirected.update(dict.fromkeys(node.names, program.module))
 
 
-def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> None:
+def _nonlocal(_program: Program, node: ast.Nonlocal, scope: NameScope) -> None:
     for name in node.names:
         owner = next(
             (outer for outer in scope.visible() if outer is not scope and name in outer.bindings), None
@@ -192,20 +192,20 @@ def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> None:
             scope.redirected[name] = owner
 
 
-def _return(_program: Program, node: ast.Return | ast.Yield, scope: Scope) -> None:
+def _return(_program: Program, node: ast.Return | ast.Yield, scope: NameScope) -> None:
     if node.value is not None:
         scope.returns.append(node.value)
 
 
 def _caught(
-    _program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: Scope
+    _program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: NameScope
 ) -> None:
     name = node.rest if isinstance(node, ast.MatchMapping) else node.name
     if name is not None:
         scope.bind(name)
 
 
-def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
+def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
     if isinstance(node.func, ast.Name):
         program.calls.setdefault(node.func.id, []).append(node)
     elif isinstance(node.func, ast.Attribute):
@@ -217,9 +217,9 @@ def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
 
 
 def _comprehension(
-    program: Program, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope
+    program: Program, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: NameScope
 ) -> list[Child]:
-    inner = Scope("comprehension", scope)
+    inner = NameScope("comprehension", scope)
     children: list[Child] = []
     for index, generator in enumerate(node.generators):
         program.bind_target(inner, generator.target, generator.iter, "element")
@@ -230,8 +230,8 @@ def _comprehension(
     return children + children_of(node, inner, "generators")
 
 
-def _function(program: Program, node: FunctionNode, scope: Scope) -> list[Child]:
-    inner = Scope("function", scope)
+def _function(program: Program, node: FunctionNode, scope: NameScope) -> list[Child]:
+    inner = NameScope("function", scope)
     program.scope_of[node] = inner
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -257,10 +257,10 @@ def _function(program: Program, node: FunctionNode, scope: Scope) -> list[Child]
     return [*outside, *((statement, inner) for statement in node.body)]
 
 
-def _class(program: Program, node: ast.ClassDef, scope: Scope) -> list[Child]:
+def _class(program: Program, node: ast.ClassDef, scope: NameScope) -> list[Child]:
     scope.bind(node.name)
     program.classes.setdefault(node.name, []).append(node)
-    inner = Scope("class", scope)
+    inner = NameScope("class", scope)
     return [*children_of(node, scope, "body"), *((statement, inner) for statement in node.body)]
 
 
@@ -287,17 +287,17 @@ _OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
 }
 
 
-class Kind(NamedTuple):
-    """What to do with a kind of node: its note, how it opens a scope, the fields that may hold children."""
+class NodeKind(NamedTuple):
+    """The handling of a kind of node: what it binds, the scope it opens, and the fields that may hold children."""
 
     note: Callable[..., None] | None
     opens: Callable[..., list[Child]] | None
     fields: tuple[str, ...]
 
 
-class _Syntax(dict[type[ast.AST], Kind]):
-    def __missing__(self, kind: type[ast.AST]) -> Kind:
-        found = self[kind] = Kind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
+class _Syntax(dict[type[ast.AST], NodeKind]):
+    def __missing__(self, kind: type[ast.AST]) -> NodeKind:
+        found = self[kind] = NodeKind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
         return found
 
 
@@ -319,20 +319,20 @@ class Program:
     """
 
     def __init__(self) -> None:
-        self.module = Scope("module")
+        self.module = NameScope("module")
         self.parent_of: dict[ast.AST, ast.AST] = {}
-        self.scope_of: dict[ast.AST, Scope] = {}
+        self.scope_of: dict[ast.AST, NameScope] = {}
         self.calls: dict[str, list[ast.Call]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.methods: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.classes: dict[str, list[ast.ClassDef]] = {}
         self._nodes: list[ast.AST] = []
 
-    def add(self, tree: ast.Module, clock: Clock | None = None) -> list[ast.AST]:
+    def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
         """Read a tree, iteratively, and return its nodes: each after the one around it.
 
         Raises:
-            TooLongError: There is no time left on the clock.
+            TooLongError: There is no time left.
         """
         order = self._nodes
         before = len(order)
@@ -340,8 +340,8 @@ class Program:
         while stack:
             node, scope = stack.pop()
             order.append(node)
-            if clock is not None and not len(order) % 1024:
-                clock.check()
+            if deadline is not None and not len(order) % 1024:
+                deadline.check()
             note, opens, fields = SYNTAX[type(node)]
             if note is not None:
                 note(self, node, scope)
@@ -378,7 +378,12 @@ class Program:
                 _restore(table, before)
 
     def _push_children(
-        self, node: ast.AST, fields: tuple[str, ...], scope: Scope, stack: list[Child], order: list[ast.AST]
+        self,
+        node: ast.AST,
+        fields: tuple[str, ...],
+        scope: NameScope,
+        stack: list[Child],
+        order: list[ast.AST],
     ) -> None:
         parent_of = self.parent_of
         for name in fields:
@@ -397,7 +402,7 @@ class Program:
                     stack.append((child, scope))
 
     def sole_value(self, name: ast.Name) -> ast.expr | None:
-        """The expression that a name stands for when it is bound just once, by an assignment."""
+        """Return the expression that a name stands for if a single assignment binds it."""
         found = self.scope_of.get(name, self.module).find(name.id)
         bindings = found[1] if found is not None else []
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
@@ -406,7 +411,7 @@ class Program:
 
     def bind_target(
         self,
-        scope: Scope,
+        scope: NameScope,
         target: ast.expr,
         value: ast.expr,
         kind: BindingKind = "value",
@@ -429,7 +434,7 @@ class Program:
 
     @staticmethod
     def bind_pattern(
-        scope: Scope, pattern: ast.pattern, subject: ast.expr, path: tuple[str | int, ...]
+        scope: NameScope, pattern: ast.pattern, subject: ast.expr, path: tuple[str | int, ...]
     ) -> None:
         """Note what a name in a pattern captures."""
         if isinstance(pattern, ast.MatchAs) and pattern.name is not None:

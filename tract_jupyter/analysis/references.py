@@ -1,4 +1,4 @@
-"""From syntax nodes to mentions of names that rules ask for."""
+"""Mentions: the syntax nodes that name something a rule asks for, and the findings about them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
+from tract_jupyter.analysis.limits import TooLongError
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
@@ -19,11 +19,11 @@ from tract_jupyter.analysis.values import canonical
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.limits import Deadline
     from tract_jupyter.analysis.rules.lookup import Hits
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
 _MAP = frozenset({"builtins.map"})
@@ -31,13 +31,13 @@ _STATEMENTS = frozenset(ast.stmt.__subclasses__())
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
-def findings(view: View, clock: Clock) -> Iterator[Finding]:
-    """What the rules say about every mention of a name, innermost expressions first.
+def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
+    """Yield the findings about every mention of a name, innermost expressions first.
 
     Raises:
-        TooLongError: There is no time left on the clock.
+        TooLongError: There is no time left.
     """
-    for node in clock.watched(_mentions(view.nodes)):
+    for node in deadline.watched(_mentions(view.nodes)):
         try:
             yield from _LOOKS[type(node)](node, view)
         except TooLongError:
@@ -47,7 +47,7 @@ def findings(view: View, clock: Clock) -> Iterator[Finding]:
 
 
 def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """What may name something: one statement after the other, at any depth; in each, what is inner first.
+    """Return the nodes that may name something, statement by statement; within one, inner nodes come first.
 
     So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
     never recurses deeply.
@@ -64,27 +64,27 @@ def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
     return found + statement[::-1]
 
 
-def imported(view: View) -> tuple[str, ...]:
-    """Dotted names of what import statements name, sorted."""
+def imported(view: CodeView) -> tuple[str, ...]:
+    """Return dotted names of what import statements name, sorted."""
     found = {alias.name for node in view.of(ast.Import) for alias in node.names}
     found.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
     return tuple(sorted(found))
 
 
-def _name(node: ast.Name, view: View) -> Iterable[Finding]:
+def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
     if isinstance(node.ctx, ast.Store):
         return ()  # what is assigned speaks for itself
     return _named(node, view.resolver.value(node), view)
 
 
-def _attribute(node: ast.Attribute, view: View) -> Iterable[Finding]:
+def _attribute(node: ast.Attribute, view: CodeView) -> Iterable[Finding]:
     found = _named(node, view.resolver.value(node), view)
     if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
         return found
     return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
 
 
-def _call(node: ast.Call, view: View) -> Iterator[Finding]:
+def _call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     value = view.resolver.value(node)
     yield from _named(node, value, view)
     function = view.resolver.value(node.func).names
@@ -95,24 +95,24 @@ def _call(node: ast.Call, view: View) -> Iterator[Finding]:
         yield from _ask(node, f"*.{name}", SURE, view)
 
 
-def _subscript(node: ast.Subscript, view: View) -> Iterator[Finding]:
+def _subscript(node: ast.Subscript, view: CodeView) -> Iterator[Finding]:
     yield from _named(node, view.resolver.value(node), view)
     for text in view.resolver.value(node.slice).texts:
         if text.startswith("__"):
             yield from _ask(node, f"*.{text}", SURE, view)
 
 
-def _match_class(node: ast.MatchClass, view: View) -> Iterator[Finding]:
+def _match_class(node: ast.MatchClass, view: CodeView) -> Iterator[Finding]:
     for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
         yield from _ask(pattern, f"*.{name}", SURE, view)
 
 
-def _named(node: ast.expr, value: Value, view: View) -> Iterable[Finding]:
+def _named(node: ast.expr, value: Value, view: CodeView) -> Iterable[Finding]:
     hits = asked(value.names)
     return _judged(node, value, hits, view) if hits else ()
 
 
-def _judged(node: ast.expr, value: Value, hits: Hits, view: View) -> Iterator[Finding]:
+def _judged(node: ast.expr, value: Value, hits: Hits, view: CodeView) -> Iterator[Finding]:
     confidence = GUESS if value.guessed else _confidence(node, len(value.names))
     parent = view.parent(node)
     # The same rule may speak about the longer chain that this node begins.
@@ -123,8 +123,8 @@ def _judged(node: ast.expr, value: Value, hits: Hits, view: View) -> Iterator[Fi
             yield from _told(rule, Reference(node, name, level, confidence), view)
 
 
-def _told(rule: Rule, reference: Reference, view: View) -> Iterable[Finding]:
-    """What a rule says about a mention, at the level that its arguments deserve."""
+def _told(rule: Rule, reference: Reference, view: CodeView) -> Iterable[Finding]:
+    """Return a rule's findings about a mention, at the level that the arguments of its call deserve."""
     level = judged(reference, rule, view)
     if level is None:
         return ()
@@ -135,7 +135,7 @@ def _confidence(node: ast.expr, possibilities: int) -> float:
     return SURE if possibilities == 1 and isinstance(node, (ast.Name, ast.Attribute)) else LIKELY
 
 
-def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: View) -> Iterable[Finding]:
+def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: CodeView) -> Iterable[Finding]:
     hits = rules_for(symbol)
     if not hits:
         return ()
@@ -144,8 +144,8 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Vie
     )
 
 
-def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
-    """Attributes that a call of one of these functions reads by their names as strings."""
+def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[str]:
+    """Return the attributes that a call of one of these functions reads by name."""
     if not names.isdisjoint(_NAMING):
         given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
         known = asked_attributes()
@@ -157,8 +157,8 @@ def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
     return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
 
 
-def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
-    """An argument that says much whatever is called with it: ``trust_remote_code=True``."""
+def _keyword(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
+    """Yield findings about arguments that matter whatever is called with them: ``trust_remote_code=True``."""
     call = view.parent(node)
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
         return  # the author's own function says itself what it does
@@ -171,16 +171,16 @@ def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
             yield from _told_by_name(node, key, described_value(value, None, view), view)
 
 
-def _is_told(call: ast.AST | None, finding: Finding, view: View) -> bool:
-    """Whether the name that is called says the same of the whole call, at that level or above."""
+def _is_told(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
+    """Return True if the called name already leads to the same finding for the whole call, at that level or above."""
     if not isinstance(call, ast.Call):
         return False
     told = _named(call.func, view.resolver.value(call.func), view)
     return any(other.code == finding.code and other.level >= finding.level for other in told)
 
 
-def _entries(node: ast.Dict, view: View) -> Iterator[Finding]:
-    """Keywords that are put into a dictionary first; what is only text says less there."""
+def _entries(node: ast.Dict, view: CodeView) -> Iterator[Finding]:
+    """Yield findings about keywords that are put into a dictionary first, where a mere text counts less."""
     for key, value in zip(node.keys, node.values, strict=True):
         name = key.value if isinstance(key, ast.Constant) else None
         if isinstance(name, str) and (of_keyword(name) if "_" in name else ()):
@@ -194,7 +194,7 @@ def _told_by_name(
     node: ast.expr | ast.keyword,
     name: str,
     values: Iterable[frozenset[str]],
-    view: View,
+    view: CodeView,
     only: frozenset[str] = frozenset(),
     value: ast.expr | None = None,
 ) -> Iterator[Finding]:
@@ -207,38 +207,38 @@ def _told_by_name(
                 yield told.finding(view, node, f"{name} {told.effect}.", level, LIKELY)
 
 
-def stored(view: View) -> Iterator[Finding]:
-    """What the rules say about what is assigned to members of objects."""
-    for store in view.stores:
-        owners = (name.removesuffix(".__dict__") for name in view.resolver.value(store.owner).names)
-        named = {canonical(f"{name}.{store.member}") for name in owners}
-        own = isinstance(store.owner, ast.Name) and store.owner.id in {"self", "cls"}
-        if isinstance(store.owner, ast.Attribute):
-            named.add(f"*.{store.owner.attr}.{store.member}")
-        if store.value is not None and not own:
-            words = described(store.value, None, view)
-            yield from _told_by_name(store.node, store.member, words, view, _CERTAIN)
-        for name in sorted(named if own else named | {f"*.{store.member}"}):
+def stored(view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about writes to members of objects."""
+    for write in view.member_writes:
+        owners = (name.removesuffix(".__dict__") for name in view.resolver.value(write.owner).names)
+        named = {canonical(f"{name}.{write.member}") for name in owners}
+        own = isinstance(write.owner, ast.Name) and write.owner.id in {"self", "cls"}
+        if isinstance(write.owner, ast.Attribute):
+            named.add(f"*.{write.owner.attr}.{write.member}")
+        if write.value is not None and not own:
+            words = described(write.value, None, view)
+            yield from _told_by_name(write.node, write.member, words, view, _CERTAIN)
+        for name in sorted(named if own else named | {f"*.{write.member}"}):
             for rule, level in of_set(name):
                 told = rules_by_name()[rule]
                 shown = name.removeprefix("*.")
-                yield told.finding(view, store.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)
+                yield told.finding(view, write.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)
 
 
-def _import(node: ast.Import, view: View) -> Iterator[Finding]:
+def _import(node: ast.Import, view: CodeView) -> Iterator[Finding]:
     for alias in node.names:
         hit = module_level(canonical(alias.name))
         if hit is not None:
             yield _imports(alias, alias.name, *hit, view)
 
 
-def _import_from(node: ast.ImportFrom, view: View) -> Iterator[Finding]:
+def _import_from(node: ast.ImportFrom, view: CodeView) -> Iterator[Finding]:
     if not node.level:
         for alias in node.names:
             yield from _imported_member(alias, node.module or "", view)
 
 
-def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
+def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[Finding]:
     name = canonical(f"{module}.{alias.name}")
     hits = rules_for(name)
     if not hits and is_boring(name):
@@ -251,7 +251,7 @@ def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Find
             yield _imports(alias, f"{module}.{alias.name}", *hit, view)
 
 
-def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: View) -> Finding:
+def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: CodeView) -> Finding:
     reason = f"Imports {module}; what is used of it decides." if level == "low" else f"Imports {module}."
     return rule.finding(view, alias, reason, level)
 

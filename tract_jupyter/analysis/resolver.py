@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.calls import call_value, lookup
-from tract_jupyter.analysis.program import Program, Scope
-from tract_jupyter.analysis.rules import module_level, rules_for
 from tract_jupyter.analysis.values import (
     ANY_MODULE,
     ASSUMED,
@@ -32,10 +30,10 @@ from tract_jupyter.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tract_jupyter.analysis.budget import Clock
-    from tract_jupyter.analysis.program import Binding, FunctionNode
+    from tract_jupyter.analysis.limits import Deadline
+    from tract_jupyter.analysis.program import Binding, FunctionNode, NameScope, Program
 
 
 MAX_ITEMS = 256
@@ -43,14 +41,14 @@ MAX_FIELDS = 64
 
 
 def element(value: Value) -> Value:
-    """What iterating over the value may yield."""
+    """Return what iterating over the value may yield."""
     if value.items is not None:
         return union(value.items)
     return lookup(value, UNKNOWN)
 
 
 def member(value: Value, index: int) -> Value:
-    """What unpacking the value may yield at a position."""
+    """Return what unpacking the value may yield at a position."""
     if value.items is not None and index < len(value.items):
         return value.items[index]
     return value if ANY_MODULE in value.names else element(value)
@@ -67,7 +65,7 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
 
 
 def _field(resolver: Resolver, name: str) -> Value:
-    """The attribute of an object that is not known: what such an attribute is set to anywhere."""
+    """Return the attribute of an unknown object: anything that an attribute of this name is set to."""
     program = resolver.program
     if name in program.fields or name in program.methods:
         return resolver.once(("field", name), partial(_set_anywhere, resolver), name)
@@ -84,7 +82,7 @@ def _set_anywhere(resolver: Resolver, name: str) -> Value:
 
 
 def _carried_module(name: str) -> Value:
-    """``x._os``, ``x["os"]``: whatever the object is, this is most likely the module."""
+    """Evaluate ``x._os`` and ``x["os"]``: whatever the object is, this is most likely the module."""
     bare = name.lstrip("_")
     # Without the underscore it may as well be a field of somebody's: self.socket, frame["os"].
     is_module = bare in REACHABLE and (bare != name or bare in {"os", "sys"})
@@ -98,7 +96,7 @@ def _carried_item(resolver: Resolver, node: ast.Subscript) -> Value:
 
 
 def attribute(owner: Value, name: str) -> Value:
-    """What the attribute of a value may be."""
+    """Return what the attribute of a value may be."""
     if not owner.names:
         return UNKNOWN
     names = [canonical(f"{dotted}.{name}") for dotted in owner.names]
@@ -117,7 +115,7 @@ def attribute(owner: Value, name: str) -> Value:
 
 
 def constant_value(literal: object) -> Value:
-    """What a literal stands for; numbers with a point and ``None`` are nothing that is looked at."""
+    """Return the value of a literal. Floats and ``None`` are not tracked."""
     return constant(literal) if isinstance(literal, (str, bytes, int)) else UNKNOWN
 
 
@@ -235,7 +233,7 @@ MAX_STARS = 32
 MAX_BINDINGS = 64
 MAX_CALL_SITES = 24
 
-_CHECKED = 511  # the clock is looked at once in so many evaluations
+_CHECKED = 511  # the deadline is checked once in so many evaluations
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -244,16 +242,16 @@ _Asked = TypeVar("_Asked")
 
 
 class Resolver:
-    """Evaluates the expressions of one program."""
+    """The evaluator of the expressions of one program."""
 
     assumed: Mapping[str, str] = ASSUMED | GIVEN
     """What names are that nobody bound."""
 
-    def __init__(self, program: Program, clock: Clock | None = None) -> None:
+    def __init__(self, program: Program, deadline: Deadline | None = None) -> None:
         self.program = program
-        self._clock = clock
+        self._deadline = deadline
         self._known: dict[ast.AST, Value] = {}
-        self._known_names: dict[tuple[Scope, str], Value] = {}
+        self._known_names: dict[tuple[NameScope, str], Value] = {}
         self._provisional: dict[object, Value] = {}
         self._active: set[object] = set()
         self._depth = 0
@@ -263,7 +261,7 @@ class Resolver:
         self._incomplete = False
 
     def value(self, node: ast.expr) -> Value:
-        """What the expression may stand for; the empty value when nothing is known."""
+        """Return what the expression may stand for; the empty value if nothing is known."""
         kind = type(node)
         leaf = _LEAVES.get(kind)
         if leaf is not None:
@@ -280,7 +278,7 @@ class Resolver:
             return UNKNOWN
         self._evaluations += 1
         if not self._evaluations & _CHECKED:
-            self._check_clock()
+            self._check_deadline()
         cuts = self._cuts
         self._depth += 1
         try:
@@ -291,7 +289,7 @@ class Resolver:
         return found
 
     def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
-        """Evaluate, unless that is what is being done: every cycle passes a name, a function or a field."""
+        """Evaluate, unless this key is being evaluated already: every cycle passes a name, a function or a field."""
         if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
@@ -304,7 +302,7 @@ class Resolver:
             self._active.discard(key)
 
     def _remember(self, known: dict[_Key, Value], key: _Key, value: Value, *, is_whole: bool) -> None:
-        """Remember a result; one that a cycle cut short only until the evaluation that met it is done.
+        """Remember a result. One that a cycle cut short is kept only until the evaluation that met it is done.
 
         What is outermost is whole even so: a name that depends on itself gains nothing by itself.
         """
@@ -321,15 +319,15 @@ class Resolver:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether some results hold less than they could."""
+        """True if some results hold less than they could."""
         return self._incomplete
 
-    def _check_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.check()
+    def _check_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.check()
 
-    def name(self, name: str, scope: Scope) -> Value:
-        """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
+    def name(self, name: str, scope: NameScope) -> Value:
+        """Return what a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
         key = (scope, name)
         known = self._known_names.get(key)
         if known is not None:
@@ -344,7 +342,7 @@ class Resolver:
             self._known_names[key] = value
         return value
 
-    def _of_bindings(self, key: tuple[Scope, str], bindings: list[Binding]) -> Value:
+    def _of_bindings(self, key: tuple[NameScope, str], bindings: list[Binding]) -> Value:
         known = self._known_names.get(key) or self._provisional.get(key)
         if known is not None:
             return known
@@ -363,7 +361,7 @@ class Resolver:
             return self._bound(bindings[0])
         return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
 
-    def _unbound(self, name: str, scope: Scope) -> Value:
+    def _unbound(self, name: str, scope: NameScope) -> Value:
         stars = [module for outer in scope.visible() for module in outer.stars]
         self._incomplete |= len(stars) > MAX_STARS
         starred = [canonical(f"{module}.{name}") for module in stars[:MAX_STARS]]
@@ -400,7 +398,7 @@ class Resolver:
         return union(choices)
 
     def _argument(self, function: FunctionNode, binding: Binding) -> Value:
-        """What the calls that we see hand over for a parameter."""
+        """Return what the calls in this code pass for a parameter."""
         passed: list[ast.expr] = []
         calls = self._calls_of(function)
         if calls and binding.path:
@@ -433,7 +431,7 @@ class Resolver:
         return self.program.calls.get(function.name, [])[:MAX_CALL_SITES]
 
     def returned(self, function: FunctionNode) -> Value:
-        """What a function of the user's own may return."""
+        """Return what a function of the user's own may return."""
         scope = self.program.scope_of.get(function)
         if scope is None or not scope.returns:
             return UNKNOWN
@@ -452,38 +450,3 @@ _LEAVES: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: lambda _, node: constant_value(node.value),
 }
 """More than half of all expressions; these have no parts, and are remembered elsewhere."""
-
-
-_NOWHERE = Scope("module")
-
-
-class FreeNames(Resolver):
-    """A resolver that knows names from outside: the parameters, and those that nobody bound."""
-
-    assumed = ASSUMED
-
-    def __init__(self, program: Program, parameters: Collection[str]) -> None:
-        super().__init__(program)
-        self._parameters = {name: named(_parameter(name)) for name in parameters}
-
-    def name(self, name: str, scope: Scope) -> Value:
-        """What a name means; before the top level binds it, it means what it does outside."""
-        found = scope.find(name)
-        outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
-        if found is None:
-            if name in self._parameters:
-                return outside
-            starred = self._unbound(name, scope)
-            return union((starred, outside if outside.names else named(name)))
-        bound = super().name(name, scope)
-        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
-
-
-class _Outside(Resolver):
-    assumed = ASSUMED
-
-
-def _parameter(name: str) -> str:
-    """The name of a parameter; one that is called as a module or a builtin must not be taken for it."""
-    known = _Outside(Program()).name(name, _NOWHERE).names
-    return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name

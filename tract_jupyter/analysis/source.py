@@ -37,7 +37,7 @@ def parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-class Source:
+class SourceText:
     """The author's text; ``shifts`` tells how many columns were cut off a line before parsing."""
 
     def __init__(self, text: str, parsed: str | None = None, shifts: Mapping[int, int] | None = None) -> None:
@@ -47,7 +47,7 @@ class Source:
         self._shifts = shifts or {}
 
     def span(self, node: Positioned) -> Span:
-        """The place of a node, in characters of the author's text."""
+        """Return the place of a node, in characters of the author's text."""
         end_line = node.end_lineno or node.lineno
         end_column = node.col_offset if node.end_col_offset is None else node.end_col_offset
         return Span(
@@ -65,13 +65,13 @@ class Source:
         return len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + shift
 
     def line_span(self, line: int, end_line: int | None = None) -> Span:
-        """The place of whole lines, without their indentation."""
+        """Return the place of whole lines, without their indentation."""
         end = end_line or line
         text = self.lines[line - 1]
         return Span(line, len(text) - len(text.lstrip()), end, len(self.lines[end - 1]))
 
     def text(self, span: Span) -> str:
-        """The source text of a span, shortened when long."""
+        """Return the source text of a span, shortened when long."""
         lines = self.lines[span.line - 1 : span.end_line]
         if not lines:
             return ""

@@ -1,4 +1,4 @@
-"""What an expression may stand for: dotted names, constants, the members of a display, user functions.
+"""Abstract values: the dotted names, constants, members and user functions that an expression may stand for.
 
 This is a *may* analysis: a value holds every possibility that was seen, and what is unknown adds nothing. A
 name bound to ``os`` in one branch and to a number in another one may still be ``os``.
@@ -49,7 +49,7 @@ GIVEN = {"pending": "tract_jupyter.pending()", "tract": "tract_jupyter.Tract()"}
 
 @derived
 def canonical(dotted: str) -> str:
-    """The one name of what a dotted path leads to.
+    """Return the canonical name of what a dotted path leads to.
 
     Args:
         dotted: Such as ``tempfile._os.system``, ``posix.system`` or ``pathlib.PosixPath``.
@@ -126,14 +126,14 @@ UNKNOWN = Value()
 
 @lru_cache(maxsize=4096)
 def named(*names: str) -> Value:
-    """A value that is known by name; nothing, without one."""
+    """Return a value that is known by its names; the unknown value without names."""
     if not names:
         return UNKNOWN
     return Value(names=frozenset(name for name in names if len(name) <= MAX_NAME))
 
 
 def constant(*consts: Const | None) -> Value:
-    """A value of known constants; those that could not be folded (None) are left out."""
+    """Return a value of known constants; those that could not be folded (None) are left out."""
     kept = tuple([const for const in consts if const is not None and _is_small(const)])
     if len(kept) > 1:
         kept = tuple(dict.fromkeys(kept))[:MAX_ALTERNATIVES]
@@ -145,7 +145,7 @@ def _is_small(const: Const) -> bool:
 
 
 def union(values: Iterable[Value]) -> Value:
-    """Everything that any of the values may be."""
+    """Return everything that any of the values may be."""
     members = [value for value in values if value is not UNKNOWN]
     if len(members) <= 1:
         return members[0] if members else UNKNOWN
@@ -164,7 +164,7 @@ def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
 
 
 def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
-    """Apply a fold to every combination of constants; nothing when one of the values has none."""
+    """Apply a fold to every combination of constants. If one of the values has none, the result is unknown."""
     if any(not value.consts for value in values):
         return UNKNOWN
     combinations = product(*(value.consts for value in values))

@@ -1,127 +1,30 @@
-"""The code under analysis, as rules see it.
-
-Two expressions have one form when they differ in such names, in layout or in comments, and in nothing else.
-"""
+"""The code under analysis as rules see it: its text, its nodes, what its expressions stand for."""
 
 from __future__ import annotations
 
 import ast
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tract_jupyter.analysis.source import parse
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tract_jupyter.analysis.budget import Clock
-    from tract_jupyter.analysis.flows import Flows
     from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis.limits import Deadline
     from tract_jupyter.analysis.paths import Workspace
     from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.resolver import Resolver
-    from tract_jupyter.analysis.rules.misspelt import Definition
-    from tract_jupyter.analysis.source import Source
+    from tract_jupyter.analysis.source import SourceText
     from tract_jupyter.analysis.values import Value
-
-
-MAX_DEPTH = 30
-"""Nesting that is spelt out; deeper expressions are told by a digest."""
-
-MAX_NODES = 400
-MAX_FORM = 160
-NAME = "_"
-
-
-def shorten(text: str) -> str:
-    """A text as it is, or its beginning and a digest of all of it."""
-    if len(text) <= MAX_FORM:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-    return f"{text[: MAX_FORM // 2]}… ({digest[:16]})"
-
-
-class Forms:
-    """The forms of the expressions of one piece of code."""
-
-    def __init__(self, code: str, flows: Flows) -> None:
-        twin = parse(code)
-        # The same text gives the same nodes in the same order.
-        self._twins = dict(zip(ast.walk(flows.tree), ast.walk(twin), strict=True))
-        self._known: dict[ast.AST, str] = {}
-        arguments = {node.arg for node in flows.nodes if isinstance(node, ast.arg)}
-        for node, other in self._twins.items():
-            if isinstance(node, ast.Name) and isinstance(other, ast.Name):
-                other.id = _name(node, flows)
-            elif isinstance(other, (ast.arg, ast.keyword)) and other.arg in arguments:
-                other.arg = NAME
-
-    def of(self, node: ast.AST) -> str:
-        """The form of an expression."""
-        known = self._known.get(node)
-        if known is None:
-            known = self._known[node] = shorten(_spelt(self._twins[node]))
-        return known
-
-
-def _name(node: ast.Name, flows: Flows) -> str:
-    """A name from outside stays, one that is only imported becomes what it was imported as."""
-    key = flows.key(node)
-    if key[0] is None:
-        return node.id
-    bindings = key[0].bindings.get(key[1], [])
-    imported = {binding.name for binding in bindings if binding.kind == "import"}
-    return imported.pop() if len(imported) == 1 and len(bindings) == 1 else NAME
-
-
-def _spelt(twin: ast.AST) -> str:
-    if _is_small(twin):
-        try:
-            return ast.unparse(twin)
-        except ValueError:  # an integer with too many digits, an f-string with a backslash
-            pass
-    digest = hashlib.sha256()
-    for piece in _pieces(twin):
-        digest.update(piece.encode("utf-8", "backslashreplace") + b"\0")
-    return f"{type(twin).__name__} ({digest.hexdigest()[:16]})"
-
-
-def _is_small(twin: ast.AST) -> bool:
-    stack = [(twin, 0)]
-    for seen in range(MAX_NODES):
-        if not stack:
-            return True
-        node, depth = stack.pop()
-        if depth > MAX_DEPTH or seen == MAX_NODES - 1:
-            return False
-        stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
-    return False
-
-
-def _pieces(twin: ast.AST) -> Iterator[str]:
-    """Everything that makes an expression, iteratively, since it may be nested deeply."""
-    stack: list[object] = [twin]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, ast.AST):
-            yield type(item).__name__
-            stack.extend(getattr(item, field, None) for field in reversed(item._fields))
-        elif isinstance(item, list):
-            yield f"[{len(item)}]"
-            stack.extend(reversed(item))
-        else:
-            yield hex(item) if isinstance(item, int) else repr(item)
-
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """Something that is assigned to, or deleted from, an object: ``owner.member = value``, ``owner["member"]``.
+class MemberWrite:
+    """A write to a member of an object, or its deletion: ``owner.member = value``, ``del owner["member"]``.
 
     Attributes:
         node: Where.
@@ -136,6 +39,21 @@ class Store:
     member: str
     value: ast.expr | None
     is_item: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """The names that an operation's definition makes known to the code of an action.
+
+    Attributes:
+        members: what `pending` has: its attributes, methods and actions; None if that is not known.
+        fields: the keys of `pending.fields`; None if they are not known.
+        parameters: of the action.
+    """
+
+    members: Collection[str] | None
+    fields: Collection[str] | None
+    parameters: Collection[str]
 
 
 _SETS_ATTRIBUTE = (
@@ -153,24 +71,24 @@ _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 
 
 @dataclass(frozen=True)
-class View:
-    """What rules look at: the text, its nodes, what expressions stand for, IPython's escapes.
+class CodeView:
+    """The view of the code that rules get: its text, its nodes, what expressions stand for, IPython's escapes.
 
     ``tools`` are the names of tools that code may call; ``external`` collects paths out of the workspace, and
-    ``problems`` what went wrong with a mention. Asking for nodes looks at the clock, since rules that find nothing
+    ``problems`` what went wrong with a mention. Asking for nodes checks the deadline, since rules that find nothing
     are to end in time, too.
     """
 
-    source: Source
+    source: SourceText
     nodes: Sequence[ast.AST]
     program: Program
     resolver: Resolver
     escapes: Sequence[Escape]
     workspace: Workspace
-    clock: Clock
+    deadline: Deadline
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)
-    definition: Definition | None = None
+    known_names: KnownNames | None = None
     """What is known of the names there, where the code belongs to an operation."""
     external: list[str] = field(default_factory=list)
 
@@ -198,10 +116,10 @@ class View:
         return found
 
     @cached_property
-    def stores(self) -> Sequence[Store]:
-        """What is assigned to, or deleted from, objects, in whatever way it is spelt."""
+    def member_writes(self) -> Sequence[MemberWrite]:
+        """All writes to members of objects and all deletions, however they are spelt."""
         found = [
-            Store(node, node.value, node.attr, self._assigned(node), is_item=False)
+            MemberWrite(node, node.value, node.attr, self._assigned(node), is_item=False)
             for node in self.of(ast.Attribute)
             if not isinstance(node.ctx, ast.Load)
         ]
@@ -210,7 +128,7 @@ class View:
                 found += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
         return found + list(self._stored_by_calls())
 
-    def _stored_by_calls(self) -> Iterator[Store]:
+    def _stored_by_calls(self) -> Iterator[MemberWrite]:
         for call in self.calls_to(_SETS_ATTRIBUTE):
             if len(call.args) > 1:
                 owner, name = call.args[:2]
@@ -226,11 +144,11 @@ class View:
 
     def _stored(
         self, node: ast.expr, owner: ast.expr, name: ast.expr, value: ast.expr | None, *, is_item: bool
-    ) -> Iterator[Store]:
+    ) -> Iterator[MemberWrite]:
         for text in self.resolver.value(name).texts or ("*",):
-            yield Store(node, owner, text, value, is_item)
+            yield MemberWrite(node, owner, text, value, is_item)
 
-    def _updated(self, call: ast.Call, owner: ast.expr) -> Iterator[Store]:
+    def _updated(self, call: ast.Call, owner: ast.expr) -> Iterator[MemberWrite]:
         pairs = [(keyword.arg, keyword.value) for keyword in call.keywords]
         for given in call.args[:1]:
             shown = self.program.sole_value(given) if isinstance(given, ast.Name) else given
@@ -240,50 +158,50 @@ class View:
                     pairs += [(text, value) for text in texts or ("*",)]
             else:
                 pairs.append(("*", given))
-        return (Store(call, owner, name or "*", value, is_item=True) for name, value in pairs)
+        return (MemberWrite(call, owner, name or "*", value, is_item=True) for name, value in pairs)
 
     def _assigned(self, node: ast.expr) -> ast.expr | None:
-        """What is assigned to this target, as a whole."""
+        """Return the whole value that is assigned to this target."""
         parent = self.parent(node)
         return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
-        """The nodes of one kind, in the order of the source."""
-        self.clock.check()
+        """Return the nodes of one kind, in the order of the source."""
+        self.deadline.check()
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
     def collected(self) -> Iterator[ast.expr]:
-        """What the comprehensions run over that make a list, set or dict."""
+        """Yield the iterables of the comprehensions that make a list, set or dict."""
         nodes: list[_Comprehension] = [*self.of(ast.ListComp), *self.of(ast.SetComp), *self.of(ast.DictComp)]
         for node in nodes:
             yield from (generator.iter for generator in node.generators)
 
     def calls_to(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """The calls of functions of these dotted names."""
+        """Yield the calls of functions of these dotted names."""
         for name in names:
-            yield from self.clock.watched(self._by_name.get(name, ()))
+            yield from self.deadline.watched(self._by_name.get(name, ()))
 
     def calls_below(self, prefix: str) -> Iterator[ast.Call]:
-        """The calls of functions whose dotted names begin so, each once."""
+        """Yield the calls of functions whose dotted names begin so, each once."""
         names = [name for name in self._by_name if name.startswith(prefix)]
         yield from dict.fromkeys(self.calls_to(names))
 
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """The calls of methods of these names, whatever they are called on."""
+        """Yield the calls of methods of these names, whatever they are called on."""
         for name in names:
-            yield from self.clock.watched(self._by_method.get(name, ()))
+            yield from self.deadline.watched(self._by_method.get(name, ()))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around this one."""
+        """Return the node around this one."""
         return self.program.parent_of.get(node)
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
-        """The call whose function this node is, or None when it is only mentioned."""
+        """Return the call whose function is this node, or None if it is only mentioned."""
         parent = self.parent(node)
         return parent if isinstance(parent, ast.Call) and parent.func is node else None
 
     def in_loop(self, node: ast.AST) -> bool:
-        """Whether a loop or comprehension repeats this node."""
+        """Return True if a loop or comprehension repeats this node."""
         current = self.parent(node)
         while current is not None:
             if isinstance(
@@ -296,7 +214,7 @@ class View:
         return False
 
     def argument(self, call: ast.Call | None, position: int, *keywords: str) -> ast.expr | None:
-        """The expression given for a parameter, by position or keyword."""
+        """Return the expression given for a parameter, by position or keyword."""
         if call is None:
             return None
         for keyword in call.keywords:
@@ -306,5 +224,5 @@ class View:
         return plain[position] if 0 <= position < len(plain) else None
 
     def value(self, node: ast.expr | None) -> Value | None:
-        """What an expression may stand for."""
+        """Return what an expression may stand for."""
         return None if node is None else self.resolver.value(node)

@@ -1,1 +1,12 @@
-"""Committing, compiling and finding one's way in the history."""
+"""A context under version control: committing, compiling, finding, and rewriting history.
+
+* Straight down: `commits` (make and read them), `writer` (the one way into a history), `timeline` (what a
+  history stands for), `compile` (the messages that a model is sent), `tokens`.
+* Where one is: `refs`, `identity`, `log`, `diff`, `undo`.
+* Rewriting: `merge`, `rebase`, `splice`, `compress` with `summaries`, `tool_turns`, `gc`. Children: `spawn`,
+  `heritage`.
+* `verify`: is the store what it says it is?
+
+Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes
+commits. Knows `storage` and `models`; a model that writes summaries is a protocol.
+"""

@@ -195,7 +195,7 @@ class VersionedContext:
 
     def annotate(
         self,
-        target: str,
+        target_hash: str,
         priority: Priority | str,
         *,
         reason: str | None = "",
@@ -208,7 +208,7 @@ class VersionedContext:
         It is a commit itself: other branches do not see it, and `undo` takes it back.
 
         Args:
-            target: hash, prefix or branch of a commit in the current branch's history.
+            target_hash: hash, prefix or branch of a commit in the current branch's history.
             priority: the new one.
             reason: why, for the log.
             retain: what a compression must keep of it, in words.
@@ -217,28 +217,28 @@ class VersionedContext:
 
         Raises:
             ContentError: there is no such priority, or an option is not valid.
-            CommitNotFoundError: `target` names nothing.
+            CommitNotFoundError: `target_hash` names nothing.
             EditTargetError: it has no priority, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
         retention = Retention.of(retain, retain_match, retain_match_mode)
-        return self._repository.commits.annotate(target, Priority(priority), reason or "", retention)
+        return self._repository.commits.annotate(target_hash, Priority(priority), reason or "", retention)
 
-    def restore(self, name: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
+    def restore(self, commit_hash: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
         """Edit a message back to one of its versions, see `edit_history`.
 
         Args:
-            name: hash, prefix or branch of the message, or of an edit of it.
+            commit_hash: hash, prefix or branch of the message, or of an edit of it.
             version: 0 is the original, 1 its first edit; negative ones count from the newest, which is -1.
             message: one line for the log.
 
         Raises:
             ContentError: the version is no whole number.
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
             EditTargetError: it has no such version, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
-        return self._repository.restore(name, version, message)
+        return self._repository.restore(commit_hash, version, message)
 
     def batch(self) -> AbstractContextManager[None]:
         """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
@@ -362,25 +362,25 @@ class VersionedContext:
             limit, operation=op_filter, tags=tags, match=tag_match, all_branches=all_branches
         )
 
-    def get_commit(self, name: str) -> CommitInfo:
+    def get_commit(self, commit_hash: str) -> CommitInfo:
         """One commit, by hash, prefix or branch."""
-        return self._repository.commits.get(name)
+        return self._repository.commits.get(commit_hash)
 
-    def get_content(self, name: str) -> dict[str, Any]:
+    def get_content(self, commit_hash: str) -> dict[str, Any]:
         """What was committed, as its dict."""
-        return self._repository.commits.entry(name).content
+        return self._repository.commits.entry(commit_hash).content
 
-    def get_metadata(self, name: str) -> dict[str, Any]:
+    def get_metadata(self, commit_hash: str) -> dict[str, Any]:
         """The metadata of a commit."""
-        return self._repository.commits.entry(name).metadata
+        return self._repository.commits.entry(commit_hash).metadata
 
-    def get_commit_tools(self, name: str) -> list[dict[str, Any]]:
+    def get_commit_tools(self, commit_hash: str) -> list[dict[str, Any]]:
         """The tools that a commit is linked to."""
-        return list(self._repository.toolsets.get(self._repository.commits.entry(name).tools_hash))
+        return list(self._repository.toolsets.get(self._repository.commits.entry(commit_hash).tools_hash))
 
-    def show(self, name: str) -> str:
+    def show(self, commit_hash: str) -> str:
         """One commit as text, as `git show` does it; `print` it."""
-        return self._repository.show(name)
+        return self._repository.show(commit_hash)
 
     def resolve_commit(self, name: str) -> str:
         """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
@@ -391,17 +391,17 @@ class VersionedContext:
         """
         return self._repository.refs.resolve(name)
 
-    def diff(self, a: str | None = None, b: str | None = None) -> DiffResult:
+    def diff(self, commit_a: str | None = None, commit_b: str | None = None) -> DiffResult:
         """How the context at one commit differs from that at another.
 
         Args:
-            a: hash, prefix or branch; the parent of `b` if left out.
-            b: the same; HEAD if left out.
+            commit_a: hash, prefix or branch; the parent of `commit_b` if left out.
+            commit_b: the same; HEAD if left out.
 
         Raises:
             CommitNotFoundError: a name names nothing.
         """
-        return self._repository.diff(a, b)
+        return self._repository.diff(commit_a, commit_b)
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
         """What happened, newest first; `"custom:*"` gives all types that begin so."""
@@ -459,13 +459,13 @@ class VersionedContext:
         """
         return self._repository.refs.branch(name, source=source, switch=switch)
 
-    def switch(self, name: str) -> str | None:
+    def switch(self, target: str) -> str | None:
         """Make a branch the current one and return its commit; `-` is the one before."""
-        return self._repository.refs.switch(name)
+        return self._repository.refs.switch(target)
 
-    def checkout(self, name: str) -> str | None:
+    def checkout(self, target: str) -> str | None:
         """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit."""
-        return self._repository.refs.checkout(name)
+        return self._repository.refs.checkout(target)
 
     def reset(self, target: str) -> str:
         """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was."""
@@ -500,21 +500,21 @@ class VersionedContext:
         """The moves of the current branch, newest first; plain commits are not among them."""
         return self._repository.refs.reflog(limit)
 
-    def tag(self, name: str, tag: str) -> None:
+    def tag(self, commit_hash: str, tag: str) -> None:
         """Add a tag to a commit. Unlike those it was made with, it can be removed."""
-        self._repository.tags.add(self._repository.commits, name, tag)
+        self._repository.tags.add(self._repository.commits, commit_hash, tag)
 
-    def untag(self, name: str, tag: str) -> bool:
+    def untag(self, commit_hash: str, tag: str) -> bool:
         """Remove an added tag. False if it was not added, or is part of the commit."""
-        return self._repository.tags.remove(self._repository.commits, name, tag)
+        return self._repository.tags.remove(self._repository.commits, commit_hash, tag)
 
-    def register_tag(self, tag: str, description: str = "") -> None:
+    def register_tag(self, name: str, description: str = "") -> None:
         """Say what a tag is for."""
-        self._repository.tags.register(tag, description)
+        self._repository.tags.register(name, description)
 
-    def get_tags(self, name: str) -> tuple[str, ...]:
+    def get_tags(self, commit_hash: str) -> tuple[str, ...]:
         """All tags of a commit, sorted."""
-        return self._repository.tags.of(self._repository.commits, name)
+        return self._repository.tags.of(self._repository.commits, commit_hash)
 
     def list_tags(self) -> list[TagInfo]:
         """Every tag that is registered or in use, by name, with its count."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, nearest
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import How, deciding_now
+from tract_jupyter.review.decision import DecisionContext, deciding_now
 from tract_jupyter.storage.clock import from_text, to_text
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ _WITHHELD = "not_approved"
 _LONGEST_NAME = 100  # `handler:<name>` is stored as who decided
 
 
-class Routed(StrEnum):
+class RoutingResult(StrEnum):
     """What came of routing a pending."""
 
     DECIDED = "decided"
@@ -163,7 +163,7 @@ class _Listener(NamedTuple):
     call: Handler | None
     """None for a saved handler that is not approved here, and so is not called."""
     key: int
-    how: How
+    how: DecisionContext
 
 
 _logger = logging.getLogger(__name__)
@@ -227,7 +227,7 @@ class HookBus:
 
     def withhold(self, operation: str, name: str) -> None:
         """Have a person asked where a saved handler stands, or at the end, as that handler is not approved here."""
-        standing_in = _Listener(name, None, next(_keys), How("handler", f"handler:{name}"))
+        standing_in = _Listener(name, None, next(_keys), DecisionContext("handler", f"handler:{name}"))
         if name in self.names(operation):
             self._put_in_place(operation, standing_in)
         else:
@@ -263,7 +263,7 @@ class HookBus:
         """Whether any handler would see it."""
         return operation in self._listeners or EVERYTHING in self._listeners
 
-    def route(self, pending: Pending) -> Routed:
+    def route(self, pending: Pending) -> RoutingResult:
         """Run the handlers, and return what came of it.
 
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
@@ -277,13 +277,13 @@ class HookBus:
         for listener in self._listeners.get(EVERYTHING, ()):
             self._call(listener, pending)
         if pending.status is not PendingStatus.PENDING:
-            return Routed.DECIDED
+            return RoutingResult.DECIDED
         if pending.unguarded:
-            return Routed.UNGUARDED
+            return RoutingResult.UNGUARDED
         if "undecided" not in outcomes:
-            return Routed.UNHANDLED
+            return RoutingResult.UNHANDLED
         self.log.add(pending.operation, "", "unresolved", pending.pending_id)
-        return Routed.LEFT_OPEN
+        return RoutingResult.LEFT_OPEN
 
     def withheld(self, operation: str) -> list[str]:
         """The saved handlers of an operation, and of all, that are not approved here."""
@@ -359,7 +359,7 @@ class HookBus:
 
 
 def _listener(name: str, handler: Handler) -> _Listener:
-    return _Listener(name, handler, next(_keys), How("handler", f"handler:{name}"))
+    return _Listener(name, handler, next(_keys), DecisionContext("handler", f"handler:{name}"))
 
 
 def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:

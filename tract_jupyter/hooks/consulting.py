@@ -13,7 +13,7 @@ from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.prompts import consulting as prompts
-from tract_jupyter.review.decision import deciding, how
+from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import LLMClient
 
 
-class Step(NamedTuple):
+class ConsultationStep(NamedTuple):
     """Something that the model did.
 
     Attributes:
@@ -54,7 +54,7 @@ class Consultation:
     decided: bool
     status: str
     turns: int
-    steps: tuple[Step, ...]
+    steps: tuple[ConsultationStep, ...]
     text: str
     model: str
 
@@ -79,7 +79,7 @@ def consult(
         {"role": "system", "content": system_prompt or prompts.SYSTEM},
         {"role": "user", "content": shown},
     ]
-    steps: list[Step] = []
+    steps: list[ConsultationStep] = []
     reply, turn = Reply(""), 0
     while pending.status.is_open and turn < max_turns:
         turn += 1
@@ -91,12 +91,12 @@ def consult(
     )
 
 
-def _turn(pending: Pending, reply: Reply, shown: str, steps: list[Step]) -> list[dict[str, Any]]:
+def _turn(pending: Pending, reply: Reply, shown: str, steps: list[ConsultationStep]) -> list[dict[str, Any]]:
     """Carry out what a reply asks for, and return the messages that follow: the reply, and what came of it."""
     if not reply.raw_calls:
         names = ", ".join(tool["function"]["name"] for tool in pending.to_tools())
         told = prompts.NO_CALL.format(names=names)
-        steps.append(Step("", {}, told, is_error=True))
+        steps.append(ConsultationStep("", {}, told, is_error=True))
         return [{"role": "assistant", "content": reply.text}, {"role": "user", "content": told}]
     calls = [_Call.of(given, place) for place, given in enumerate(reply.raw_calls)]
     said: list[dict[str, Any]] = [
@@ -137,7 +137,7 @@ class _Call(NamedTuple):
         return {"id": self.id, "type": "function", "function": function}
 
 
-def _carried_out(pending: Pending, call: _Call, model: str, shown: str) -> Step:
+def _carried_out(pending: Pending, call: _Call, model: str, shown: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
         arguments = _read(call.arguments)
@@ -146,14 +146,14 @@ def _carried_out(pending: Pending, call: _Call, model: str, shown: str) -> Step:
             result = pending.execute_tool(call.name, values)
     except Exception as error:  # noqa: BLE001 # an action may raise anything; the model is told
         told = f"{type(error).__name__}: {error}"
-        return Step(call.name, arguments, _as_json({"error": told}), is_error=True)
+        return ConsultationStep(call.name, arguments, _as_json({"error": told}), is_error=True)
     answer = _as_json({"result": result, "status": pending.status.value})
-    return Step(call.name, arguments, answer, is_error=False)
+    return ConsultationStep(call.name, arguments, answer, is_error=False)
 
 
 def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]:
     # within a handler, to pass it on is the handler's: it goes to the next one, and is no decision that ends it
-    if name == "pass_through" and how().channel == "handler":
+    if name == "pass_through" and decision_context().channel == "handler":
         return nullcontext()
     return deciding("model", f"model:{model}", shown=shown)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.review.decision import Subject, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import ParameterSet
+    from tract_jupyter.models.schema import ParameterSet
 
 
 class FieldPending(Pending):

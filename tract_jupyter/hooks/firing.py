@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from tract_jupyter.exceptions import PendingError, RejectedError, UndecidedError
 from tract_jupyter.hooks.builtin.base import ValidationResult
-from tract_jupyter.hooks.bus import Routed
+from tract_jupyter.hooks.bus import RoutingResult
 from tract_jupyter.hooks.introspection import action_parameters
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding
@@ -95,7 +95,7 @@ Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
 """What becomes of a pending that no handler took on; a function is called with it, and decides."""
 
 
-class Choice(NamedTuple):
+class ActionChoice(NamedTuple):
     """What was chosen about a call: an action of the operation that it fires, or `approve`."""
 
     action: str
@@ -127,7 +127,7 @@ class Firing:
         *,
         unhandled: Unhandled,
         ask: Unhandled = "ask",
-        choice: Choice | None = None,
+        choice: ActionChoice | None = None,
         joins: bool = False,
     ) -> Pending:
         """Have the handlers decide. What none of them took on is approved, or a person is asked.
@@ -149,16 +149,18 @@ class Firing:
             routed = self.bus.route(pending)
         finally:
             self.bus.log.flush()
-        if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
+        if choice is not None and routed is not RoutingResult.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
-        elif routed is Routed.LEFT_OPEN:
+        elif routed is RoutingResult.LEFT_OPEN:
             return self._once(pending, self._reviewer.keep, joins=joins)
-        elif routed is Routed.UNGUARDED:
+        elif routed is RoutingResult.UNGUARDED:
             return self._asked(pending, ask, joins=joins)
-        elif routed is Routed.UNHANDLED and unhandled == "approve":
+        elif routed is RoutingResult.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
-        elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
+        elif routed is RoutingResult.UNHANDLED and (
+            unhandled != "ask" or not self._reviewer.granted(pending)
+        ):
             if unhandled == "ask":
                 return self._asked(pending, ask, joins=joins)
             self._automatic(pending, unhandled)
@@ -214,7 +216,7 @@ class Firing:
         again(twin)
         return twin
 
-    def _choose(self, pending: Pending, choice: Choice) -> None:
+    def _choose(self, pending: Pending, choice: ActionChoice) -> None:
         """Do what was chosen; what stays open with that, or fails, waits in the inbox."""
         try:
             choice.apply(pending)

@@ -6,8 +6,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tract_jupyter.models.schema.parameters import Parameters
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.question import Question
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.storage.questions import StoredDecision
 
 

@@ -23,7 +23,7 @@ from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.introspection import gated, reading
 from tract_jupyter.hooks.question import Question
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import deciding_by_default, how
+from tract_jupyter.review.decision import deciding_by_default, decision_context
 from tract_jupyter.review.prompt import ask_until_decided
 from tract_jupyter.storage.interrupts import interruptible
 
@@ -82,7 +82,7 @@ class Pending(Question):
     def pass_through(self) -> None:
         """Leave the decision to the next handler."""
         self._require_open("pass through")
-        if how().channel == "handler":
+        if decision_context().channel == "handler":
             self.status = PendingStatus.PASSED_THROUGH
         else:
             self.through_gate("pass_through", {}, self._passed)

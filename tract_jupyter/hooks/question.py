@@ -15,14 +15,14 @@ from tract_jupyter.models.text import printable
 from tract_jupyter.review.decision import Subject, fingerprint, outcome_text
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.request import ReviewRequest, ValueTable
-from tract_jupyter.review.source import asking_place
+from tract_jupyter.review.source import calling_site
 from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.review.channel import Asked
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow
@@ -136,7 +136,7 @@ class Question:
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
-        self._place = asking_place()
+        self._place = calling_site()
         self._asking: CodeBlock | None = None
 
     def __init_subclass__(cls) -> None:

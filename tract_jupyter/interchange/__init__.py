@@ -1,5 +1,5 @@
-"""Other programs' conversations and notebooks, in and out.
+"""Import and export: conversations of other programs, and notebooks.
 
-Readers give *entries*: dicts of keyword arguments for `Tract.commit`, in order. Nothing here opens a store, and
-nothing that is read is executed.
+Readers (`chat`, `notebook`) give *entries* (`entries`): dicts of keyword arguments for `Tract.commit`, in
+order. Nothing here opens a store, and nothing that is read is executed. Knows only `models`.
 """

@@ -28,18 +28,18 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?
 
 
 def without_escapes(text: str) -> str:
-    """The text without colours, links and movements of the cursor; no escape character is left."""
+    """Return the text without colours, links and movements of the cursor; no escape character is left."""
     return _ESCAPES.sub("", text).replace("\x1b", "") if "\x1b" in text else text
 
 
 def as_seen(text: str) -> str:
-    """What a terminal shows in the end: of a line written again and again, as a progress bar is, the last state."""
+    """Return what a terminal shows in the end: the last state of a line that is rewritten, such as a progress bar."""
     text = without_escapes(text).replace("\r\n", "\n")
     return "\n".join(_last_state(line) for line in text.split("\n")) if "\r" in text else text
 
 
 def bounded(text: str, limit: int) -> tuple[str, int]:
-    """The text in at most `limit` characters, and how many were left out.
+    """Return the text in at most `limit` characters, and how many were left out.
 
     Head and tail are kept, and a line between them says how much is missing. `limit` must leave room for that line.
     """
@@ -73,7 +73,7 @@ _ARROW: Final = re.compile(r"-+> *\d+ ?(.*)")
 
 @dataclass(slots=True)
 class OutputText:
-    """What outputs say: their text, how many characters were left out, what data were there."""
+    """The text of outputs, the number of characters left out, and the data that they referred to."""
 
     text: str
     left_out: int = 0
@@ -81,7 +81,7 @@ class OutputText:
 
 
 def outputs_text(outputs: Iterable[Mapping[str, Any]], limit: int) -> OutputText:
-    """The text of outputs (nbformat 4), in at most `limit` characters.
+    """Return the text of outputs (nbformat 4), in at most `limit` characters.
 
     Of a rich output the Markdown, else the plain text, else LaTeX or JSON is taken; images, sound, video and what
     has no text are named by type, size and hash. Of an error: its name, its message, and the last lines of the
@@ -104,13 +104,13 @@ def outputs_text(outputs: Iterable[Mapping[str, Any]], limit: int) -> OutputText
 
 
 def _joined(pieces: list[str]) -> str:
-    """The pieces, each on a line of its own."""
+    """Return the pieces, each on a line of its own."""
     ends = [piece if piece.endswith("\n") else f"{piece}\n" for piece in pieces[:-1]]
     return "".join((*ends, *pieces[-1:]))
 
 
 def _bundle(bundle: Mapping[str, Any]) -> tuple[list[str], list[DataReference]]:
-    """The lines of a MIME bundle, and the data that they name."""
+    """Return the lines of a MIME bundle, and the data that they name."""
     shown = next((bundle[kind] for kind in _TEXTS if _is_shown(bundle, kind)), None)
     if shown is None and "application/json" in bundle:
         shown = json.dumps(bundle["application/json"], ensure_ascii=False)
@@ -144,7 +144,7 @@ def _error(output: Mapping[str, Any]) -> str:
 
 
 def _own_lines(traceback: list[str]) -> list[str]:
-    """The lines of the user's code that the traceback points at; none if it is not one of IPython's."""
+    """Return the lines of the user's code that the traceback points at; none if it is not one of IPython's."""
     own: list[str] = []
     in_own = False
     for line in traceback:
@@ -163,25 +163,25 @@ _LISTS: Final = ("decisions", "failed_approaches", "next_steps")
 
 
 class Frame(NamedTuple):
-    """What stands before and after a text. `info` is the language of the fence around it; None is no fence."""
+    """The frame of a text: what stands before and after it. `info` is the language of its fence, None for no fence."""
 
     heading: str = ""
     info: str | None = None
     tail: str = ""
 
     def around(self, text: str) -> str:
-        """The framed text."""
+        """Return the framed text."""
         return f"{self.heading}{text if self.info is None else fenced(text, self.info)}{self.tail}"
 
     def inside(self, source: str) -> str:
-        """The text that may have been framed; if it was, `around` gives the source again."""
+        """Return the text that may have been framed. If it was, `around` gives the source back."""
         text = source.removeprefix(self.heading).removesuffix(self.tail)
         within = None if self.info is None else _FENCED.fullmatch(text)
         return within[1] if within else text
 
 
 def markdown_frame(content: Mapping[str, Any], metadata: Mapping[str, Any], *, is_text: bool) -> Frame:
-    """The frame of a content that is shown in a Markdown cell; `is_text`: not as JSON."""
+    """Return the frame of a content that is shown in a Markdown cell; `is_text`: not as JSON."""
     info = _info(content) if is_text else "json"
     return Frame(
         f"## {' '.join(_title(content, metadata).split())}\n\n", info, "".join(_tail(content, metadata))
@@ -189,14 +189,14 @@ def markdown_frame(content: Mapping[str, Any], metadata: Mapping[str, Any], *, i
 
 
 def fenced(text: str, info: str) -> str:
-    """The text between backticks that do not occur in it."""
+    """Return the text between backticks that do not occur in it."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{info}\n{text}\n{fence}"
 
 
 def pretty(value: Any) -> str:
-    """JSON for readers."""
+    """Return indented JSON for readers."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
@@ -257,7 +257,7 @@ class CellText(NamedTuple):
 
 
 def to_cell(entry: Entry, language: str | None, place: str) -> CellText:
-    """The cell that shows an entry, in a notebook of the given language.
+    """Return the cell that shows an entry, in a notebook of the given language.
 
     Raises:
         ContentError: a part that this type of content has is missing or ill-typed; the message begins with `place`.
@@ -272,7 +272,7 @@ def to_cell(entry: Entry, language: str | None, place: str) -> CellText:
 
 
 def from_cell(cell: CellText, rest: Any, language: str | None) -> Entry | None:
-    """The entry that `without_text` made `rest` of, with the cell's text.
+    """Return the entry from which `without_text` made `rest`, with the cell's text.
 
     None if such an entry is not shown like this: another heading, no fence, other calls, no JSON where JSON must be.
     """
@@ -291,7 +291,7 @@ def from_cell(cell: CellText, rest: Any, language: str | None) -> Entry | None:
 
 
 def without_text(entry: Entry) -> Entry:
-    """The entry without what the source of its cell says."""
+    """Return the entry without the parts that the source of its cell holds."""
     content = entry["content"]
     kind = content["content_type"]
     if _is_text_answer(content):
@@ -304,13 +304,13 @@ def without_text(entry: Entry) -> Entry:
 
 
 def is_own_cell(entry: Entry, cell_type: str) -> bool:
-    """Whether the entry is a cell of this type of a notebook that was read, and still what such a cell becomes."""
+    """Return True if the entry was read from a notebook cell of this type and still corresponds to one."""
     about = entry.get("metadata", {}).get("notebook")
     return isinstance(about, dict) and about.get("cell_type") == cell_type == _plain_type(entry)
 
 
 def _plain_type(entry: Entry) -> str | None:
-    """The type of the cells that become such an entry."""
+    """Return the type of the cells that become such an entry."""
     content = entry["content"]
     if entry.get("metadata", {}).get("tool_calls"):
         return None
@@ -321,7 +321,7 @@ def _plain_type(entry: Entry) -> str | None:
 
 
 def _frame(entry: Entry, language: str | None) -> tuple[str, Frame]:
-    """The type of the cell, and what stands around the text."""
+    """Return the type of the cell, and what stands around the text."""
     content = entry["content"]
     plain = _plain_type(entry)
     if plain == "raw" or (plain == "code" and content.get("language") in {None, language}):
@@ -359,6 +359,6 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_text_answer(content: Mapping[str, Any]) -> bool:
-    """Whether this is a tool's word whose payload is nothing but a text."""
+    """Return True if this is a tool message whose payload is only a text."""
     payload = content.get("payload") if content["content_type"] == "tool_io" else None
     return isinstance(payload, dict) and list(payload) == ["content"] and isinstance(payload["content"], str)

@@ -1,4 +1,4 @@
-"""Conversations of either provider, told apart by their looks.
+"""The one reader of chat formats: conversations of OpenAI's and Anthropic's shape, told apart by their structure.
 
 *Canonical* is a list in which each message has `role` and `content` (and `name`, `tool_calls`, `tool_call_id` where
 they say something), names and ids fit OpenAI's limits, ids are not used twice, arguments are canonical JSON text,
@@ -50,7 +50,7 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 
 
 def read_openai(messages: Sequence[Any]) -> list[Entry]:
-    """The entries of OpenAI-shaped messages.
+    """Return the entries of OpenAI-shaped messages.
 
     The parts of a content become lines of one text; what is no text (images, sound, files) is one line that names
     it, and `attachments` in the metadata. Reasoning that a server gave (`reasoning_content`, `reasoning`) precedes
@@ -85,7 +85,7 @@ def _entries(message: Mapping[str, Any], index: int, tools: dict[str, str]) -> l
 
 
 def _body(message: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]]:
-    """The text, and metadata with what is no text."""
+    """Return the text, and the metadata of parts that are not text."""
     content = message.get("content")
     if isinstance(content, str):
         return content, {}
@@ -131,7 +131,7 @@ def _reasoning(message: Mapping[str, Any]) -> list[Entry]:
 
 
 def read_anthropic(messages: Sequence[Any], system: Any = None) -> list[Entry]:
-    """The entries of Anthropic-shaped messages, after those of the system's text or text blocks.
+    """Return the entries of the system's text or text blocks, then those of Anthropic-shaped messages.
 
     Each text block becomes an entry, together with the calls that follow it; so does each result. Images and
     documents become one line that names them, and `attachments` in the metadata. Thinking becomes reasoning, with
@@ -232,7 +232,7 @@ _ONLY_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_th
 
 
 def read_messages(data: Sequence[Any] | Mapping[str, Any], shape: Shape = "auto") -> list[Entry]:
-    """The entries of a list of messages, or of a request that has `messages` (and, of Anthropic's, `system`).
+    """Return the entries of a list of messages, or of a request that has `messages` (and, of Anthropic's, `system`).
 
     Args:
         data: what JSON gave. Of a request, the model, tools and parameters are not read.

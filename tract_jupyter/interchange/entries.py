@@ -32,7 +32,7 @@ class DataReference:
 
     @classmethod
     def of(cls, media_type: str, data: str) -> DataReference:
-        """A reference to base64 text, or to the text itself where it is none."""
+        """Return a reference to data in base64, or to the text itself if it is not base64."""
         try:
             raw = base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError):  # a character outside ASCII is a ValueError
@@ -41,7 +41,7 @@ class DataReference:
 
     @classmethod
     def of_text(cls, media_type: str, text: str) -> DataReference:
-        """A reference to text, such as SVG."""
+        """Return a reference to text, such as SVG."""
         raw = text.encode(errors="replace")
         return cls(media_type, len(raw), sha256(raw))
 
@@ -49,12 +49,12 @@ class DataReference:
         return f"[{self.media_type}, {_size(self.bytes)}, sha256 {self.sha256[:_SHOWN_DIGITS]}...]"
 
     def to_dict(self) -> dict[str, Any]:
-        """The reference as it is kept in metadata."""
+        """Return the reference as it is kept in metadata."""
         return asdict(self)
 
 
 def _size(count: int) -> str:
-    """The size in decimal units, as file managers show it."""
+    """Return the size in decimal units, as file managers show it."""
     size, unit = float(count), "B"
     for larger in ("kB", "MB", "GB"):
         if size < 1000:  # noqa: PLR2004 # kilo
@@ -67,38 +67,38 @@ _DATA_URL = re.compile(r"data:([^;,]*)(;[^,]*)?,(.*)", re.DOTALL)
 
 
 def bad(index: int, problem: str) -> ContentError:
-    """The error about message `index`, counted from 0."""
+    """Return the error about message `index`, counted from 0."""
     return ContentError(f"message {index}: {problem}")
 
 
 def mapping(value: Any, index: int, what: str) -> Mapping[str, Any]:
-    """The value, if it is an object."""
+    """Return the value, if it is an object."""
     if not isinstance(value, dict):
         raise bad(index, f"{what} is an object, not {type(value).__name__}")
     return value
 
 
 def text(value: Any, index: int, what: str) -> str:
-    """The value, if it is text."""
+    """Return the value, if it is text."""
     if not isinstance(value, str):
         raise bad(index, f"{what} is text, not {type(value).__name__}")
     return value
 
 
 def parts(value: Any, index: int, what: str) -> list[Mapping[str, Any]]:
-    """The value, if it is a list of objects."""
+    """Return the value, if it is a list of objects."""
     if not isinstance(value, list):
         raise bad(index, f"{what} is a list, not {type(value).__name__}")
     return [mapping(part, index, f"each of {what}") for part in value]
 
 
 def kind_of(part: Mapping[str, Any], index: int) -> str:
-    """The type of a part or block."""
+    """Return the type of a part or block."""
     return text(part.get("type"), index, "the type of a part")
 
 
 def attachment(part: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]]:
-    """One line for a part that is no text, and what the metadata say of it.
+    """Return one line for a part that is not text, and its description in the metadata.
 
     Known are `image_url`, `input_audio` and `file` of OpenAI, `image` and `document` of Anthropic.
 
@@ -167,12 +167,12 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def entry(content: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> Entry:
-    """An entry of a content, and of what is known about it."""
+    """Return an entry for a content and its metadata."""
     return {"content": dict(content), **({"metadata": dict(metadata)} if metadata else {})}
 
 
 def said(role: str, text: str, name: str | None = None, metadata: Mapping[str, Any] | None = None) -> Entry:
-    """What a participant said; the system's word without a name is an instruction."""
+    """Return the entry of a message; one of the system without a name is an instruction."""
     if role == "system" and not name:
         return entry({"content_type": "instruction", "text": text}, metadata)
     named = {"name": name} if name else {}
@@ -180,13 +180,13 @@ def said(role: str, text: str, name: str | None = None, metadata: Mapping[str, A
 
 
 def called(calls: Iterable[ToolCall]) -> dict[str, Any]:
-    """The metadata of an assistant that calls tools; empty if it does not."""
+    """Return the metadata of an assistant that calls tools; empty if it does not."""
     listed = [call.to_dict() for call in calls]
     return {"tool_calls": listed} if listed else {}
 
 
 def answered(call_id: str, tool: str, text: str, *, is_error: bool = False) -> Entry:
-    """What a tool answered."""
+    """Return the entry of a tool's answer."""
     content = {
         "content_type": "tool_io",
         "tool_name": tool,
@@ -206,7 +206,7 @@ def entry_of(
     metadata: Mapping[str, Any] | None = None,
     tags: Iterable[str] = (),
 ) -> Entry:
-    """An entry that becomes the same message.
+    """Return an entry that becomes the same message.
 
     Args:
         message: a message of a compiled context.
@@ -224,7 +224,7 @@ def entry_of(
 
 
 def checked(given: Any, place: str) -> Entry:
-    """A copy of the entry as it would be read back from JSON, without the parts that say nothing.
+    """Return a copy of the entry as it would be read back from JSON, without the parts that say nothing.
 
     Raises:
         ContentError: it is no entry, or has no JSON form; the message begins with `place`.

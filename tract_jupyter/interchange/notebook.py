@@ -86,7 +86,7 @@ def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
 
 
 def unused_id(wanted: Any, seed: str, used: set[str]) -> str:
-    """`wanted` if it may be a cell's id and is not used yet, else one that is made of `seed`; adds it to `used`."""
+    """Return `wanted` if it is a valid cell id not yet in `used`, otherwise one made from `seed`; add it to `used`."""
     given, attempt = wanted, 0
     while not _is_id(given) or given in used:
         given = sha256(f"{attempt}:{seed}".encode(errors="replace"))[:8]
@@ -100,7 +100,7 @@ def _is_id(given: Any) -> bool:
 
 
 def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
-    """How the notebook is called in an error, and its JSON."""
+    """Return the name of the notebook for errors, and its JSON."""
     if isinstance(source, str | Path):
         try:
             return str(source), Path(source).read_text(encoding="utf-8-sig")
@@ -122,7 +122,7 @@ def _identify(notebook: dict[str, Any], *, keep: bool) -> None:
 
 
 def cell_entry(cell: Mapping[str, Any], index: int, language: str | None) -> Entry:
-    """The entry of a cell without its outputs. `language` is the notebook's."""
+    """Return the entry of a cell without its outputs. `language` is the notebook's."""
     about = {"index": index, "cell_type": cell["cell_type"], "id": cell["id"]}
     about.update(
         (key, value)
@@ -142,7 +142,7 @@ def cell_entry(cell: Mapping[str, Any], index: int, language: str | None) -> Ent
 
 
 def output_entry(cell: Mapping[str, Any], index: int, limit: int) -> Entry | None:
-    """The entry of a cell's outputs, in at most `limit` characters; None if they say nothing."""
+    """Return the entry of a cell's outputs, in at most `limit` characters; None if they say nothing."""
     said_there = outputs_text(cell.get("outputs", ()), limit)
     if not said_there.text:
         return None
@@ -155,7 +155,7 @@ def output_entry(cell: Mapping[str, Any], index: int, limit: int) -> Entry | Non
 
 
 def _attachments(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """What a cell carries, by name; of each thing its first representation."""
+    """Return a cell's attachments by name, each in its first representation."""
     bundles = (
         (name, next(iter(bundle.items()), None)) for name, bundle in cell.get("attachments", {}).items()
     )
@@ -174,7 +174,7 @@ _MINOR = 5  # nbformat 4.5 gave cells their ids
 
 
 def read_notebook(source: Mapping[str, Any] | str | Path, *, output_limit: int = OUTPUT_LIMIT) -> list[Entry]:
-    """The entries of a notebook's cells, in their order.
+    """Return the entries of a notebook's cells, in their order.
 
     A code cell becomes an artifact of type `code` in the notebook's language, a raw cell one of type `raw`,
     Markdown what the user says; a cell's outputs follow it as one output, see `outputs`. Where the cells were is in
@@ -205,7 +205,7 @@ def read_notebook(source: Mapping[str, Any] | str | Path, *, output_limit: int =
 
 
 def write_notebook(items: Iterable[Entry | Message], *, language: str | None = None) -> NotebookNode:
-    """A notebook that shows a context.
+    """Return a notebook that shows a context.
 
     Cells of a notebook that was read come back as they were, code becomes code cells, and everything else Markdown
     under a heading that says who speaks; calls, results and JSON stand in fenced blocks. The metadata `tract` of a
@@ -289,7 +289,7 @@ def _cell(text: CellText, about: Mapping[str, Any], cell_id: str) -> dict[str, A
 
 
 def _are_tags(given: Any) -> bool:
-    """Whether nbformat takes them."""
+    """Return True if nbformat accepts the outputs."""
     if not isinstance(given, list) or not all(
         isinstance(tag, str) and tag and "," not in tag for tag in given
     ):
@@ -298,7 +298,7 @@ def _are_tags(given: Any) -> bool:
 
 
 def _written_output(cell: Mapping[str, Any]) -> Entry | None:
-    """The entry that was written as the outputs of the cell."""
+    """Return the entry that was written as the outputs of the cell."""
     outputs = cell.get("outputs", ())
     if len(outputs) != 1 or outputs[0]["output_type"] != "display_data":
         return None

@@ -19,7 +19,7 @@ CANCELLED: Final = "cancelled"
 _LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
 
 
-class Abort(Protocol):
+class AbortSignal(Protocol):
     """Tells that a call is not wanted any more; a `threading.Event` is one.
 
     One that has `on_set(callback)`, which returns what takes the callback back, is not looked at again and again.
@@ -34,11 +34,11 @@ class Abort(Protocol):
         ...
 
 
-_ambient: ContextVar[Abort | None] = ContextVar("tract_llm_abort", default=None)
+_ambient: ContextVar[AbortSignal | None] = ContextVar("tract_llm_abort", default=None)
 
 
 @contextmanager
-def ended_by(abort: Abort) -> Iterator[None]:
+def ended_by(abort: AbortSignal) -> Iterator[None]:
     """Have the calls that this thread makes meanwhile end when `abort` is set, through whatever wraps the client."""
     token = _ambient.set(abort)
     try:
@@ -47,10 +47,10 @@ def ended_by(abort: Abort) -> Iterator[None]:
         _ambient.reset(token)
 
 
-class Call:
+class ModelCall:
     """One call, with the connections that it has opened."""
 
-    def __init__(self, abort: Abort | None = None) -> None:
+    def __init__(self, abort: AbortSignal | None = None) -> None:
         self._abort = _ambient.get() if abort is None else abort
         self._cancelled = threading.Event()
         self._over = threading.Event()
@@ -108,7 +108,7 @@ class Call:
                 if self._cancelled.is_set():
                     _shut(found)
 
-    def _watch(self, abort: Abort) -> None:
+    def _watch(self, abort: AbortSignal) -> None:
         while not self._over.is_set():
             abort.wait(_LOOK)
             if abort.is_set():

@@ -123,7 +123,7 @@ def _keyring() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ModelConnection:
     """What the name of a model stands for.
 
     Attributes:
@@ -165,16 +165,16 @@ def key_text(key: KeySource | None) -> str:
     return "no key" if key is None else f"key from {key} ({'set' if key.is_set else 'not set'})"
 
 
-class Models(Mapping[str, Connection]):
+class Models(Mapping[str, ModelConnection]):
     """Models by the name that profiles give as `providerRef`, and credentials that they give as `credentialRef`."""
 
     def __init__(self) -> None:
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ModelConnection] = {}
         self._credentials: dict[str, Credential] = {}
         # made when first used, and again when the key has changed
         self._clients: dict[tuple[str, str | None], tuple[str, LLMClient]] = {}
 
-    def __getitem__(self, name: str) -> Connection:
+    def __getitem__(self, name: str) -> ModelConnection:
         return self._connections[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -192,7 +192,7 @@ class Models(Mapping[str, Connection]):
         self, name: str, client: LLMClient | Callable[..., Any] | None = None, *, base_url: str | None = None,
         model: str | None = None, key_env: str | None = None, key_ring: str | None = None, replace: bool = False,
         **options: Any,
-    ) -> Connection:  # fmt: skip
+    ) -> ModelConnection:  # fmt: skip
         """Say what a name stands for: `t.models.add("local", base_url="http://localhost:11434/v1", model="qwen3")`.
 
         Args:
@@ -274,7 +274,7 @@ class Models(Mapping[str, Connection]):
 
     def resolve(
         self, name: str | None, credential: str | None = None
-    ) -> tuple[Connection, Credential | None]:
+    ) -> tuple[ModelConnection, Credential | None]:
         """Return what names stand for. A credential alone stands for the model that it is a key of.
 
         Raises:
@@ -314,7 +314,7 @@ class Models(Mapping[str, Connection]):
             kept = self._clients[connection.name, credential] = (key, client)
         return kept[1]
 
-    def _known(self, name: object) -> Connection:
+    def _known(self, name: object) -> ModelConnection:
         found = self._connections.get(name) if isinstance(name, str) else None
         if found is None:
             there = ", ".join(map(repr, self)) or "none"
@@ -362,7 +362,7 @@ class _Function:
         )
 
 
-def _of_object(name: str, client: object, model: str | None, others: list[object]) -> Connection:
+def _of_object(name: str, client: object, model: str | None, others: list[object]) -> ModelConnection:
     if any(one is not None for one in others):
         raise LLMConfigError(
             f"{name!r} is an object of yours, which knows its address and key itself: give either that or base_url"
@@ -375,16 +375,16 @@ def _of_object(name: str, client: object, model: str | None, others: list[object
         )
     given: Any = client
     asked = given if is_client else _Function(given)
-    return Connection(name, model=model, client=asked)
+    return ModelConnection(name, model=model, client=asked)
 
 
 def _of_address(
     name: str, base_url: str | None, model: str | None, key: KeySource | None, options: Mapping[str, Any]
-) -> Connection:
+) -> ModelConnection:
     place = OPENAI if base_url is None else base_url
     if key is None and str(place).rstrip("/") == OPENAI:
         key = KeySource(variable=KEY_VARIABLE)
-    made = Connection(name, place, model, key, options=dict(options))
+    made = ModelConnection(name, place, model, key, options=dict(options))
     if "api_key" in options:
         raise LLMConfigError(
             "a key is not given here, so that it can be stored nowhere: give key_env or key_ring"
@@ -401,7 +401,7 @@ def _of_address(
     return made
 
 
-def _http_client(connection: Connection, key: str, credential: Credential | None = None) -> OpenAIClient:
+def _http_client(connection: ModelConnection, key: str, credential: Credential | None = None) -> OpenAIClient:
     name = connection.name
     source = connection.key if credential is None else credential.key
     if source is None:

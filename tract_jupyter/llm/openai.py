@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
-from tract_jupyter.llm.call import Call
+from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.models.text import brief_repr, one_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from tract_jupyter.llm.call import Abort
+    from tract_jupyter.llm.call import AbortSignal
 
 
 LONGEST_PAUSE: Final = 60.0
@@ -42,7 +42,7 @@ _LONGEST_OWN_PAUSE: Final = 8.0
 T = TypeVar("T")
 
 
-def with_retries(attempt: Callable[[], T], call: Call, *, max_retries: int, backoff: float) -> T:
+def with_retries(attempt: Callable[[], T], call: ModelCall, *, max_retries: int, backoff: float) -> T:
     """Return what `attempt` gives, calling it again while its failure may pass.
 
     Raises:
@@ -277,7 +277,7 @@ class Failures:
             raise self.error(f"it says {one_line(self._masked(str(text)), _LONGEST_ANSWER)!r}")
 
     @contextmanager
-    def named(self, call: Call) -> Iterator[None]:
+    def named(self, call: ModelCall) -> Iterator[None]:
         """Have what httpx raises be errors of ours; after a call was ended it is that, whatever broke."""
         import httpx
 
@@ -398,7 +398,7 @@ class OpenAIClient:
         self._about_model = about_model
         self._transport = transport
         self._lock = threading.Lock()
-        self._calls: set[Call] = set()
+        self._calls: set[ModelCall] = set()
         self._is_closed = False
         self._ssl: ssl.SSLContext | None = None
 
@@ -413,7 +413,7 @@ class OpenAIClient:
         messages: list[dict[str, Any]],
         *,
         on_delta: Callable[[str], object] | None = None,
-        abort: Abort | None = None,
+        abort: AbortSignal | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Return the reply in OpenAI's shape, with all that the provider put into it.
@@ -439,7 +439,7 @@ class OpenAIClient:
         return stream.reply
 
     def stream(
-        self, messages: list[dict[str, Any]], *, abort: Abort | None = None, **options: Any
+        self, messages: list[dict[str, Any]], *, abort: AbortSignal | None = None, **options: Any
     ) -> ReplyStream:
         """Return the pieces of the reply's text as they come; the whole reply is in `reply` after the last one.
 
@@ -488,8 +488,8 @@ class OpenAIClient:
             raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
 
     @contextmanager
-    def _call(self, abort: Abort | None) -> Iterator[Call]:
-        with Call(abort) as call:
+    def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
+        with ModelCall(abort) as call:
             with self._lock:
                 if self._is_closed:
                     raise LLMConfigError(f"{self!r} was closed; make another one")
@@ -500,14 +500,14 @@ class OpenAIClient:
                 with self._lock:
                     self._calls.discard(call)
 
-    def _tried(self, call: Call, attempt: Callable[[], T]) -> T:
+    def _tried(self, call: ModelCall, attempt: Callable[[], T]) -> T:
         return with_retries(attempt, call, max_retries=self.max_retries, backoff=self.backoff)
 
-    def _asked(self, call: Call, body: bytes) -> dict[str, Any]:
+    def _asked(self, call: ModelCall, body: bytes) -> dict[str, Any]:
         with self._answer(call, body) as response:
             return self._failures.reply_of(b"".join(self._bounded(response)))
 
-    def _streamed(self, body: bytes, abort: Abort | None) -> Iterator[str | dict[str, Any]]:
+    def _streamed(self, body: bytes, abort: AbortSignal | None) -> Iterator[str | dict[str, Any]]:
         """The pieces of the text, and last of all the reply."""
         with self._call(abort) as call:
             # a failure is tried again until there is a first piece: whoever has it must not get it twice
@@ -515,7 +515,7 @@ class OpenAIClient:
             yield first
             yield from rest
 
-    def _pieces(self, call: Call, body: bytes) -> Iterator[str | dict[str, Any]]:
+    def _pieces(self, call: ModelCall, body: bytes) -> Iterator[str | dict[str, Any]]:
         assembly = Assembly()
         with self._answer(call, body) as response:
             if "application/json" in response.headers.get("content-type", ""):
@@ -531,7 +531,7 @@ class OpenAIClient:
         yield assembly.reply()
 
     @contextmanager
-    def _answer(self, call: Call, body: bytes) -> Iterator[httpx.Response]:
+    def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
         """Send a request; the answer is a success, and to be read within."""
         call.check()
         url, trace = f"{self.base_url}/chat/completions", {"trace": call.trace}

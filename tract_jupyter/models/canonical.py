@@ -23,7 +23,7 @@ _ENCODER: Final = json.JSONEncoder(
 
 
 def _encoder() -> Any:
-    """What `JSONEncoder.iterencode` makes anew for each value, made once; it does not change."""
+    """Return the encoder that `JSONEncoder.iterencode` would build anew for each value; it never changes."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # an interpreter without it
         return lambda value, _: _ENCODER.iterencode(value)

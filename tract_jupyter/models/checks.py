@@ -1,4 +1,4 @@
-"""Checks of what callers give. Each refuses what it does not know before anything is changed."""
+"""Checks of arguments. Each refuses an unknown value before anything is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int:
-    """How many at most; a negative limit is none at all.
+    """Return the limit, where a negative one counts as 0.
 
     Raises:
         TractError: it is no whole number; of the type `error`.
@@ -25,7 +25,7 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
 
 
 def check_text(text: object, what: str, *, error: type[TractError] = ContentError) -> str:
-    """A text, which `what` is.
+    """Return the text if it is one. `what` names it in the error.
 
     Raises:
         TractError: it is none; of the type `error`.
@@ -68,7 +68,7 @@ def check_choice(given: object, choices: Collection[str], what: str) -> None:
 
 
 def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
-    """What should be several texts as a list; a single one stands for a list of it.
+    """Return the given items as a list. A single text stands for a list of one.
 
     Raises:
         TractError: it is no list; of the type `error`.
@@ -81,7 +81,7 @@ def several(given: object, what: str, *, error: type[TractError] = ContentError)
 
 
 def listed(given: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
-    """Several texts as a list; a single one stands for a list of it.
+    """Return the given texts as a list. A single text stands for a list of one.
 
     Raises:
         TractError: it is no list, or something in it is no text; of the type `error`.

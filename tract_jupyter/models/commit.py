@@ -1,4 +1,4 @@
-"""What can be known about a commit and about the place one works at."""
+"""Descriptions of commits, branches and the state of a tract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CommitOperation(StrEnum):
-    """What a commit does to the context.
+    """The effect of a commit on the context.
 
     `append` adds a message, `edit` replaces an earlier one in its place, `annotate` gives an earlier one another
     priority, `merge` joins another history.
@@ -102,7 +102,7 @@ class Correction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusInfo:
-    """Where a tract stands."""
+    """The state of a tract: branch, tip and totals."""
 
     tract_id: str
     location: str
@@ -139,5 +139,5 @@ APPROXIMATE = "approximate"
 
 
 def show_tokens(count: int, source: str) -> str:
-    """The number with thousands separators, and `≈` before an estimate."""
+    """Return the number with thousands separators, and `≈` before an estimate."""
     return f"{'≈' if source == APPROXIMATE else ''}{count:,}"

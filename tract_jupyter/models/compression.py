@@ -1,4 +1,4 @@
-"""What a compression would do, what it costs, and what it did."""
+"""Plans, costs and results of compression and expansion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Retention:
 
     @staticmethod
     def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
-        """The criteria as they are stored; None if there are none.
+        """Return the criteria as they are stored; None if there are none.
 
         Raises:
             ContentError: instructions or a pattern are no text, a pattern is no regular expression, or the mode is
@@ -46,7 +46,7 @@ class Retention:
 
     @staticmethod
     def missing(criteria: dict[str, Any], summary: str) -> list[str]:
-        """The patterns that a summary does not contain.
+        """Return the patterns that a summary does not contain.
 
         Raises:
             ContentError: a pattern takes too long for it.
@@ -82,13 +82,13 @@ class CompressGroup:
 
     @property
     def tokens(self) -> int:
-        """How many tokens the messages take."""
+        """The tokens of the messages."""
         return sum(message.token_count for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a compression costs and saves. All counts are tokens.
+    """The cost and the savings of a compression. All counts are tokens.
 
     Providers keep what they read of a prompt, up to the first token that differs from the last call, and bill it at a
     fraction of the input price when they read it again. A compression makes every call shorter, and has all that
@@ -116,7 +116,7 @@ class Price:
 
     @property
     def once(self) -> float:
-        """What the compression costs, in input tokens at the full price."""
+        """The cost of the compression, in input tokens at the full price."""
         anew = self.read_anew * (1 - self.cached_read)
         return anew + self.summarizer_input + self.summarizer_output * self.output_price
 
@@ -150,7 +150,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class CompressPlan:
-    """What a compression would do. Nothing of it was written."""
+    """The plan of a compression. Nothing is written yet."""
 
     branch: str
     head: str
@@ -178,17 +178,17 @@ class CompressPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompressResult:
-    """What a compression did."""
+    """The result of a compression."""
 
     branch: str
     old_head: str
     """Where the original history ends; `checkout` it, or `expand` a summary."""
     new_head: str
-    groups: tuple[tuple[str, ...], ...]
+    source_commits: tuple[tuple[str, ...], ...]
     """The commits that each summary stands for."""
-    summaries: tuple[str, ...]
+    summary_commits: tuple[str, ...]
     """The commit of each summary."""
-    preserved: tuple[str, ...]
+    preserved_commits: tuple[str, ...]
     """The original commits of the range that stayed; `copies` tells their new hashes."""
     copies: dict[str, str]
     """The new hash of each commit that was placed anew."""
@@ -199,21 +199,21 @@ class CompressResult:
 
     @property
     def saved(self) -> int:
-        """How many tokens less the context takes."""
+        """The tokens by which the context shrinks."""
         return self.tokens_before - self.tokens_after
 
     def __str__(self) -> str:
         before, after = (
             show_tokens(count, self.token_source) for count in (self.tokens_before, self.tokens_after)
         )
-        count = sum(len(group) for group in self.groups)
-        summaries = "1 summary" if len(self.groups) == 1 else f"{len(self.groups)} summaries"
+        count = sum(len(group) for group in self.source_commits)
+        summaries = "1 summary" if len(self.source_commits) == 1 else f"{len(self.source_commits)} summaries"
         return f"{self.branch}: {count:,} commits became {summaries}, {before} → {after} tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandResult:
-    """What took the place of a summary."""
+    """The messages that replaced a summary."""
 
     branch: str
     old_head: str
@@ -231,7 +231,7 @@ class ExpandResult:
 
 @dataclass(frozen=True, slots=True)
 class GCResult:
-    """What was removed, or with `dry_run` what would be."""
+    """The commits that were removed; with `dry_run`, those that would be."""
 
     commits: tuple[str, ...]
     """The removed commits, oldest first."""

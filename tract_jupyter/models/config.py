@@ -1,4 +1,4 @@
-"""Settings of a tract."""
+"""Configuration of a tract: budgets and generation settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BudgetAction(StrEnum):
-    """What happens when a commit makes the context larger than its budget."""
+    """The reaction to a commit that makes the context larger than its budget."""
 
     WARN = "warn"
     REJECT = "reject"
@@ -35,7 +35,7 @@ class BudgetWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """How large the compiled context may become, in tokens.
+    """A limit on the size of the compiled context, in tokens.
 
     Args:
         max_tokens: of the whole compiled context, as `CompiledContext.token_count` tells them: an estimate is corrected
@@ -60,7 +60,7 @@ class TokenBudget:
             raise ContentError("a callback goes with action='callback', and only with it")
 
     def check(self, tokens: int, source: str) -> None:
-        """Act if a context of so many tokens, counted in some way, is beyond the budget.
+        """Act on a context of this many tokens if it exceeds the budget.
 
         Raises:
             BudgetExceededError: the action is `reject`.

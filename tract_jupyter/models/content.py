@@ -1,4 +1,4 @@
-"""What a commit can hold: eight content types, told apart by `content_type`.
+"""The contents of commits: eight content types, distinguished by `content_type`.
 
 `ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content
 becomes a message is in `rendering`.
@@ -135,7 +135,7 @@ class ContentTypes:
         self._custom: dict[str, type[BaseModel]] = {}
 
     def register(self, name: str, model: type[BaseModel]) -> None:
-        """Accept contents of a type of the user's own.
+        """Register a content type of the user's own.
 
         Its message is the model's: the field `text` if there is one, else all fields as JSON.
 
@@ -223,12 +223,12 @@ _PLAIN_TEXT: Final = frozenset({"instruction", "dialogue", "reasoning", "output"
 
 
 def default_priority(content_type: str) -> Priority:
-    """The priority that a commit of this type has if nobody gives it another."""
+    """Return the priority that a commit of this type has if nobody gives it another."""
     return _PRIORITIES.get(content_type, Priority.NORMAL)
 
 
 def role_of(content: Mapping[str, Any]) -> str:
-    """The role of the message: `system`, `user`, `assistant` or `tool`; the model's for a type of the user's own."""
+    """Return the message's role: `system`, `user`, `assistant` or `tool`; that of the class for a user's own type."""
     content_type = content["content_type"]
     if content_type == "dialogue":
         role: str = content["role"]
@@ -237,7 +237,7 @@ def role_of(content: Mapping[str, Any]) -> str:
 
 
 def text_of(content: Mapping[str, Any]) -> str:
-    """The text of the message."""
+    """Return the text of the message."""
     content_type = content["content_type"]
     if content_type in _PLAIN_TEXT:
         text: str = content["text"]
@@ -253,13 +253,13 @@ def text_of(content: Mapping[str, Any]) -> str:
 
 
 def _tool_text(payload: Mapping[str, Any]) -> str:
-    """The text that the tool gave, or the payload as JSON."""
+    """Return the text that the tool gave, or the payload as JSON."""
     only = payload.get("content") if len(payload) == 1 else None
     return only if isinstance(only, str) else canonical_json(payload)
 
 
 def _session_text(content: Mapping[str, Any]) -> str:
-    """A heading, the summary and a list for each part that has entries."""
+    """Return a heading, the summary and a list for each part that has entries."""
     parts = [f"Session {content['session_type']}: {content['summary']}"]
     for heading, key in (
         ("Decisions", "decisions"),

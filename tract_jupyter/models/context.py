@@ -1,7 +1,17 @@
-"""The compiled context: what a model is sent.
+"""The compiled context: the messages that a model receives.
 
-Whatever the context holds, what comes out is accepted by the provider: `pairing` says what becomes of calls and
-answers that have lost each other. Names and ids that a provider would refuse are replaced by ones that it takes.
+Whatever the context holds, providers accept what comes out. Names and ids that they would refuse are replaced.
+
+A provider refuses a call without an answer and an answer without its call, and wants the answers right after the
+message that calls. A context may hold anything: the other half is skipped, was compressed away, comes after
+something that was merged in between, or is yet to come; providers give their ids again and again. So
+
+* an answer is moved to its call: of the calls that come before it, with its id and without an answer, the latest;
+* a call without an answer becomes a note at the end of its message;
+* an answer without its call becomes a message of the user that names the tool;
+* an id that was used before is replaced in call and answer alike.
+
+Nothing else moves, and no message is lost.
 
 The rules: https://platform.openai.com/docs/api-reference/chat/create,
 https://docs.anthropic.com/en/api/messages and https://docs.anthropic.com/en/docs/agents-and-tools/tool-use.
@@ -10,23 +20,21 @@ https://docs.anthropic.com/en/api/messages and https://docs.anthropic.com/en/doc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import indent, shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
-from tract_jupyter.models.toolcall import as_user, paired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.models.commit import CommitInfo, Correction
     from tract_jupyter.models.toolcall import ToolCall
-
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -53,7 +61,7 @@ class Message(NamedTuple):
     """Of a `tool_io` content: `call` or `result`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape that OpenAI's chat completions take."""
+        """Return the shape that OpenAI's chat completions take."""
         return openai_message(self)
 
 
@@ -77,12 +85,12 @@ class CompiledContext:
 
     @classmethod
     def empty(cls, token_source: str) -> Self:
-        """The context before the first commit."""
+        """Return the context before the first commit."""
         return cls((), 0, token_source, None)
 
     @property
     def commit_count(self) -> int:
-        """How many commits show: one for each message."""
+        """The number of commits that are visible: one for each message."""
         return len(self.messages)
 
     @property
@@ -101,28 +109,28 @@ class CompiledContext:
         return tuple(message.generation_config for message in self.messages)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
+        """Return the messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
         return openai_messages(self.messages)
 
     def to_openai(self) -> list[dict[str, Any]]:
-        """The same as `to_dicts`."""
+        """Return the same as `to_dicts`."""
         return self.to_dicts()
 
     def to_anthropic(self) -> dict[str, Any]:
-        """`system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
+        """Return `system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
         return anthropic_messages(self.messages)
 
     def to_openai_params(self) -> dict[str, Any]:
-        """Keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
+        """Return keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
         return {"messages": self.to_dicts(), **({"tools": list(self.tools)} if self.tools else {})}
 
     def to_anthropic_params(self) -> dict[str, Any]:
-        """Keyword arguments for Anthropic's `messages.create`, but for `model` and `max_tokens`."""
+        """Return keyword arguments for Anthropic's `messages.create`, except `model` and `max_tokens`."""
         tools = [anthropic_tool(tool) for tool in self.tools]
         return {**self.to_anthropic(), **({"tools": tools} if tools else {})}
 
     def pprint(self, style: Style = "table") -> None:
-        """Print it: as a `table` with a line for each message, shorter as `compact`, or whole as `chat`."""
+        """Print the context: as a `table` with a line for each message, shorter as `compact`, or in full as `chat`."""
         print(context_text(self, style))  # noqa: T201 # that is what it is for
 
     def __len__(self) -> int:
@@ -139,7 +147,7 @@ _WIDTH = 72
 
 
 def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
-    """One commit as `git show` does it: what is known about it, its line for the log, its content."""
+    """Return one commit as `git show` prints it: its header, its log line and its content."""
     lines = {
         "Date": info.created_at.isoformat(sep=" ", timespec="seconds"),
         "Kind": f"{info.operation} of {info.content_type}"
@@ -156,7 +164,7 @@ def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
 
 
 def context_text(context: CompiledContext, style: Style = "table") -> str:
-    """A context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
+    """Return a context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
 
     Raises:
         ContentError: there is no such style.
@@ -200,7 +208,7 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def openai_message(message: Message) -> dict[str, Any]:
-    """One message in OpenAI's shape, whatever stands before and after it.
+    """Return one message in OpenAI's shape, regardless of its neighbours.
 
     A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the
     tool. A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no
@@ -225,7 +233,7 @@ def openai_message(message: Message) -> dict[str, Any]:
 
 
 def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages in OpenAI's shape, as many as were given; answers right after their calls.
+    """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -234,7 +242,7 @@ def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
-    """`messages` in Anthropic's shape, and `system` if there is any.
+    """Return `messages` in Anthropic's shape, and `system` if there is any.
 
     What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins:
     messages of one role in a row become blocks of one, and where the context does not begin with the user,
@@ -262,7 +270,7 @@ def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
-    """A tool in OpenAI's shape, `{"type": "function", "function": {...}}`, as Anthropic's API takes it.
+    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, as Anthropic's API takes it.
 
     Raises:
         ContentError: it has not this shape.
@@ -334,10 +342,93 @@ def _hashed(given: str) -> str:
 
 
 def provider_name(given: str) -> str:
-    """The name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
+    """Return the name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
     return _name(given) or "tool"
 
 
 def _name(given: str) -> str:
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", given)[:_LONGEST_NAME]
     return name if name.strip("_") else ""
+
+
+_Answers = dict[tuple[int, int], int]
+"""The place of a call (message, position in it) and that of its answer."""
+
+
+def paired(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield the messages, each call with its answer right after it; what has no other half as text."""
+    answers = _answers(messages)
+    answering = set(answers.values())
+    ids = _Ids()
+    for index, message in enumerate(messages):
+        if message.role == "assistant" and message.tool_calls:
+            yield from _turn(messages, index, answers, ids)
+        elif message.role != "tool":
+            yield message
+        elif index not in answering:
+            yield as_user(message)
+
+
+def as_user(answer: Message) -> Message:
+    """Return a tool's answer as a message of the user."""
+    source = f"the tool {answer.name}" if answer.name else "a tool"
+    if answer.direction == "call":
+        heading = f"Call of {source}:"
+    else:
+        heading = f"{'Error from' if answer.is_error else 'From'} {source}:"
+    return answer._replace(
+        role="user",
+        content=f"{heading}\n{answer.content}",
+        name=None,
+        tool_call_id=None,
+        is_error=False,
+    )
+
+
+def _answers(messages: Sequence[Message]) -> _Answers:
+    answers: _Answers = {}
+    waiting: dict[str, list[tuple[int, int]]] = {}  # calls by id, the next to be answered last
+    for index, message in enumerate(messages):
+        if message.role == "assistant":
+            for position in reversed(range(len(message.tool_calls))):
+                waiting.setdefault(message.tool_calls[position].id, []).append((index, position))
+        elif message.role == "tool" and message.tool_call_id and waiting.get(message.tool_call_id):
+            answers[waiting[message.tool_call_id].pop()] = index
+    return answers
+
+
+def _turn(messages: Sequence[Message], index: int, answers: _Answers, ids: _Ids) -> Iterator[Message]:
+    message = messages[index]
+    calls, replies, notes = [], [], []
+    for position, call in enumerate(message.tool_calls):
+        place = answers.get((index, position))
+        if place is None:
+            notes.append(_note(call))
+        else:
+            calls.append(replace(call, id=ids.unused(call.id)))
+            replies.append(messages[place]._replace(tool_call_id=calls[-1].id))
+    text = (
+        "\n\n".join(part for part in (message.content, *notes) if part.strip()) if notes else message.content
+    )
+    yield message._replace(content=text, tool_calls=tuple(calls))
+    yield from replies
+
+
+def _note(call: ToolCall) -> str:
+    # a sentence, not a syntax: what looks like a call invites the model to write its calls as text
+    return f"(The tool {call.name} was called with {canonical_json(call.arguments)}; its answer is not shown here.)"
+
+
+class _Ids:
+    """Gives each id once."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def unused(self, wanted: str) -> str:
+        given, attempt = wanted, 0
+        while given in self._used:
+            attempt += 1
+            given = f"call_{sha256(f'{wanted}#{attempt}'.encode())[:24]}"
+        self._used.add(given)
+        return given

@@ -1,4 +1,4 @@
-"""How one compiled context differs from another."""
+"""Differences between two compiled contexts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DiffKind = Literal["added", "removed", "changed", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class MessageDiff:
-    """What became of one message. `old` is None if it was added, `new` if it was removed."""
+    """The change of one message. `old` is None if it was added, `new` if it was removed."""
 
     kind: DiffKind
     old: Message | None
@@ -45,7 +45,7 @@ class MessageDiff:
 
 @dataclass(frozen=True, slots=True)
 class DiffStat:
-    """How many messages of each kind, and how many tokens more."""
+    """The number of messages of each kind, and the difference in tokens."""
 
     added: int
     removed: int
@@ -71,17 +71,18 @@ class DiffStat:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """The way from the context at `a` to that at `b`.
+    """The way from the context at `commit_a` to that at `commit_b`.
 
-    The messages of `message_diffs` that have an `old`, in order, are those of `a`; those that have a `new` are `b`.
+    The messages of `message_diffs` that have an `old`, in order, are those of `commit_a`; those that
+    have a `new` are those of `commit_b`.
     """
 
-    a: str | None
+    commit_a: str | None
     """The commit hash of the one context; None if it is empty."""
-    b: str | None
+    commit_b: str | None
     message_diffs: tuple[MessageDiff, ...]
     token_delta: int
-    """The tokens of the whole context at `b`, less those at `a`."""
+    """The tokens of the whole context at `commit_b`, less those at `commit_a`."""
     generation_config_changes: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """What differs in the model and parameters last used: before and after, None where not set."""
     token_source: str = APPROXIMATE
@@ -105,7 +106,7 @@ class DiffResult:
 
 
 def show_delta(delta: int, source: str) -> str:
-    """A difference of tokens as it is shown: with its sign, and `≈` where it is an estimate."""
+    """Return a difference of tokens as it is shown: with its sign, and `≈` where it is an estimate."""
     if delta == 0:
         return "±0"
     sign = "+" if delta > 0 else "−"  # noqa: RUF001 # a minus

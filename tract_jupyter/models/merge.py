@@ -1,4 +1,4 @@
-"""What a merge, a rebase or an import finds and does, and how its conflicts are decided."""
+"""Conflicts, resolutions and results of merges, rebases and imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXCERPT = 60
 
 
 class ConflictKind(StrEnum):
-    """How two sides collide on a message that both have.
+    """The way in which two sides collide on a message that both have.
 
     `both_edit`: both gave it other contents. `skip_vs_edit`: one left it out, the other edited it. `edit_plus_append`:
     one edited it while the other went on writing with the text before; a warning.
@@ -73,7 +73,7 @@ class Conflict:
 
 
 class Action(StrEnum):
-    """What to do about a conflict."""
+    """The decision about a conflict."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -110,17 +110,17 @@ class Resolution:
 
     @classmethod
     def text(cls, text: str, reason: str = "") -> Resolution:
-        """The message is to have another text."""
+        """Give the message another text."""
         return cls(Action.REPLACE, text, reason)
 
     @classmethod
     def content(cls, content: dict[str, Any] | BaseModel, reason: str = "") -> Resolution:
-        """The message is to have another content: a model, or its dict with a `content_type`."""
+        """Give the message another content: a model, or its dict with a `content_type`."""
         return cls(Action.REPLACE, content, reason)
 
 
 class MergeType(StrEnum):
-    """How two histories came together.
+    """The way in which two histories were joined.
 
     `fast_forward`: the branch just moved. `clean`: a merge commit, nothing to decide. `conflict`: something had to be
     decided, or in a preview has to be.
@@ -133,7 +133,7 @@ class MergeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a merge did, or would do."""
+    """The result of a merge, or its preview."""
 
     merge_type: MergeType
     source: str
@@ -162,7 +162,7 @@ class MergeResult:
 
 
 class RebaseType(StrEnum):
-    """What a rebase did: copied commits, just moved the branch forward, or found nothing to do."""
+    """The outcome of a rebase: copied commits, a branch moved forward, or nothing to do."""
 
     REBASED = "rebased"
     FAST_FORWARD = "fast_forward"
@@ -171,7 +171,7 @@ class RebaseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RebaseResult:
-    """What a rebase did."""
+    """The result of a rebase."""
 
     rebase_type: RebaseType
     branch: str
@@ -203,7 +203,7 @@ class ImportIssue:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did."""
+    """The result of an import."""
 
     copies: dict[str, str]
     """The copy of each imported commit, in order."""

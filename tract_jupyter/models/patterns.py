@@ -1,4 +1,4 @@
-"""Regular expressions that somebody else wrote, with a limit on their time: one may be written to take for ever."""
+"""Regular expressions that somebody else wrote, with a time limit: one may be built to run forever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SECONDS: Final = 2.0
 
 
 def problem_of(pattern: str) -> str | None:
-    """What is wrong with a pattern, None if nothing is."""
+    """Return the problem with a pattern, None if there is none."""
     if len(pattern) > MAX_PATTERN:
         return f"the pattern has {len(pattern)} characters, and may have {MAX_PATTERN}"
     import regex
@@ -30,7 +30,7 @@ def problem_of(pattern: str) -> str | None:
 
 
 def matches(pattern: str, text: str, seconds: float = MAX_SECONDS) -> Iterator[Any]:
-    """All matches in a text.
+    """Yield all matches in a text.
 
     Raises:
         ContentError: the pattern cannot be used, or takes too long.

@@ -1,4 +1,4 @@
-"""The states of something that awaits a decision."""
+"""The states of a pending decision."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class PendingStatus(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether a decision can still be made."""
+        """True if a decision can still be made."""
         return self in {PendingStatus.PENDING, PendingStatus.FAILED}

@@ -1,4 +1,4 @@
-"""Agents of one store: who came from whom, what they were given, what became of it."""
+"""Agents of one store: their parents, what they inherited, and what became of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENT_MARK: Final = ":"
 
 
 class Inheritance(StrEnum):
-    """What a child starts with.
+    """The context that a child starts with.
 
     `head_snapshot` is the parent's compiled context as one instruction; `full_clone` is its history, replayed;
     `selective` is a part of that; `branch` is the parent's own history, of an agent that was deployed.
@@ -54,7 +54,7 @@ class SpawnInfo:
 
     @property
     def child_id(self) -> str:
-        """What `Session.get_tract` takes."""
+        """The argument of `Session.get_tract`."""
         return agent_id(self.child_tract_id, self.child_branch)
 
 
@@ -94,13 +94,13 @@ class CollapseResult:
 
     @property
     def commit_hash(self) -> str:
-        """What `Session.get_child_tract` takes."""
+        """The argument of `Session.get_child_tract`."""
         return self.commit.commit_hash
 
 
 @dataclass(frozen=True, slots=True)
 class Curation:
-    """How an agent's branch is made smaller before it starts. The steps are taken in this order.
+    """The reduction of an agent's branch before it starts. The steps are taken in this order.
 
     Commits are named by hash, prefix or branch, as the parent knows them.
 
@@ -140,7 +140,7 @@ class Curation:
 
     @staticmethod
     def of(given: Curation | Mapping[str, Any] | None) -> Curation:
-        """A curation, from its dict if need be.
+        """Return a curation, from its dict if need be.
 
         Raises:
             SessionError: it is none, has parts that there are not, or a part is of the wrong type.
@@ -159,5 +159,5 @@ class Curation:
 
 
 def agent_id(tract_id: str, branch: str | None) -> str:
-    """The id of a tract, or of the agent that was deployed on a branch of it."""
+    """Return the id of a tract, or of the agent that was deployed on a branch of it."""
     return tract_id if branch is None else f"{tract_id}{AGENT_MARK}{branch}"

@@ -1,4 +1,4 @@
-"""Values and texts of unknown origin, made fit to be shown. Showing them raises nothing and hides nothing."""
+"""Display of values and texts of unknown origin. It never raises and hides nothing."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _UNSHOWABLE = re.compile(
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """The first `limit` characters, each that cannot or must not be shown replaced by a mark; lines and tabs stay."""
+    """Return the first `limit` characters, with a mark for each that cannot be shown; line ends and tabs stay."""
     shown = text if limit is None else text[:limit]
     return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text fit to be shown, of at most `limit` characters."""
+    """Return a text fit to be shown, of at most `limit` characters."""
     return printable(text) if len(text) <= limit else printable(text, limit - 1).rstrip() + "…"
 
 
 def one_line(text: str, limit: int) -> str:
-    """The beginning of the text as one line of at most `limit` characters."""
+    """Return the beginning of the text as one line of at most `limit` characters."""
     start = " ".join(printable(text, 4 * limit).split())
     whole = len(start) <= limit and len(text) <= 4 * limit
     return start if whole else start[: limit - 1] + "…"
 
 
 def safe_repr(value: Any) -> str:
-    """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
+    """Return the repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001 # it may raise anything
@@ -50,7 +50,7 @@ def safe_repr(value: Any) -> str:
 
 
 def brief_repr(value: Any) -> str:
-    """The repr, cut after 60 characters."""
+    """Return the repr, cut after 60 characters."""
     # a slice first: the repr of something huge is as huge
     text = safe_repr(value[: _BRIEF + 1] if isinstance(value, str | bytes | list) else value)
     return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
@@ -60,7 +60,7 @@ _LONGEST = 60
 
 
 def identifier(text: str) -> str:
-    """The text as a name: other characters become `_`, a keyword gets a trailing `_`."""
+    """Return the text as a name: other characters become `_`, a keyword gets a trailing `_`."""
     name = unicodedata.normalize("NFKC", text)  # the form in which Python reads names
     if not name.isidentifier():
         name = re.sub(r"\W", "_", name)
@@ -70,7 +70,7 @@ def identifier(text: str) -> str:
 
 
 def argument_names(names: Iterable[str]) -> dict[str, str]:
-    """Map a name of its own to each name, in an order that begins with those that can be written as they are."""
+    """Return a distinct Python name for each name, beginning with those that can be written as they are."""
     mapped: dict[str, str] = {}
     for name in sorted(names, key=lambda name: _argument_name(name) != name):
         mapped[unused(_argument_name(name), mapped)] = name
@@ -78,7 +78,7 @@ def argument_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def unused(name: str, taken: Container[str]) -> str:
-    """The first of `name`, `name_`, `name_2`, `name_3`, ... that is not taken."""
+    """Return the first of `name`, `name_`, `name_2`, `name_3`, ... that is not taken."""
     return next(made for made in _candidates(name) if made not in taken)
 
 
@@ -87,6 +87,6 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _argument_name(name: str) -> str:
-    """Type checkers take an argument whose name begins with two underscores for one without a name."""
+    """Return a name for an argument. Two leading underscores would make type checkers take it as positional only."""
     cleaned = identifier(name[:_LONGEST])
     return f"arg{cleaned}" if cleaned.startswith("__") else cleaned

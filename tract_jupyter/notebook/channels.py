@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.panels.panel import Panel
     from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.decision import Answer
-    from tract_jupyter.review.recorded import Recorded
+    from tract_jupyter.review.recorded import RecordedDecisions
 
 
 HEARTBEAT_SECONDS = 0.05
@@ -101,7 +101,7 @@ WATCH_SECONDS = 0.5
 _logger = logging.getLogger(__name__)
 
 
-class Board(Protocol):
+class SharedDisplay(Protocol):
     """Shows several requests in one output."""
 
     @property
@@ -114,7 +114,7 @@ class Board(Protocol):
         ...
 
 
-_board: contextvars.ContextVar[Board | None] = contextvars.ContextVar("_board", default=None)
+_board: contextvars.ContextVar[SharedDisplay | None] = contextvars.ContextVar("_board", default=None)
 """What gathers the tickets that this thread or task puts up; what others ask meanwhile is shown as ever."""
 
 
@@ -133,7 +133,7 @@ _PRINTED = _Text()
 class _Shown:
     """Where a ticket is on display, and in which circumstances it was put there."""
 
-    def __init__(self, ticket: Ticket, panel: Panel | Board | None) -> None:
+    def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
         self.ticket = ticket
         self.panel = panel
         self.printed_round = ""
@@ -173,7 +173,7 @@ class NotebookChannel:
 
     name = "notebook"
 
-    def __init__(self, front_end: FrontEnd, recorded: Recorded | None = None) -> None:
+    def __init__(self, front_end: FrontEnd, recorded: RecordedDecisions | None = None) -> None:
         self._front_end = front_end
         self._recorded = recorded
         self._shown: dict[str, list[_Shown]] = {}
@@ -188,7 +188,7 @@ class NotebookChannel:
         """A person can answer if this cell takes input, and does not itself run for a click."""
         return self._front_end.takes_input and not self._front_end.in_callback
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> RecordedDecisions | None:
         """Those of the lock file, in headless runs; never where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
 
@@ -219,7 +219,7 @@ class NotebookChannel:
         return ""
 
     @contextmanager
-    def gathering(self, board: Board) -> Iterator[None]:
+    def gathering(self, board: SharedDisplay) -> Iterator[None]:
         """Have the tickets that are put up meanwhile shown by a board, rather than in an output each."""
         before = _board.set(board)
         try:

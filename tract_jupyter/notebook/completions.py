@@ -13,13 +13,12 @@ from tract_jupyter.notebook.session import LazyTools, LazyTract
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
 
 _MAGIC = re.compile(
     r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run)?)\s+(?P<rest>[^\n]*)$"
 )
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
-_COMMITS = 20
 _OPTIONS = {
     "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
     "tract_check": ("--strict", "--mode"),
@@ -27,13 +26,13 @@ _OPTIONS = {
 }
 
 
-def make_matcher(session: Session) -> Callable[[Any], Any]:
+def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
     """The matcher that IPython's completer asks."""
 
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        token, words = _attributes(session, line) or _arguments(session, line) or ("", [])
+        token, words = _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
         completions = [
             SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
         ]
@@ -51,109 +50,77 @@ def make_matcher(session: Session) -> Callable[[Any], Any]:
 _Found = tuple[str, "Iterable[tuple[str, str]]"]
 
 
-def _attributes(session: Session, line: str) -> _Found | None:
+def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
     """After `tract.`, `tools.` and `tools.<server>.`: the completer cannot see what is not opened yet."""
     found = _ATTRIBUTE.search(line)
     if found is None:
         return None
-    value = session.shell.user_ns.get(found["name"])
+    value = notebook.shell.user_ns.get(found["name"])
     if not isinstance(value, LazyTools if found["space"] else LazyTract | LazyTools):
         return None
     try:
-        return found["token"], [(name, "function") for name in _attributes_of(session, value, found["space"])]
+        return found["token"], [
+            (name, "function") for name in _attributes_of(notebook, value, found["space"])
+        ]
     except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
         return None
 
 
-def _attributes_of(session: Session, value: object, space: str | None) -> Iterable[str]:
+def _attributes_of(notebook: NotebookSession, value: object, space: str | None) -> Iterable[str]:
     if space is None:
         return dir(value)
-    return dir(getattr(value, space)) if space in session.tract.executor.namespaces() else ()
+    return dir(getattr(value, space)) if space in notebook.tract.executor.namespaces() else ()
 
 
-def _arguments(session: Session, line: str) -> _Found | None:
+def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
     found = _MAGIC.search(line)
     if found is None:
         return None
     parts = found["rest"].split(" ")
-    return parts[-1], _words(session, found["magic"], parts)
+    return parts[-1], _words(notebook, found["magic"], parts)
 
 
-def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
+def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
     if magic == "%tract":
-        from tract_jupyter.notebook.commands import COMMANDS
+        from tract_jupyter.notebook.commands import all_commands
 
+        commands = all_commands()
         if len(parts) == 1:
-            return [(name, "command") for name in COMMANDS]
-        command = COMMANDS.get(parts[0])
-        kinds = command.completes if command else ()
-        return [word for kind in kinds for word in _names(session, kind, parts[1:-1])]
+            return [(name, "command") for name in commands]
+        command = commands.get(parts[0])
+        return command.words(notebook, parts[1:-1]) if command else ()
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
-        return _names(session, "profile", [])
+        return _profiles(notebook)
     options = _OPTIONS.get(magic.lstrip("%"))
     if options is not None:
         return [(option, "option") for option in options]
     if len(parts) == 1:
-        return [(name, "operation") for name in _operations(session)]
+        return [(name, "operation") for name in _operations(notebook)]
     given = {part.partition("=")[0] for part in parts[1:-1]}
-    fields = [(f"{name}=", "field") for name in _fields(session, parts[0]) if name not in given]
+    fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given]
     return [*fields, ("--fields", "option"), ("--review", "option")]
 
 
-def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str]]:
-    """What an argument of `%tract` may be: see `Command`."""
-    if kind.startswith("--"):
-        return [(kind, "option")]
-    from tract_jupyter.notebook.mcp_commands import mcp_words
-    from tract_jupyter.notebook.review_commands import grant_words, trust_words, waiting_words
-    from tract_jupyter.notebook.rule_commands import rule_words
-    from tract_jupyter.notebook.runs.commands import run_words
-    from tract_jupyter.notebook.runs.profiles import profile_words
-
-    words = {
-        "waiting": waiting_words,
-        "grant": grant_words,
-        "trust": trust_words,
-        "mcp": mcp_words,
-        "run": run_words,
-        "profile": profile_words,
-    }
-    if kind == "rule":
-        return rule_words(given)
-    if kind == "operation":
-        return [(name, kind) for name in _quarantined(session)]
-    try:
-        if kind in words:
-            return words[kind](session.tract, given)
-        branches = [(info.name, "branch") for info in session.tract.list_branches()]
-        commits = (
-            [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []
-        )
-    except TractError:
-        return []
-    return [*branches, *([("HEAD", "commit")] if commits else []), *commits]
-
-
-def _quarantined(session: Session) -> list[str]:
-    from tract_jupyter.notebook.review_commands import quarantined
+def _profiles(notebook: NotebookSession) -> Iterable[tuple[str, str]]:
+    from tract_jupyter.notebook.commands.profiles import profile_words
 
     try:
-        return list(quarantined(session.tract))
+        return profile_words(notebook, [])
     except TractError:
         return []
 
 
-def _operations(session: Session) -> list[str]:
+def _operations(notebook: NotebookSession) -> list[str]:
     try:
-        operations = session.tract.operations
+        operations = notebook.tract.operations
     except TractError:
         return []
     return sorted(operations.registry.operation_names)
 
 
-def _fields(session: Session, operation: str) -> list[str]:
+def _fields(notebook: NotebookSession, operation: str) -> list[str]:
     try:
-        spec = session.tract.operations.registry.get_spec(operation)
+        spec = notebook.tract.operations.registry.get_spec(operation)
     except TractError:
         return []
     return list(spec.fields) if spec else []

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode
-from tract_jupyter.analysis.findings import Span, in_order
-from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode, Span, in_order, split_lines
 from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.render import static_css
-from tract_jupyter.notebook.verify import Wrong, definition_in
-from tract_jupyter.notebook.views.html import Grid, View, escaped, heading
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
+from tract_jupyter.notebook.verify import ErrorStep, definition_in
+from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading, style_tag
 from tract_jupyter.operations.activation import spec_diff
-from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.review.display import by_rule
 from tract_jupyter.review.request import CodeBlock
 from tract_jupyter.review.request_text import block_text
@@ -29,14 +26,22 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.notebook.session import RanCells, Session
+    from tract_jupyter.notebook.session import NotebookSession, RanCells
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.tract import Tract
 
 
 def define(
-    session: Session, name: str, text: str, *, form: str, activate: bool, ask: bool, sandbox: bool, wait: bool
+    notebook: NotebookSession,
+    name: str,
+    text: str,
+    *,
+    form: str,
+    activate: bool,
+    ask: bool,
+    sandbox: bool,
+    wait: bool,
 ) -> Awaitable[None] | None:
     """Define an operation from a cell's text.
 
@@ -48,7 +53,7 @@ def define(
     """
     parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
     try:
-        pending = _begin(session.tract, parsed, activate=activate)
+        pending = _begin(notebook.tract, parsed, activate=activate)
     except SpecError as error:
         raise parsed.in_cell(error) from None
     return _activated_or_stop(pending) if wait else None
@@ -57,7 +62,7 @@ def define(
 def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
     """Activate or show for review; returns what is left to decide."""
     if _is_active(tract, parsed.spec):
-        display(View(f"Operation {parsed.spec.name} is active already, in this very version."))
+        display(GridView(f"Operation {parsed.spec.name} is active already, in this very version."))
         return None
     if activate:
         _activate(tract, parsed)
@@ -86,7 +91,7 @@ def _activate(tract: Tract, parsed: ParsedCell) -> None:
     display(_activated(parsed, before, tract.operations.advice))
 
 
-def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> View:
+def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> GridView:
     spec = parsed.spec
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
     lines += [advice.note] if advice.note else []
@@ -98,7 +103,7 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice)
         "Findings",
         code=frozenset({"Rule", "Code"}),
     )
-    return View(f"Operation {spec.name} is active", tuple(lines), (grid,))
+    return GridView(f"Operation {spec.name} is active", tuple(lines), (grid,))
 
 
 def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...]]:
@@ -106,7 +111,7 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
         for rule in by_rule(
-            advice.analyzer.analyze(action.code, definition=definition_of(parsed.spec, action)).findings
+            advice.analyzer.analyze(action.code, known_names=known_names_of(parsed.spec, action)).findings
         ):
             numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
             place = numbers if parsed.first_lines else f"{name}: {numbers}"
@@ -122,32 +127,32 @@ class Checker:
     """Analyses cells, knowing the names of those that ran in this kernel.
 
     Args:
-        session: the extension's.
+        notebook: the state of this kernel.
         ran: the cells that ran.
     """
 
-    def __init__(self, session: Session, ran: RanCells) -> None:
-        self._session = session
+    def __init__(self, notebook: NotebookSession, ran: RanCells) -> None:
+        self._notebook = notebook
         self._ran = ran
         self._known: list[str] = []
-        self._analysis = AnalysisSession(session.advice.analyzer)
+        self._analysis = AnalysisSession(notebook.advice.analyzer)
 
     def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
         """Analyse code; with a mode, say whether that would block it."""
-        advice = self._session.advice
+        advice = self._notebook.advice
         try:
             parts = _definition_parts(code, advice)
         except OperationError as error:
             return CheckView((), advice.note, mode, f"Defining it would fail: {error}")
         if parts is None:
             self._learn()
-            tools = self._session.tract.executor.tools() if self._session.is_open else ()
-            parts = (Part("Code", code, self._analysis.analyze(code, tools=tools)),)
+            tools = self._notebook.tract.executor.tools() if self._notebook.is_open else ()
+            parts = (CheckedCode("Code", code, self._analysis.analyze(code, tools=tools)),)
         return CheckView(parts, advice.note, mode)
 
     def _learn(self) -> None:
         """Have the analysis know the names of what ran since; all of it anew where the rules are others."""
-        analyzer, cells = self._session.advice.analyzer, self._ran.all()
+        analyzer, cells = self._notebook.advice.analyzer, self._ran.all()
         if self._analysis.analyzer is not analyzer:
             self._analysis, self._known = AnalysisSession(analyzer), []
         if cells[: len(self._known)] != self._known:
@@ -159,7 +164,7 @@ class Checker:
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckedCode:
     """A piece of code, and what was found in it."""
 
     title: str
@@ -176,7 +181,7 @@ class Part:
 class CheckView:
     """What was found in code that did not run: all of it, or the actions that it defines; or why it defines nothing."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[CheckedCode, ...]
     note: str
     mode: SandboxMode | None
     problem: str = ""
@@ -189,7 +194,7 @@ class CheckView:
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = "".join(map(code_html, self._blocks()))
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-check" '
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-check" '
             f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
         )
 
@@ -213,7 +218,7 @@ class CheckView:
         return [line for line in (self.problem, *found, self.note, verdict) if line]
 
 
-def _definition_parts(cell: str, advice: Advice) -> tuple[Part, ...] | None:
+def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | None:
     """What is found in the actions that a `%%tract_operation` cell defines; None for any other cell.
 
     In a Python body lines and columns are those of the cell, else those of the action's code.
@@ -224,11 +229,13 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[Part, ...] | None:
     step = definition_in(cell)
     if step is None:
         return None
-    if isinstance(step, Wrong):
+    if isinstance(step, ErrorStep):
         raise OperationError(step.why)
     spec = step.parsed.checked()
     parts = tuple(
-        Part(name, action.code, advice.analyzer.analyze(action.code, definition=definition_of(spec, action)))
+        CheckedCode(
+            name, action.code, advice.analyzer.analyze(action.code, known_names=known_names_of(spec, action))
+        )
         for name, action in spec.actions.items()
     )
     if not step.parsed.first_lines:
@@ -236,10 +243,14 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[Part, ...] | None:
     before = step.line - 1
     found = [_in_cell(part, cell, before + step.parsed.first_lines[part.title]) for part in parts]
     findings = in_order([finding for result in found for finding in result.findings])
-    return (Part("Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in found))),)
+    return (
+        CheckedCode(
+            "Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in found))
+        ),
+    )
 
 
-def _in_cell(part: Part, cell: str, first: int) -> AnalysisResult:
+def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
     """The findings about an action's code where it stands in the cell, indented."""
     lines, cell_lines = split_lines(part.code), split_lines(cell)
 

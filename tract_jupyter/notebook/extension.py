@@ -14,7 +14,7 @@ from tract_jupyter.notebook.completions import make_matcher
 from tract_jupyter.notebook.config import TractJupyter
 from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
-from tract_jupyter.notebook.session import Session, inject, withdraw
+from tract_jupyter.notebook.session import NotebookSession, inject, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ _ATTRIBUTE = "_tract_jupyter"
 
 @dataclass
 class _Loaded:
-    session: Session
+    notebook: NotebookSession
     magics: TractMagics
     matcher: Callable[[Any], Any]
     names: dict[str, Any]
@@ -38,9 +38,9 @@ def load(shell: InteractiveShell) -> None:
     if getattr(shell, _ATTRIBUTE, None) is not None:
         return
     config = TractJupyter(parent=shell)
-    session = Session(shell, config)
-    names, taken = inject(session)
-    loaded = _Loaded(session, TractMagics(session), make_matcher(session), names)
+    notebook = NotebookSession(shell, config)
+    names, taken = inject(notebook)
+    loaded = _Loaded(notebook, TractMagics(notebook), make_matcher(notebook), names)
     shell.register_magics(loaded.magics)
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
@@ -50,7 +50,7 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _ATTRIBUTE, loaded)
     if not config.quiet:
         print(_greeting(config, list(names), taken))  # noqa: T201 # the one line that says so
-    problem = session.why_not_written()
+    problem = notebook.why_not_written()
     if problem:
         print(problem)  # noqa: T201 # also where it is to be quiet: whatever follows would fail
 
@@ -60,18 +60,18 @@ def unload(shell: InteractiveShell) -> None:
     loaded: _Loaded | None = getattr(shell, _ATTRIBUTE, None)
     if loaded is None:
         return
-    withdraw(loaded.session, loaded.names)
+    withdraw(loaded.notebook, loaded.names)
     for kind, functions in loaded.magics.magics.items():
         for name in functions:
             shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
-    for configurable in (loaded.session.config, loaded.magics):
+    for configurable in (loaded.notebook.config, loaded.magics):
         shell.configurables.remove(configurable)  # type: ignore[arg-type] # see `load`
     shell.input_transformers_cleanup.remove(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     unregister(shell)
-    loaded.session.close()
+    loaded.notebook.close()
     delattr(shell, _ATTRIBUTE)
 
 

@@ -86,7 +86,7 @@ def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.runs.commands import inspected
+    from tract_jupyter.notebook.runs.cell import inspected
     from tract_jupyter.notebook.runs.view import RunView
 
     view = RunView(run, inspection=inspected(run))
@@ -99,7 +99,7 @@ def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
 
 def _show_models(models: Models, **_: object) -> dict[str, str]:
     from tract_jupyter.llm.connections import key_text
-    from tract_jupyter.notebook.views.html import Grid, View
+    from tract_jupyter.notebook.views.html import Grid, GridView
 
     rows = [(one.name, one.model or "", one.place, key_text(one.key)) for one in models.values()]
     rows += [
@@ -107,7 +107,7 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
     ]
     told = () if rows else (repr(models),)
     grid = Grid(("Name", "Model", "Place", "Key"), tuple(rows), code=frozenset({"Name", "Model"}))
-    return View("Models", told, (grid,))._repr_mimebundle_()
+    return GridView("Models", told, (grid,))._repr_mimebundle_()
 
 
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")

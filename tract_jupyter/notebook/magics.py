@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tract_jupyter.notebook.define import Checker
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.scripts.runner import Backend
 
 P = ParamSpec("P")
@@ -82,10 +82,10 @@ def _told_once(error: TractError) -> Exception:
 class TractMagics(Magics):
     """The magics of the extension."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session.shell)
-        self._session = session
-        self._ran = RanCells(session.shell)
+    def __init__(self, notebook: NotebookSession) -> None:
+        super().__init__(notebook.shell)
+        self._notebook = notebook
+        self._ran = RanCells(notebook.shell)
         self._checker: Checker | None = None
 
     @line_magic
@@ -113,7 +113,7 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.commands import run_command
 
-        view = run_command(self._session, line)
+        view = run_command(self._notebook, line)
         if view is not None:
             display(view)
 
@@ -165,7 +165,7 @@ class TractMagics(Magics):
         options = parse_argstring(self.tract_operation, line)
         # a line in front, so that every line number is that of the whole cell
         return define(
-            self._session,
+            self._notebook,
             options.name,
             "\n" + cell,
             form=options.form or "python",
@@ -190,10 +190,10 @@ class TractMagics(Magics):
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
-        from tract_jupyter.notebook.arguments import parse_fire
+        from tract_jupyter.notebook.fire_line import parse_fire
 
-        given = parse_fire(line, {**self._session.shell.user_ns, **(local_ns or {})})
-        tract = self._session.tract
+        given = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
+        tract = self._notebook.tract
         pending = tract.operations.fire(
             given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
         )
@@ -230,14 +230,14 @@ class TractMagics(Magics):
         With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
         """
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
-        from tract_jupyter.scripts.budget import Budget
+        from tract_jupyter.scripts.limits import ScriptLimits
 
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
-        budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
+        limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
         backend: Backend = "sandbox" if given.sandbox else "kernel"
-        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
-        return _told(run_cell(self._session, cell, options))
+        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
+        return _told(run_cell(self._notebook, cell, options))
 
     @magic_arguments()
     @argument(
@@ -262,11 +262,11 @@ class TractMagics(Magics):
         With an empty cell the context is answered as it stands. %tract run shows the run again. The stop button
         aborts it.
         """
-        from tract_jupyter.notebook.runs.commands import CellOptions, run_cell
+        from tract_jupyter.notebook.runs.cell import CellOptions, run_cell
 
         given = parse_argstring(self.tract_run, line)
         options = CellOptions(given.profile, given.regenerate, given.model)
-        return _told(run_cell(self._session, cell, options, given.out))
+        return _told(run_cell(self._notebook, cell, options, given.out))
 
     @line_cell_magic
     @_as_typed
@@ -288,5 +288,5 @@ class TractMagics(Magics):
         code = code if cell is None else cell
         if not code.strip():
             raise UsageError("%tract_check needs code: behind it in the line, or below %%tract_check")
-        self._checker = self._checker or Checker(self._session, self._ran)
+        self._checker = self._checker or Checker(self._notebook, self._ran)
         display(self._checker.check(code, mode))

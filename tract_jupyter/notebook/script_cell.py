@@ -12,19 +12,19 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.notebook.channels import Worker
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review.request import findings_text
-from tract_jupyter.review.streams import current_keeper, real_stream
+from tract_jupyter.review.streams import current_sink, real_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.notebook.session import Session
-    from tract_jupyter.scripts.budget import Budget
-    from tract_jupyter.scripts.result import OutputKind, ScriptResult, ToolCall
-    from tract_jupyter.scripts.run import Run
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.scripts.limits import ScriptLimits
+    from tract_jupyter.scripts.result import OutputKind, ScriptCall, ScriptResult
+    from tract_jupyter.scripts.run import ScriptRun
     from tract_jupyter.scripts.runner import Backend
 
 
@@ -42,7 +42,7 @@ _MOST_FAILURES = 10
 class LiveView:
     """The counter of a running script: put up once there is something to tell, and replaced at the end."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ScriptRun) -> None:
         self._run = run
         self._shown = ""
         self._display_id = secrets.token_hex(16)
@@ -51,24 +51,24 @@ class LiveView:
         """Show how it stands."""
         text = _progress(self._run)
         if text != self._shown:
-            self._put(View(text))
+            self._put(GridView(text))
             self._shown = text
 
     def end(self, view: ResultView) -> None:
         """Show what came of it instead."""
         self._put(view)
 
-    def _put(self, view: View | ResultView) -> None:
+    def _put(self, view: GridView | ResultView) -> None:
         if self._shown:
             update_display(view, display_id=self._display_id)
         else:
             display(view, display_id=self._display_id)
 
 
-def _progress(run: Run) -> str:
-    meter, budget = run.meter, run.meter.budget
-    calls = f"{run.calls.count:,}" + (f" of {budget.calls:,}" if budget.calls is not None else "")
-    seconds = f"{meter.seconds:.0f}" + (f" of {budget.seconds:g}" if budget.seconds is not None else "")
+def _progress(run: ScriptRun) -> str:
+    meter, limits = run.meter, run.meter.limits
+    calls = f"{run.calls.count:,}" + (f" of {limits.calls:,}" if limits.calls is not None else "")
+    seconds = f"{meter.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
     doing = "Script waits for a decision" if meter.is_waiting else "Script runs"
     return f"{doing}: {calls} tool calls, {seconds} s"
 
@@ -83,7 +83,7 @@ class ResultView:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self._view()._repr_mimebundle_()  # IPython's protocol
 
-    def _view(self) -> View:
+    def _view(self) -> GridView:
         result = self.result
         title = f"{_ENDINGS[result.status]}: {result.call_count:,} tool calls in {result.seconds:.2f} s"
         lines = [_savings_text(result)] if result.call_count else []
@@ -102,7 +102,7 @@ class ResultView:
             "Calls that failed",
             code=frozenset({"Tool"}),
         )
-        return View(title, tuple(lines), (calls, failures))
+        return GridView(title, tuple(lines), (calls, failures))
 
 
 def _savings_text(result: ScriptResult) -> str:
@@ -111,14 +111,14 @@ def _savings_text(result: ScriptResult) -> str:
     return f"{verdict}: {result.savings.arithmetic}"
 
 
-def _by_tool(calls: tuple[ToolCall, ...]) -> Iterator[tuple[str, ...]]:
+def _by_tool(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
     for tool in dict.fromkeys(call.tool for call in calls):
         of_tool = [call for call in calls if call.tool == tool]
         failed = sum(not call.success for call in of_tool)
         yield tool, f"{len(of_tool):,}", f"{failed:,}", f"{sum(call.seconds for call in of_tool):.3f}"
 
 
-def _failures(calls: tuple[ToolCall, ...]) -> Iterator[tuple[str, ...]]:
+def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
     failed = [call for call in calls if not call.success]
     for call in failed[:_MOST_FAILURES]:
         yield str(call.line or ""), call.tool, call.error
@@ -137,31 +137,31 @@ class ScriptOptions:
     notebook_id: str | None
     fresh: bool
     anew: bool
-    budget: Budget
+    limits: ScriptLimits
     out: str
 
 
-async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
+async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
     """Run a cell's code as a script, and show what came of it.
 
     Raises:
         ScriptFailedError: it cannot be run; nothing of it ran.
         ScriptRaisedError: it failed, was stopped, or took too long.
     """
-    scripts = session.tract.scripts
-    if session.shell.user_ns is not scripts.notebooks.user_namespace:
-        scripts.notebooks.user_namespace = session.shell.user_ns
+    scripts = notebook.tract.scripts
+    if notebook.shell.user_ns is not scripts.notebooks.user_namespace:
+        scripts.notebooks.user_namespace = notebook.shell.user_ns
     run = scripts.prepare(
         code,
         backend=options.backend,
         notebook_id=options.notebook_id,
-        budget=options.budget,
+        limits=options.limits,
         live=_to_screen,
         first_line=2,
         anew=options.anew,
     )
-    note = _findings(session, code)
-    worker = Worker(lambda: _executed(session, run, fresh=options.fresh), "tract-script")
+    note = _findings(notebook, code)
+    worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     view = LiveView(run)
     worker.start()
     try:
@@ -178,13 +178,13 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         display(result.value)
     view.end(ResultView(result, note))
     if options.out:
-        session.shell.user_ns[options.out] = result
+        notebook.shell.user_ns[options.out] = result
     result.check()
 
 
-def _findings(session: Session, code: str) -> str:
+def _findings(notebook: NotebookSession, code: str) -> str:
     """How much the analysis found, in a sentence; advice, and nothing waits for it."""
-    tract = session.tract
+    tract = notebook.tract
     block = tract.operations.advice.code_block("script", code, tools=tract.executor.tools())
     found = findings_text([block])
     return f"{found} %%tract_check shows more." if found else ""
@@ -203,13 +203,13 @@ class _Beats:
             self._view.refresh()
 
 
-def _executed(session: Session, run: Run, *, fresh: bool) -> ScriptResult:
-    with _displays_captured(session.shell, run):
-        return session.tract.scripts.execute(run, fresh=fresh)
+def _executed(notebook: NotebookSession, run: ScriptRun, *, fresh: bool) -> ScriptResult:
+    with _displays_captured(notebook.shell, run):
+        return notebook.tract.scripts.execute(run, fresh=fresh)
 
 
 @contextmanager
-def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
+def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None]:
     """Have what the script's thread displays kept in the result too; beyond the bound it does not reach the screen."""
     publisher: Any = shell.display_pub
     if not hasattr(publisher, "register_hook"):  # at a terminal
@@ -219,7 +219,7 @@ def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
         # what is asked, and what deciding displays, is no output of the script
-        if message.get("msg_type") != "display_data" or current_keeper() is not run.capture:
+        if message.get("msg_type") != "display_data" or current_sink() is not run.capture:
             return message
         data = content.get("data", {})
         return message if run.capture.show("display", str(data.get("text/plain", "")), data) else None
@@ -235,7 +235,7 @@ def _to_screen(kind: OutputKind, text: str) -> None:
     real_stream("stderr" if kind == "stderr" else "stdout").write(text)
 
 
-def _show_rest(run: Run) -> None:
+def _show_rest(run: ScriptRun) -> None:
     """What was too much to be shown as it came: that there was more, and its end."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

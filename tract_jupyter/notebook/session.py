@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 class LazyTract:
     """The notebook's tract. It opens its store at the first use; see `tract_jupyter.Tract` for what it can do."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_notebook",)
 
-    def __init__(self, session: Session) -> None:
-        object.__setattr__(self, "_session", session)
+    def __init__(self, notebook: NotebookSession) -> None:
+        object.__setattr__(self, "_notebook", notebook)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("_repr_", "_ipython_")):  # displaying it opens nothing
             raise AttributeError(name)
-        return getattr(self._session.tract, name)
+        return getattr(self._notebook.tract, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        setattr(self._session.tract, name, value)
+        setattr(self._notebook.tract, name, value)
 
     def __dir__(self) -> list[str]:
         from tract_jupyter.tract import Tract
@@ -46,46 +46,49 @@ class LazyTract:
         return [name for name in dir(Tract) if not name.startswith("_")]
 
     def __repr__(self) -> str:
-        if self._session.is_open:
-            return repr(self._session.tract)
-        return f"<Tract in {self._session.config.store}, not opened yet>"
+        if self._notebook.is_open:
+            return repr(self._notebook.tract)
+        return f"<Tract in {self._notebook.config.store}, not opened yet>"
 
 
 class LazyTools(types.ModuleType):
     """Every tool as a function; `tools.list_tools()` names them. Opens the store at the first use."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, notebook: NotebookSession) -> None:
         super().__init__("tools", LazyTools.__doc__)
-        self.__dict__["_session"] = session
+        self.__dict__["_notebook"] = notebook
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("__", "_repr_", "_ipython_")):
             raise AttributeError(name)
-        return getattr(self.__dict__["_session"].tract.tools, name)
+        return getattr(self.__dict__["_notebook"].tract.tools, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        setattr(self.__dict__["_session"].tract.tools, name, value)
+        setattr(self.__dict__["_notebook"].tract.tools, name, value)
 
     def __dir__(self) -> list[str]:
-        return dir(self.__dict__["_session"].tract.tools)
+        return dir(self.__dict__["_notebook"].tract.tools)
 
     def __repr__(self) -> str:
         return "<tools: one function for each tool; tools.list_tools() names them>"
 
 
-def inject(session: Session) -> tuple[dict[str, Any], list[str]]:
+def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
     """Put both names into the namespace. Returns what was put there, and the names that the user has already."""
-    wanted = {session.config.tract_name: LazyTract(session), session.config.tools_name: LazyTools(session)}
-    namespace = session.shell.user_ns
+    wanted = {
+        notebook.config.tract_name: LazyTract(notebook),
+        notebook.config.tools_name: LazyTools(notebook),
+    }
+    namespace = notebook.shell.user_ns
     taken = [name for name in wanted if name in namespace]
     put = {name: value for name, value in wanted.items() if name not in taken}
     namespace.update(put)
     return put, taken
 
 
-def withdraw(session: Session, put: dict[str, Any]) -> None:
+def withdraw(notebook: NotebookSession, put: dict[str, Any]) -> None:
     """Take away what `inject` put, unless the user has given the name to something else since."""
-    namespace = session.shell.user_ns
+    namespace = notebook.shell.user_ns
     for name, value in put.items():
         if namespace.get(name) is value:
             del namespace[name]
@@ -103,7 +106,7 @@ _used: set[str] = set()
 """The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
 
 
-class Session:
+class NotebookSession:
     """What magics, completions and the two names in the namespace share.
 
     Args:
@@ -174,7 +177,7 @@ class Session:
 
     def _open(self) -> Tract:
         from tract_jupyter.notebook.channels import NotebookChannel
-        from tract_jupyter.review.recorded import Recorded
+        from tract_jupyter.review.recorded import RecordedDecisions
         from tract_jupyter.review.trust import Trust
         from tract_jupyter.tract import Tract
 
@@ -188,7 +191,7 @@ class Session:
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
         tract.reviewer.channel = NotebookChannel(
-            self.front_end, Recorded(self.lock_path, Trust(), _used, self._cell)
+            self.front_end, RecordedDecisions(self.lock_path, Trust(), _used, self._cell)
         )
         return tract
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from tract_jupyter.analysis.ipython_syntax import transform
+from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError
 from tract_jupyter.interchange.notebook import load_notebook
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.arguments import parse_fire
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
+from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.operations.check import check_spec
 from tract_jupyter.review.decision import fingerprint
-from tract_jupyter.review.lock import LOCK_FILE, Entry, Project, read_lock
+from tract_jupyter.review.lock import LOCK_FILE, Project, RecordedDecision, read_lock
 from tract_jupyter.review.prompt import split_words
 from tract_jupyter.review.recorded import refusal, take
 from tract_jupyter.review.trust import Trust
@@ -32,7 +32,7 @@ from tract_jupyter.tract import Tract
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis import Escape
     from tract_jupyter.context.verify import Damage
     from tract_jupyter.operations.spec import OperationSpec
 
@@ -63,7 +63,7 @@ class Refusal:
         return printable(f"{self.path}{place}: {self.kind}: {self.what}: {' '.join(self.why.split())}")
 
 
-class Definition(NamedTuple):
+class DefinitionStep(NamedTuple):
     """A `%%tract_operation` cell. `line` counts from 1 in the cell, as everywhere here."""
 
     line: int
@@ -72,7 +72,7 @@ class Definition(NamedTuple):
     wait: bool
 
 
-class FireMagic(NamedTuple):
+class FireStep(NamedTuple):
     """A `%tract_fire` line. One that is indented runs as often as the code around it says."""
 
     line: int
@@ -80,14 +80,14 @@ class FireMagic(NamedTuple):
     is_indented: bool
 
 
-class Handler(NamedTuple):
+class HandlerStep(NamedTuple):
     """A handler for an operation, or for all (`*`)."""
 
     line: int
     operation: str
 
 
-class Call(NamedTuple):
+class CallStep(NamedTuple):
     """Python code that may ask: for an operation by name, or, with an empty name, for anything."""
 
     line: int
@@ -95,7 +95,7 @@ class Call(NamedTuple):
     operation: str
 
 
-class Wrong(NamedTuple):
+class ErrorStep(NamedTuple):
     """What would stop the run there."""
 
     line: int
@@ -103,7 +103,7 @@ class Wrong(NamedTuple):
     why: str
 
 
-Step = Definition | FireMagic | Handler | Call | Wrong
+Step = DefinitionStep | FireStep | HandlerStep | CallStep | ErrorStep
 _MAGICS = {"tract_fire", "tract_operation"}
 
 
@@ -117,7 +117,7 @@ def steps(source: str) -> list[Step]:
     return sorted(found, key=lambda step: step.line)
 
 
-def definition_in(source: str) -> Definition | Wrong | None:
+def definition_in(source: str) -> DefinitionStep | ErrorStep | None:
     """Return what a `%%tract_operation` cell defines, or why it cannot; None for any other cell."""
     name = "%%tract_operation"
     lines = source.splitlines(keepends=True)
@@ -133,17 +133,17 @@ def definition_in(source: str) -> Definition | Wrong | None:
         parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
         parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
     except (OperationError, ValueError) as error:
-        return Wrong(first + 1, name, str(error))
-    return Definition(first + 1, parsed, options.activate, options.wait)
+        return ErrorStep(first + 1, name, str(error))
+    return DefinitionStep(first + 1, parsed, options.activate, options.wait)
 
 
 def _magics(escapes: tuple[Escape, ...]) -> Iterator[Step]:
     for escape in escapes:
         line = escape.span.line
         if escape.kind == "line_magic" and escape.name == "tract_fire":
-            yield FireMagic(line, escape.rest, escape.span.column > 0)
+            yield FireStep(line, escape.rest, escape.span.column > 0)
         elif escape.kind == "line_magic" and escape.name == "run":
-            yield Call(line, f"%run {escape.rest}", "")
+            yield CallStep(line, f"%run {escape.rest}", "")
 
 
 class _Options(argparse.ArgumentParser):
@@ -177,13 +177,13 @@ def _calls(code: str) -> Iterator[Step]:
 def _call(node: ast.Call, function: ast.Attribute) -> Step | None:
     first, name = _first_text(node), function.attr
     if name == "on" and (first is not None or _is_tract(function.value)):
-        return Handler(node.lineno, "*" if first is None else first)
+        return HandlerStep(node.lineno, "*" if first is None else first)
     if name == "fire":
-        return Call(node.lineno, _spelling(function), first or "")
+        return CallStep(node.lineno, _spelling(function), first or "")
     if name.startswith("fire_"):
-        return Call(node.lineno, _spelling(function), name.removeprefix("fire_"))
+        return CallStep(node.lineno, _spelling(function), name.removeprefix("fire_"))
     if name == "propose_operation" or (name in {"run_line_magic", "run_cell_magic"} and first in _MAGICS):
-        return Call(node.lineno, _spelling(function), "")
+        return CallStep(node.lineno, _spelling(function), "")
     return None
 
 
@@ -243,7 +243,7 @@ class DryRun:
         self,
         path: Path,
         cells: list[tuple[int, str, list[Step]]],
-        entries: tuple[Entry, ...],
+        entries: tuple[RecordedDecision, ...],
         project: Project,
         lock_name: str,
     ) -> None:
@@ -265,20 +265,20 @@ class DryRun:
 
     def _follow(self, step: Step) -> None:
         match step:
-            case Definition():
+            case DefinitionStep():
                 self._define(step)
-            case FireMagic():
+            case FireStep():
                 self._fire(step)
-            case Handler():
+            case HandlerStep():
                 self._handled.add(step.operation)
-            case Call():
+            case CallStep():
                 self._call(step)
-            case Wrong():
+            case ErrorStep():
                 self._note(step.what, step.why)
 
     # --- definitions
 
-    def _define(self, step: Definition) -> None:
+    def _define(self, step: DefinitionStep) -> None:
         what = f"activate operation {step.parsed.spec.name}"
         try:
             spec = step.parsed.checked()
@@ -307,7 +307,7 @@ class DryRun:
 
     # --- questions
 
-    def _fire(self, step: FireMagic) -> None:
+    def _fire(self, step: FireStep) -> None:
         name = next(iter(split_words(step.text)), "")
         what, spec = f"%tract_fire {name}".strip(), self._active.get(name)
         variables, given, values, problem = Variables(), None, {}, ""
@@ -330,7 +330,7 @@ class DryRun:
         elif spec is not None:
             self._ask(spec, values, what)
 
-    def _unclear(self, step: FireMagic, variables: Variables, name: str, *, is_reviewed: bool) -> str:
+    def _unclear(self, step: FireStep, variables: Variables, name: str, *, is_reviewed: bool) -> str:
         if step.is_indented:
             return _AROUND
         if variables.asked or step.text.endswith("\\"):
@@ -367,7 +367,7 @@ class DryRun:
             why = f"the entry in {self._lock_name} is for the version of {spec.name!r} in cell {others[-1]}"
         self._note(what, why)
 
-    def _call(self, step: Call) -> None:
+    def _call(self, step: CallStep) -> None:
         spec = self._active.get(step.operation)
         if spec is not None and spec.unhandled != "ask" and step.text.startswith("tools."):
             return
@@ -375,7 +375,7 @@ class DryRun:
 
     # ---
 
-    def _take(self, identity: str) -> Entry | None:
+    def _take(self, identity: str) -> RecordedDecision | None:
         return take(self._entries, identity, self.used, self._project, self._source)
 
     def _has(self, identity: str) -> bool:
@@ -403,7 +403,7 @@ def _versions(cells: list[tuple[int, str, list[Step]]]) -> list[tuple[int, Opera
     found = []
     for cell, _, steps in cells:
         for step in steps:
-            if isinstance(step, Definition):
+            if isinstance(step, DefinitionStep):
                 try:
                     found.append((cell, check_spec(step.parsed.spec)))
                 except OperationError:
@@ -466,13 +466,15 @@ def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusa
     return found + _odd_entries(lock, entries, runs, project)
 
 
-def _dry_run(notebook: Path, entries: tuple[Entry, ...], project: Project, lock_name: str) -> DryRun:
+def _dry_run(
+    notebook: Path, entries: tuple[RecordedDecision, ...], project: Project, lock_name: str
+) -> DryRun:
     cells = [(number, source, steps(source)) for number, source in code_cells(load_notebook(notebook))]
     return DryRun(notebook, cells, entries, project, lock_name)
 
 
 def _odd_entries(
-    lock: Path, entries: tuple[Entry, ...], runs: list[DryRun], project: Project
+    lock: Path, entries: tuple[RecordedDecision, ...], runs: list[DryRun], project: Project
 ) -> list[Refusal]:
     used = set().union(*(run.used for run in runs))
     may_ask = set().union(*(run.may_ask for run in runs))
@@ -491,7 +493,7 @@ def _odd_entries(
     return found
 
 
-def _may_be_asked(entry: Entry, may_ask: set[str]) -> bool:
+def _may_be_asked(entry: RecordedDecision, may_ask: set[str]) -> bool:
     """Whether something that only a run tells may ask about it. Tools and built-in operations are called by code."""
     if entry.kind in {"tool", "pending"} or "*" in may_ask:
         return True

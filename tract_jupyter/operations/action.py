@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.sandbox.pool import LACKS, Hints
-from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, lacks, run_isolated
+from tract_jupyter.sandbox.pool import LACKS, ErrorHints
+from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, run_isolated, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,7 +85,7 @@ MOST_JSON = 5_000_000
 _MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
 _CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
 _KERNEL = "Write it otherwise, or leave out 'isolation: sandbox', for code that a person reviews"
-_HINTS = Hints(
+_HINTS = ErrorHints(
     lacks=f"{LACKS}. {_KERNEL}",
     modules=f"Of modules it has {', '.join(sorted(MODULES))}",
     closed=_CLOSED,
@@ -116,7 +116,7 @@ _pending = Pending(_fields)
 """
 
 
-class Outcome(NamedTuple):
+class SandboxOutcome(NamedTuple):
     """What a body made of the copy that it was given.
 
     Attributes:
@@ -139,7 +139,7 @@ def check_sandboxed(action: ActionDef) -> None:
         SpecError: what is lacking, with the first line that uses it.
     """
     _placed(action)
-    found = sorted(lacks(action.code, ("pending", *action.params), _MEMBERS))
+    found = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
     if found:
         line, what, hint = found[0]
         there = f"; {hint}" if hint else ""
@@ -173,7 +173,7 @@ def _placed(action: ActionDef) -> str:
         raise SpecError(f"the code cannot be run in the sandbox: {error}", action=action.name) from None
 
 
-def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
+def _applied(pending: DynamicPending, outcome: SandboxOutcome) -> Any:
     """Take over what the body made; what approval runs, runs now, as a part of the same decision."""
     pending.fields = pending.field_parameters.validate(outcome.fields)
     if outcome.decision == "approve":
@@ -183,7 +183,7 @@ def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
     return outcome.returned
 
 
-def _outcome(found: Any, filename: str) -> Outcome:
+def _outcome(found: Any, filename: str) -> SandboxOutcome:
     """What came out, if it is what could: the code may have changed all that it found in its own process."""
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
@@ -194,11 +194,11 @@ def _outcome(found: Any, filename: str) -> Outcome:
     returned = _crossing("what it returns", returned, filename)
     match decided:
         case []:
-            return Outcome(returned, fields, "", "")
+            return SandboxOutcome(returned, fields, "", "")
         case ["approve"]:
-            return Outcome(returned, fields, "approve", "")
+            return SandboxOutcome(returned, fields, "approve", "")
         case ["reject", str(reason)]:
-            return Outcome(returned, fields, "reject", _crossing("the reason", reason, filename))
+            return SandboxOutcome(returned, fields, "reject", _crossing("the reason", reason, filename))
     raise _refused("a decision is made by pending.approve() or pending.reject(reason)", filename)
 
 

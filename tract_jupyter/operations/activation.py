@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
-from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import fingerprint, how
+from tract_jupyter.review.decision import decision_context, fingerprint
 from tract_jupyter.review.recorded import CHANNELS
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -166,7 +166,7 @@ class PendingActivation(Proposal):
     def _accepted(self) -> OperationSpec:
         if not self.requests:
             raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
-        if how().channel not in _ACCEPTING:
+        if decision_context().channel not in _ACCEPTING:
             raise GrantError(
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"
@@ -199,7 +199,7 @@ class PendingActivation(Proposal):
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
         advice = self.tract.operations.advice
-        blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
+        blocks = [advice.block(action, known_names_of(spec, action)) for action in spec.actions.values()]
         if self.requests:
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:

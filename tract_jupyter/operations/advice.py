@@ -6,15 +6,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities, own_effects, widened
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities_of, own_effects, widened
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.analysis import Definition
+    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -86,7 +86,7 @@ _CAPABILITIES = tuple(field.name for field in fields(Capabilities))
 
 
 def _code_reach(actions: Iterable[ActionDef]) -> Reach:
-    each = [capabilities(action.code, parameters=("pending", *action.params)) for action in actions]
+    each = [capabilities_of(action.code, parameters=("pending", *action.params)) for action in actions]
     return _as_dict(Capabilities().merged(each))
 
 
@@ -140,24 +140,24 @@ class Advice:
             parts.append(f"What calls do is also told by {', '.join(self.effects)}.")
         return " ".join(parts)
 
-    def block(self, action: ActionDef, definition: Definition | None = None) -> CodeBlock:
+    def block(self, action: ActionDef, known_names: KnownNames | None = None) -> CodeBlock:
         """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
 
         Args:
             action: the action.
-            definition: what its operation says about the names in it.
+            known_names: what its operation says about the names in it.
         """
         header = f"def {action.name}{action.parameters().signature_text('pending')}:"
-        block = self.code_block(action.name, action.code, definition=definition)
+        block = self.code_block(action.name, action.code, known_names=known_names)
         notes = [REACH if action.is_sandboxed else "", block.analysis_note]
         note = " ".join(filter(None, notes))
         return replace(block, header=header, description=action.description, analysis_note=note)
 
     def code_block(
-        self, title: str, code: str, *, tools: Iterable[str] = (), definition: Definition | None = None
+        self, title: str, code: str, *, tools: Iterable[str] = (), known_names: KnownNames | None = None
     ) -> CodeBlock:
         """Code as a reviewer sees it, which may call these tools."""
-        result = self.analyzer.analyze(code, tools=tools, definition=definition)
+        result = self.analyzer.analyze(code, tools=tools, known_names=known_names)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)

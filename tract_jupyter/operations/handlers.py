@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis import Definition
+from tract_jupyter.analysis import KnownNames
 from tract_jupyter.exceptions import SpecError, TractError
 from tract_jupyter.hooks.builtin.base import BuiltinPending
 from tract_jupyter.models.canonical import digest
@@ -17,7 +17,7 @@ from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.activation import Proposal, changes_block, unified_diff
 from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
-from tract_jupyter.operations.pending import definition_of, members_of
+from tract_jupyter.operations.pending import known_names_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
 from tract_jupyter.review.decision import fingerprint
 from tract_jupyter.review.trust import FOREIGN
@@ -138,21 +138,22 @@ class PendingHandler(Proposal):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the version that was approved last, if there is one, and the code."""
-        code = self.tract.operations.advice.block(self.spec.action, self._definition())
+        code = self.tract.operations.advice.block(self.spec.action, self._known_names())
         if self._approved is None:
             return (code,)
         changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
         return (changes_block("last approved", changes), code)
 
-    def _definition(self) -> Definition:
+    def _known_names(self) -> KnownNames:
         """What is known of the names in the code: nothing of `pending`, where it decides about everything."""
         spec = self.spec
         about = self.tract.operations.registry.get_spec(spec.operation)
         if about is not None:
-            return definition_of(about, spec.action)
+            return known_names_of(about, spec.action)
+        self.tract.operations.load_built_in()
         named = {cls.name: cls for cls in _below(BuiltinPending) if "name" in vars(cls) and _is_ours(cls)}
         built_in = named.get(spec.operation)
-        return Definition(None if built_in is None else members_of(built_in), None, ())
+        return KnownNames(None if built_in is None else members_of(built_in), None, ())
 
     def tables(self) -> tuple[ValueTable, ...]:
         """What the code can reach: all of it, or what the version before could not."""

@@ -26,7 +26,7 @@ from tract_jupyter.storage.signed import StoredSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import Choice, Firing, Unhandled
+    from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import OperationSpec
@@ -104,9 +104,12 @@ class Operations(Rebuilding, Unreviewed):
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
         firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
         restored: Callable[[str, dict[str, Any]], Pending | None] = lambda _operation, _fields: None,
+        load_built_in: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         self.restored = restored
         """Makes the pending of a built-in operation again from its name and what is stored of it."""
+        self.load_built_in = load_built_in
+        """Imports the classes of all built-in operations."""
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""
@@ -348,7 +351,7 @@ class Operations(Rebuilding, Unreviewed):
         review: bool = False,
         ask: Unhandled = "ask",
         offer: bool = False,
-        choice: Choice | None = None,
+        choice: ActionChoice | None = None,
         **options: Any,
     ) -> Any:
         """Fire an operation: see `Tract.fire`.

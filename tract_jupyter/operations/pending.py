@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import Definition
+from tract_jupyter.analysis import KnownNames
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,7 +13,7 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.review.request import CodeBlock
@@ -115,15 +115,15 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
     known = cls._analysed  # of the class above
     if known is None or known[0] is not advice:
         actions = cls.spec.actions.values()
-        blocks = tuple(advice.block(action, definition_of(cls.spec, action)) for action in actions)
+        blocks = tuple(advice.block(action, known_names_of(cls.spec, action)) for action in actions)
         known = cls._analysed = (advice, blocks)
     return known[1]
 
 
-def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:
+def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
     """What a spec says about the names in the code of one of its actions."""
     members = members_of(DynamicPending).union(spec.actions)
-    return Definition(members, frozenset(spec.fields), frozenset(action.params))
+    return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
 
 
 def members_of(cls: type) -> set[str]:

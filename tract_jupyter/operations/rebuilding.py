@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import PendingError, TrustError
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.spec import spec_from_json
@@ -212,7 +212,7 @@ class Rebuilding:
             spec = spec_from_json(str(fields.get("spec", "")))
             return self._activation(spec, requests=requests, triggered_by=by)
         if stored.operation == ACTIVATE_HANDLER:
-            pending: Pending = tract.handlers.propose(
+            pending: Pending = tract.hooks.saved.propose(
                 HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
             )
             return pending

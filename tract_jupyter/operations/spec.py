@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters
-from tract_jupyter.models.schema.types import parse_type
+from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a model is told that sums messages up, and one that says first what matters in them."""
+"""Prompts for summarizing messages, and for first naming what matters in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ that stands in them."""
 
 
 def wishes(instructions: str | None, target_tokens: int | None, kept: Sequence[str]) -> str:
-    """What is wanted of a shorter text; empty if nothing is.
+    """Return the requirements for a shorter text; an empty text if there are none.
 
     Args:
         instructions: what to look after.
@@ -35,7 +35,7 @@ def wishes(instructions: str | None, target_tokens: int | None, kept: Sequence[s
 
 
 def summary_request(messages: Sequence[str], wanted: str, around: Sequence[str] = ()) -> str:
-    """What is asked of the one that sums up.
+    """Return the request for a summary.
 
     Args:
         messages: each as text.
@@ -53,7 +53,7 @@ def summary_request(messages: Sequence[str], wanted: str, around: Sequence[str] 
 
 
 def guidance_request(texts: Sequence[str], instructions: str | None) -> str:
-    """What is asked of the one that says first what matters.
+    """Return the request to name what matters.
 
     Args:
         texts: the messages, or both sides of each conflict.

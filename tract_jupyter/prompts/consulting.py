@@ -1,4 +1,4 @@
-"""What a model is told that decides about a pending."""
+"""Prompts for a model that decides about a pending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Nothing is decided by text. Call one of the tools: {names}."""
 
 
 def question(instruction: str, shown: str) -> str:
-    """What is asked.
+    """Return the request.
 
     Args:
         instruction: what whoever asks wants looked after.

@@ -1,4 +1,4 @@
-"""What a model is told when its reply was not good enough."""
+"""Prompts for a model whose reply was not good enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACE: Final = "{diagnosis}"
 
 
 def retry_text(diagnosis: str, template: str | None = None) -> str:
-    """What asks for another reply.
+    """Return the text that asks for another reply.
 
     Args:
         diagnosis: what was wrong; empty if nobody said.

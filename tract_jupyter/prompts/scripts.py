@@ -1,4 +1,4 @@
-"""What a model is told about scripts that call tools."""
+"""Prompts about scripts that call tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ totals, names, the few rows that matter; never whole results.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
 yield, no del. backend="kernel" has all that, and runs only after a person approved the code.
-- A script cannot run scripts. It has a budget of calls and of time.
+- A script cannot run scripts. Its calls and its time are limited.
 """
 
 TOOLS: Final = "\nThe functions of `tools`:\n\n```python\n{stubs}```\n"

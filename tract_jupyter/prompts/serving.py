@@ -1,4 +1,4 @@
-"""What a client of our MCP server tells its model."""
+"""Instructions that a client of our MCP server passes to its model."""
 
 from __future__ import annotations
 

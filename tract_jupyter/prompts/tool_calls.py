@@ -1,4 +1,4 @@
-"""What a model is told when a call of a tool did not lead to a result it can use."""
+"""Texts for a model whose tool call did not lead to a usable result."""
 
 from __future__ import annotations
 

@@ -1,54 +1,13 @@
-"""What models are told that each tool on the context is for.
+"""The descriptions of the built-in tools for agents.
 
-`FULL` is for whoever has all tools, people included. `SELF` is for an agent that manages the context it works with
-itself, `SUPERVISOR` for one that manages the context of another agent; a tool that a profile lacks has no text there.
+`SELF` is for an agent that manages the context it works with itself, `SUPERVISOR` for one that manages the context of
+another agent; a tool that a profile lacks has no text there. For everybody else, people included, a tool is described
+by the docstring of its function.
 """
 
 from __future__ import annotations
 
 from typing import Final
-
-FULL: Final = {
-    "commit": "Add a commit to the context: a message, an instruction, an artifact, or an edit of one.",
-    "compile": "Return the messages that the context stands for now, with their number of tokens.",
-    "annotate": "Change how much a commit matters: leave its message out, or have every compression keep it.",
-    "status": "Tell the branch, the number of commits and messages, the tokens in use and the budget.",
-    "log": "List the newest commits of the current branch, without their contents.",
-    "diff": "Tell how the context at one commit differs from that at another: messages added, removed, changed.",
-    "compress": "Replace messages by summaries. What is pinned stays word for word; the originals are kept aside.",
-    "branch": "Make a branch, to try something without touching the current one.",
-    "switch": "Make another branch the current one.",
-    "merge": "Bring what another branch has into the current one. Conflicts are told, and then nothing is changed.",
-    "reset": (
-        "Move the current branch to another commit; later ones leave the context. There is one way to reset, neither "
-        "soft nor hard: what it leaves stays addressable, ORIG_HEAD names where the branch was, and gc removes it "
-        "only after some days."
-    ),
-    "checkout": "Go to a branch, or look at an earlier commit: then there is no current branch to commit to.",
-    "gc": "Remove old commits for good that no branch leads to. They cannot be brought back.",
-    "list_branches": "List all branches, and which one is the current one.",
-    "get_commit": "Return one commit with its whole content.",
-    "tag": "Put a tag on a commit, to find it by.",
-    "untag": "Take a tag off a commit. Tags that the commit was made with stay.",
-    "query_by_tags": "Find the newest commits of the current branch that have any, or all, of some tags.",
-    "register_tag": "Say what a tag is for, so that it is used in one sense.",
-    "get_tags": "List the tags of a commit.",
-    "list_tags": "List every tag, what it is for, and how many commits have it.",
-    "configure_model": "Choose the model, and its temperature, for one kind of request to it, from now on.",
-    "propose_operation": (
-        "Define an operation: typed fields, and actions that decide about it. If it is new, and all its actions "
-        "declare isolation 'sandbox', it is active at once; a person reviews anything else first."
-    ),
-    "notebook_execute": (
-        "Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression. Variables "
-        "stay. The sandbox runs it at once, without files, network or packages; the kernel after a person approved "
-        "the code. Calls that write are asked about one by one."
-    ),
-    "notebook_create": "Make a script notebook: a namespace that keeps its variables from script to script.",
-    "notebook_variables": "List the variables of a script notebook, with their types.",
-    "notebook_reset": "Forget all variables of a script notebook.",
-    "notebook_list": "List the script notebooks, and how many variables each has.",
-}
 
 SELF: Final = {
     "commit": (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.decision import Answer, Decision, Subject
-    from tract_jupyter.review.recorded import Recorded
+    from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
 
@@ -281,7 +281,7 @@ class Channel(Protocol):
         """Whether anything but a refusal makes sense: a panel that may be live, or a prompt."""
         ...
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> RecordedDecisions | None:
         """The recorded decisions that count here, where no person can be reached; None if none do."""
         ...
 
@@ -331,7 +331,7 @@ class NoChannel:
         """No."""
         return False
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> RecordedDecisions | None:
         """None: a script decides in its own code."""
         return None
 

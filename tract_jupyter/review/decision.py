@@ -69,7 +69,7 @@ class Answer:
     seen: frozenset[str] | None = None
 
 
-class How(NamedTuple):
+class DecisionContext(NamedTuple):
     """How whoever decides now came to it.
 
     Attributes:
@@ -106,23 +106,23 @@ _SETTLED = frozenset({"grant", "recorded", "timeout", "automatic", "call"})
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
-deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
+deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)
 """How the code that runs now decides, where that was said; `deciding` says it for a block."""
 
 
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_frame", "_how", "_token")
+    __slots__ = ("_context", "_frame", "_token")
 
-    def __init__(self, how: How) -> None:
-        self._how = how
+    def __init__(self, context: DecisionContext) -> None:
+        self._context = context
 
     @whole
     def __enter__(self) -> None:
         self._frame = frame_at(0)  # not the block's, which may be stopped
         begin(self._frame)
-        self._token = deciding_now.set(self._how)
+        self._token = deciding_now.set(self._context)
 
     @whole
     def __exit__(self, *_: object) -> None:
@@ -132,7 +132,7 @@ class DecidingAs:
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
     """Have what is decided within a `with` block recorded as decided so; by the person at this kernel if left out."""
-    return DecidingAs(How(channel, by or current_person(), shown))
+    return DecidingAs(DecisionContext(channel, by or current_person(), shown))
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
@@ -154,9 +154,9 @@ def in_code() -> Iterator[None]:
         deciding_now.reset(token)
 
 
-def how() -> How:
+def decision_context() -> DecisionContext:
     """How the code that runs now decides: by itself, if no block says otherwise."""
-    return deciding_now.get() or How("code", current_person())
+    return deciding_now.get() or DecisionContext("code", current_person())
 
 
 @dataclass(frozen=True, slots=True)

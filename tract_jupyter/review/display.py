@@ -15,13 +15,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis import split_lines
 from tract_jupyter.models.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis import Finding, RiskLevel
     from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueRow, ValueTable
 
 
@@ -38,7 +38,7 @@ _AT_LINE_ENDS = re.compile(rf".{{0,{LONGEST_PIECE - 2}}}?(?:\\n|\n)|.{{1,{LONGES
 _SALT = secrets.token_bytes(16)  # or a text could be prepared whose keys are those of another one
 
 
-class Piece(NamedTuple):
+class DisplayedPiece(NamedTuple):
     """A part of a text, fit to be shown; `key` is empty if no approval depends on it."""
 
     text: str
@@ -49,17 +49,17 @@ class ShownLine(NamedTuple):
     """A line of code; with its number, as findings and tracebacks count."""
 
     number: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DisplayedPiece, ...]
 
 
 class ShownCode(NamedTuple):
     """A block of code: what stands over it, and its lines."""
 
-    description: tuple[Piece, ...]
-    header: tuple[Piece, ...]
+    description: tuple[DisplayedPiece, ...]
+    header: tuple[DisplayedPiece, ...]
     lines: tuple[ShownLine, ...]
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[DisplayedPiece]:
         """All of it, in order."""
         yield from self.description
         yield from self.header
@@ -70,12 +70,12 @@ class ShownCode(NamedTuple):
 class ShownRow(NamedTuple):
     """A named value. Joined, the pieces of each part are the text of it."""
 
-    name: tuple[Piece, ...]
-    type: tuple[Piece, ...]
-    value: tuple[Piece, ...]
-    description: tuple[Piece, ...]
+    name: tuple[DisplayedPiece, ...]
+    type: tuple[DisplayedPiece, ...]
+    value: tuple[DisplayedPiece, ...]
+    description: tuple[DisplayedPiece, ...]
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[DisplayedPiece]:
         """All of it, in order."""
         for part in self:
             yield from part
@@ -103,7 +103,7 @@ def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
     return tuple(_row(table, row, pending_id) for row in table.rows)
 
 
-def needed_pieces(request: ReviewRequest) -> Iterator[Piece]:
+def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
     """What must have been on display before the request can be approved, in order."""
     for block in request.code:
         yield from (piece for piece in shown_code(block).pieces() if piece.key)
@@ -147,12 +147,12 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     )
 
 
-def _keyed(texts: list[str], *place: object) -> tuple[Piece, ...]:
+def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
     """The pieces of a text at a place; without one, no approval depends on them."""
     if not place:
-        return tuple(map(Piece, texts))
+        return tuple(map(DisplayedPiece, texts))
     whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
-    return tuple(Piece(text, f"{whole}.{number}") for number, text in enumerate(texts))
+    return tuple(DisplayedPiece(text, f"{whole}.{number}") for number, text in enumerate(texts))
 
 
 def _cut(text: str) -> list[str]:
@@ -184,7 +184,7 @@ _SHOWN_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Occurrence:
     """One text that was found, and the lines it stands in."""
 
     text: str
@@ -192,12 +192,12 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class RuleReason:
     """One distinct reason of a rule at one level, with its places; those of the same text are one."""
 
     level: RiskLevel
     text: str
-    places: tuple[Place, ...]
+    places: tuple[Occurrence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +223,14 @@ class RuleFindings:
         often = f"×{len(self.findings)}, " if len(self.findings) > 1 else ""
         return often + lines_text(finding.span.line for finding in self.findings)
 
-    def reasons(self) -> tuple[Reason, ...]:
+    def reasons(self) -> tuple[RuleReason, ...]:
         """Each distinct reason, the worst first."""
         found: dict[tuple[RiskLevel, str], dict[str, list[int]]] = {}
         for finding in self.findings:
             places = found.setdefault((finding.level, finding.reason), {})
             places.setdefault(finding.text, []).append(finding.span.line)
         return tuple(
-            Reason(level, text, tuple(Place(what, tuple(lines)) for what, lines in places.items()))
+            RuleReason(level, text, tuple(Occurrence(what, tuple(lines)) for what, lines in places.items()))
             for (level, text), places in found.items()
         )
 

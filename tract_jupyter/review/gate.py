@@ -22,17 +22,17 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision, how, in_code, without_grant
+from tract_jupyter.review.decision import Decision, decision_context, in_code, without_grant
 from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.decision import How
+    from tract_jupyter.review.decision import DecisionContext
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.records import News
+    from tract_jupyter.review.records import PendingRecord
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through"})
@@ -63,7 +63,7 @@ class Gate:
         self.ledger = ledger
         self._grants = grants
         self._on_end = on_end
-        self.check_code: Callable[[Reviewable, How], None] = lambda _pending, _how: None
+        self.check_code: Callable[[Reviewable, DecisionContext], None] = lambda _pending, _how: None
         """Called before code approves something; raises where it may not."""
         self._lock = threading.Lock()
 
@@ -165,7 +165,7 @@ class Gate:
 
     def _decide(self, pending: Reviewable, action: str, arguments: dict[str, Any]) -> Decision | None:
         """Store the decision; None if somebody else was faster."""
-        now = how()
+        now = decision_context()
         if not pending.status.is_open:
             raise PendingStateError(
                 f"cannot {action.replace('_', ' ')} {pending!r}: it is decided already; the first decision counts"
@@ -248,7 +248,7 @@ class Gate:
             lambda: pending.execute_tool(stored.action, stored.arguments),
         )  # fmt: skip
 
-    def _take_over(self, pending: Reviewable, news: News) -> str:
+    def _take_over(self, pending: Reviewable, news: PendingRecord) -> str:
         """Take over what the store says came of it, if it only stops something, or proves that this user wanted it.
 
         Returns:
@@ -307,7 +307,12 @@ class Gate:
 def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
     """Whether this is the decision of code that was recorded, and settled the pending when it was shown."""
     made = pending.decision
-    if made is None or made.channel != "recorded" or pending.status.is_open or how().channel != "code":
+    if (
+        made is None
+        or made.channel != "recorded"
+        or pending.status.is_open
+        or decision_context().channel != "code"
+    ):
         return False
     return (made.action, made.arguments) == (action, without_grant(action, arguments))
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.decision import How, Subject
+    from tract_jupyter.review.decision import DecisionContext, Subject
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.signed import GrantRows
@@ -156,7 +156,7 @@ class Grants:
         self._signer = signer
 
     def asked_for(
-        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: How
+        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: DecisionContext
     ) -> Callable[[Connection], None] | None:
         """What stores the grant that an approval asks for, None if it asks for none.
 

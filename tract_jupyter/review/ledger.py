@@ -12,7 +12,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
-from tract_jupyter.review.records import OPEN, Outcome, Records, moment_text
+from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text
 from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage.clock import now_text, to_text
 
@@ -183,7 +183,9 @@ class Ledger(Records):
             "executed_at": moment_text(pending.executed_at),
             "settled_at": now_text() if is_settled else None,
         }
-        outcome = Outcome(round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at))
+        outcome = DecisionOutcome(
+            round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at)
+        )
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             shown = stored.request if is_settled and stored else request_to_dict(pending.review_request())
@@ -206,7 +208,7 @@ class Ledger(Records):
         return True
 
     def _as_asked(
-        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: Outcome | None = None
+        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: DecisionOutcome | None = None
     ) -> dict[str, Any]:
         """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
@@ -226,7 +228,7 @@ class Ledger(Records):
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
-        outcome: Outcome | None = None, **more: Any,
+        outcome: DecisionOutcome | None = None, **more: Any,
     ) -> None:  # fmt: skip
         shown = None if request is None else request_to_dict(request)
         values = {
@@ -241,7 +243,7 @@ class Ledger(Records):
         self,
         pending: Reviewable,
         shown: dict[str, Any] | None,
-        outcome: Outcome | None = None,
+        outcome: DecisionOutcome | None = None,
         **more: Any,
     ) -> dict[str, Any]:
         """What its row says of the question, as this process asks it now."""
@@ -347,9 +349,9 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
 
 
-def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> Outcome:
+def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
     """What comes of a decision that ends it."""
-    return Outcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
+    return DecisionOutcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:

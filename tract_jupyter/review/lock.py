@@ -102,7 +102,7 @@ class Project(NamedTuple):
         except ValueError:
             return ""
 
-    def why_not(self, entry: Entry, cell: str = "") -> str:
+    def why_not(self, entry: RecordedDecision, cell: str = "") -> str:
         """Return why an entry does not count here, as the end of a sentence; empty if it does.
 
         Args:
@@ -192,7 +192,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordedDecision:
     """A recorded decision.
 
     Attributes:
@@ -219,7 +219,7 @@ class Entry:
     project: str = ""
     signature: str = ""
 
-    def signed(self, project: Project) -> Entry:
+    def signed(self, project: Project) -> RecordedDecision:
         """The same for a project, with its signature.
 
         Raises:
@@ -241,10 +241,10 @@ class Entry:
         return self.action, canonical_json(self.arguments), self.decided_by, self.notebook
 
 
-_KEYS = tuple(field.name for field in fields(Entry))
+_KEYS = tuple(field.name for field in fields(RecordedDecision))
 
 
-def read_lock(path: Path) -> tuple[Entry, ...]:
+def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
     """Read a lock file; one that is not there has no entries.
 
     Raises:
@@ -262,7 +262,7 @@ def read_lock(path: Path) -> tuple[Entry, ...]:
         raise LockFileError(_unreadable(path, str(error))) from None
 
 
-def write_lock(path: Path, entries: Iterable[Entry]) -> None:
+def write_lock(path: Path, entries: Iterable[RecordedDecision]) -> None:
     """Write a lock file whole or not at all. Its order and layout depend on the entries only.
 
     Raises:
@@ -286,14 +286,16 @@ def write_lock(path: Path, entries: Iterable[Entry]) -> None:
         ) from error
 
 
-def lock_text(entries: Iterable[Entry]) -> str:
+def lock_text(entries: Iterable[RecordedDecision]) -> str:
     """The text of a lock file. Entries of one identity stay in their order: they answer one question after another."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.title, entry.identity))
     listed = [{**asdict(entry), "arguments": _sorted(entry.arguments)} for entry in ordered]
     return json.dumps({"version": VERSION, "entries": listed}, indent=2, ensure_ascii=False) + "\n"
 
 
-def merged(old: Iterable[Entry], new: Iterable[Entry], project: Project) -> list[Entry]:
+def merged(
+    old: Iterable[RecordedDecision], new: Iterable[RecordedDecision], project: Project
+) -> list[RecordedDecision]:
     """The entries of a file, with new ones in the place of those of the same identities and notebooks.
 
     Where the answers are the same as those that are there, these stay, so that recording again changes nothing.
@@ -309,14 +311,14 @@ def merged(old: Iterable[Entry], new: Iterable[Entry], project: Project) -> list
     return [entry for group in before.values() for entry in group]
 
 
-def _by_identity(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    groups: dict[str, list[Entry]] = {}
+def _by_identity(entries: Iterable[RecordedDecision]) -> dict[str, list[RecordedDecision]]:
+    groups: dict[str, list[RecordedDecision]] = {}
     for entry in entries:
         groups.setdefault(entry.identity, []).append(entry)
     return groups
 
 
-def _entries(data: Any) -> Iterable[Entry]:
+def _entries(data: Any) -> Iterable[RecordedDecision]:
     if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
         raise ContentError("it is no object with a version and a list of entries")
     version = data.get("version")
@@ -329,7 +331,7 @@ def _entries(data: Any) -> Iterable[Entry]:
             raise ContentError(f"entry {number}: {error}") from None
 
 
-def _entry(data: Any) -> Entry:
+def _entry(data: Any) -> RecordedDecision:
     if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
         raise ContentError(f"it should have exactly {', '.join(_KEYS)}")
     if not isinstance(data["arguments"], dict):
@@ -340,7 +342,7 @@ def _entry(data: Any) -> Entry:
     if not _HEX.fullmatch(data["identity"]):
         raise ContentError("its identity is not 64 hex digits")
     canonical_json(data)  # what it says can be signed
-    return Entry(**data)
+    return RecordedDecision(**data)
 
 
 def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:

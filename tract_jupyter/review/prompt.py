@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, ParameterError, UndecidedError, nearest
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.schema.parameters import Parameters
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.models.text import printable
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.models.pending import PendingStatus
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.request import ReviewAction

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.review.decision import Answer, without_grant
 from tract_jupyter.review.dispatch import dispatch
-from tract_jupyter.review.lock import Entry, Project, read_lock
+from tract_jupyter.review.lock import Project, RecordedDecision, read_lock
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
@@ -27,21 +27,21 @@ CHANNELS = frozenset({"panel", "prompt", "command", "inbox", "code"})
 _ACTIVATE = "activate_operation"
 
 
-class Found(NamedTuple):
+class RecordableDecisions(NamedTuple):
     """The signed entries, and how many decisions of persons were left out: unsigned, failed, or not carried out."""
 
-    entries: list[Entry]
+    entries: list[RecordedDecision]
     left_out: int
 
 
-def find_entries(
+def recordable_decisions(
     ledger: Ledger,
     project: Project,
     *,
     since: datetime | None,
     active: Collection[str] = (),
     notebook: str = "",
-) -> Found:
+) -> RecordableDecisions:
     """The decisions that persons made about what they were asked, as signed entries in their order.
 
     Args:
@@ -70,7 +70,7 @@ def find_entries(
         and ledger.verifies(d)
     }  # fmt: skip
     entries = [_entry(d, p, notebook).signed(project) for d, p in [*earlier.values(), *usable]]
-    return Found(entries, len(chosen) - len(usable))
+    return RecordableDecisions(entries, len(chosen) - len(usable))
 
 
 def _is_offered(decision: StoredDecision) -> bool:
@@ -82,9 +82,9 @@ def _is_done(decision: StoredDecision) -> bool:
     return decision.finished_at is not None and decision.error is None
 
 
-def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> Entry:
+def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> RecordedDecision:
     subject = (pending.request or {}).get("subject") or {}
-    return Entry(
+    return RecordedDecision(
         kind="activation" if pending.operation == _ACTIVATE else subject.get("kind", "pending"),
         title=lasting_title(pending.title),
         identity=decision.identity,
@@ -96,7 +96,7 @@ def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> E
     )
 
 
-class Recorded:
+class RecordedDecisions:
     """The recorded decisions of one lock file, in a process that carries them out.
 
     Entries of one identity are a queue. Each is used once, so that what is asked twice needs two recorded answers; a
@@ -117,10 +117,10 @@ class Recorded:
         self._project: Project | None = None
         self._trust = trust
         self._used = set() if used is None else used
-        self._entries: tuple[Entry, ...] | None = None
+        self._entries: tuple[RecordedDecision, ...] | None = None
         self._lock = threading.Lock()
 
-    def take(self, identity: str) -> Entry | None:
+    def take(self, identity: str) -> RecordedDecision | None:
         """The next decision about this very thing, which counts as used; None if there is none left.
 
         Raises:
@@ -139,7 +139,7 @@ class Recorded:
         where = (self._of(), self._cell())
         return refusal(self._all(), pending.identity, pending.title, *where, self.path.name)
 
-    def _all(self) -> tuple[Entry, ...]:
+    def _all(self) -> tuple[RecordedDecision, ...]:
         if self._entries is None:
             self._entries = read_lock(self.path)
         return self._entries
@@ -151,8 +151,8 @@ class Recorded:
 
 
 def take(
-    entries: tuple[Entry, ...], identity: str, used: set[str], project: Project, cell: str
-) -> Entry | None:
+    entries: tuple[RecordedDecision, ...], identity: str, used: set[str], project: Project, cell: str
+) -> RecordedDecision | None:
     """The next entry about this very thing that counts and is not used, which is used now; None if none is left."""
     for entry in entries:
         if entry.identity == identity and entry.signature not in used and not project.why_not(entry, cell):
@@ -162,7 +162,7 @@ def take(
 
 
 def refusal(
-    entries: tuple[Entry, ...], identity: str, title: str, project: Project, cell: str, name: str
+    entries: tuple[RecordedDecision, ...], identity: str, title: str, project: Project, cell: str, name: str
 ) -> str:
     """Why no entry settles a question, in a sentence.
 
@@ -196,7 +196,7 @@ def lasting_title(title: str) -> str:
 CHANNEL = "recorded"
 
 
-def replay(ticket: Ticket, recorded: Recorded) -> str:
+def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
     """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
 
     Returns:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ASKED, _DECISION, _OUTCOME = "pending", "decision", "outcome"
 
 
-class Outcome(NamedTuple):
+class DecisionOutcome(NamedTuple):
     """What came of the decision of a round: the part of it that is signed."""
 
     round: int
@@ -58,11 +58,11 @@ class Proofs:
         """Whether a pending lies in the store as a process of this user asked about it."""
         return self._verify(stored.signature, _ASKED, *_asked(stored, stored.request))
 
-    def of_outcome(self, pending_id: str, outcome: Outcome) -> str:
+    def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
         """The signature of what came of the last decision."""
         return self._sign(_OUTCOME, pending_id, list(outcome))
 
-    def came_out(self, stored: StoredPending, outcome: Outcome) -> bool:
+    def came_out(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
         """Whether this is what came of the last decision on a pending."""
         return self._verify(stored.outcome, _OUTCOME, stored.pending_id, list(outcome))
 
@@ -91,7 +91,7 @@ OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
 
 
-class News(NamedTuple):
+class PendingRecord(NamedTuple):
     """What the store says of a pending."""
 
     pending: StoredPending
@@ -137,7 +137,7 @@ class Records:
         """Whether a pending lies in the store as a process of this user asked about it."""
         return self._proofs.vouches(stored)
 
-    def proves(self, news: News, fingerprint: str) -> bool:
+    def proves(self, news: PendingRecord, fingerprint: str) -> bool:
         """Whether the last decision on a pending is this user's, and came out as the store says.
 
         Args:
@@ -147,19 +147,19 @@ class Records:
         last, stored = news.last, news.pending
         if last is None or not self.verifies(last):
             return False
-        outcome = Outcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
+        outcome = DecisionOutcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
         return self._proofs.came_out(stored, outcome)
 
     # --- what there is
 
-    def news(self, pending: Reviewable) -> News | None:
+    def news(self, pending: Reviewable) -> PendingRecord | None:
         """What the store says, None if it was never stored."""
         with self._database.read() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
                 return None
             decisions = self._decisions.of(connection, pending.pending_id)
-        return News(stored, decisions)
+        return PendingRecord(stored, decisions)
 
     def decisions(self, pending_id: str) -> list[StoredDecision]:
         """The decisions on a pending, in their order."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters
-from tract_jupyter.models.schema.types import parse_type, type_text
+from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
 from tract_jupyter.models.text import printable, safe_repr
 from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.display import MOST_CHARACTERS

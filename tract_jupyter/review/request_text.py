@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.display import Piece, ShownCode
+    from tract_jupyter.review.display import DisplayedPiece, ShownCode
     from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueTable
 
 SHORT_FINGERPRINT = 16
@@ -101,5 +101,5 @@ def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
     return [f"{table.title}:", *rows]
 
 
-def _joined(pieces: Iterable[Piece]) -> str:
+def _joined(pieces: Iterable[DisplayedPiece]) -> str:
     return "".join(piece.text for piece in pieces)

@@ -55,6 +55,7 @@ class Review:
 
     @tells_rejections.setter
     def tells_rejections(self, told: bool) -> None:
+        """Have the model told, or not."""
         self.rejections.are_told = told
 
     def inbox(self, limit: int = 100) -> list[Any]:

@@ -35,7 +35,7 @@ from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.review.decision import How
+    from tract_jupyter.review.decision import DecisionContext
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
@@ -299,7 +299,7 @@ class Reviewer:
 
     # ---
 
-    def _check_code(self, pending: Reviewable, how: How) -> None:
+    def _check_code(self, pending: Reviewable, how: DecisionContext) -> None:
         """Check that code may approve it here.
 
         Raises:

@@ -28,7 +28,7 @@ _CELL_MAGIC = "get_ipython().run_cell_magic("
 _LINE_MAGIC = re.compile(r"get_ipython\(\)\.run_line_magic(\(.*\))(?=\s*$)", re.MULTILINE)
 
 
-class Place(NamedTuple):
+class CallSite(NamedTuple):
     """A line of a file, or of what goes for one."""
 
     filename: str
@@ -50,11 +50,11 @@ class Place(NamedTuple):
         return CodeBlock(title, _as_typed("".join(shown)), first_line=first, marked=self.line)
 
 
-_told: ContextVar[Place | None] = ContextVar("_told", default=None)
+_told: ContextVar[CallSite | None] = ContextVar("_told", default=None)
 
 
 @contextmanager
-def asked_at(place: Place) -> Iterator[None]:
+def asked_at(place: CallSite) -> Iterator[None]:
     """Name the line for what is asked meanwhile: of code that is not on this stack."""
     token = _told.set(place)
     try:
@@ -63,7 +63,7 @@ def asked_at(place: Place) -> Iterator[None]:
         _told.reset(token)
 
 
-def asking_place() -> Place | None:
+def calling_site() -> CallSite | None:
     """The innermost line on the stack that is neither ours nor a library's, unless it is told otherwise."""
     told = _told.get()
     if told is not None:
@@ -78,7 +78,7 @@ def asking_place() -> Place | None:
             and "site-packages" not in filename
             and filename[:8] != "<frozen "
         ):
-            return Place(filename, frame.f_lineno)
+            return CallSite(filename, frame.f_lineno)
         frame = frame.f_back
     return None
 
@@ -106,7 +106,7 @@ _LENGTH = 80
 _MOST_NAMES = 8
 
 
-class Stretch(NamedTuple):
+class CodeRange(NamedTuple):
     """A piece of a text, as `ast` tells it: lines from 1, columns in bytes from 0."""
 
     line: int
@@ -115,16 +115,16 @@ class Stretch(NamedTuple):
     end_column: int
 
 
-def stretch_of(frame: FrameType) -> Stretch | None:
+def code_range(frame: FrameType) -> CodeRange | None:
     """What a frame is at; None where its code does not tell."""
     position = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     line, end_line, column, end_column = position
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    return Stretch(line, column, end_line, end_column)
+    return CodeRange(line, column, end_line, end_column)
 
 
-def origins(code: str, call: Stretch, values: Mapping[str, Any] | None = None) -> tuple[ValueRow, ...]:
+def origins(code: str, call: CodeRange, values: Mapping[str, Any] | None = None) -> tuple[ValueRow, ...]:
     """A row for each argument of a call that is no literal.
 
     Args:
@@ -159,7 +159,7 @@ def _known(expression: ast.expr, values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {show_value(values[name], _LENGTH)}" for name in list(names)[:_MOST_NAMES])
 
 
-def _place(node: ast.expr) -> Stretch:
-    return Stretch(
+def _place(node: ast.expr) -> CodeRange:
+    return CodeRange(
         node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Stream = Literal["stdout", "stderr"]
 
 
-class Keeper(Protocol):
+class OutputSink(Protocol):
     """Keeps what is printed."""
 
     def write(self, kind: Stream, text: str) -> object:
@@ -27,7 +27,7 @@ class Keeper(Protocol):
         ...
 
 
-_keeper: ContextVar[Keeper | None] = ContextVar("_keeper", default=None)
+_keeper: ContextVar[OutputSink | None] = ContextVar("_keeper", default=None)
 _lock = threading.Lock()
 _users = 0
 
@@ -59,7 +59,7 @@ class _Routed:
 
 
 @whole_context
-def captured(keeper: Keeper) -> Iterator[None]:
+def captured(keeper: OutputSink) -> Iterator[None]:
     """Have what this thread or task prints meanwhile kept, rather than shown."""
     _install()
     token = _keeper.set(keeper)
@@ -80,7 +80,7 @@ def meant_for_the_person() -> Iterator[None]:
         _keeper.reset(token)
 
 
-def current_keeper() -> Keeper | None:
+def current_sink() -> OutputSink | None:
     """Who keeps what this thread or task prints."""
     return _keeper.get()
 

@@ -1,1 +1,12 @@
-"""Runs: operations around the main LLM call, executed in parallel, committed in one order."""
+"""Runs: operations around a model's call, executed in parallel, committed in one order, on record as events.
+
+* What there is: `model`, `terms`, `profile` (the operations of a run, as data), `kinds` (what an operation
+  does inside), `templates`.
+* What happens: `run` (the loop), `activation`, `plan`, `schedule` (who may start; pure), `execute`, `workers`,
+  `perform`, `deciding`.
+* What comes of it: `effects`, `commit`, `prompt`, `turn`, `artifacts`, `targets`.
+* What is kept: `events` (the truth), `log`, `projection`, `store`, `lease`, `replay`, `root_hash`.
+
+What runs in another process (`kinds`, `templates`, `perform`) is given plain data and no tract. Knows
+`toolkit`, `llm`, `review`, `context`, `storage`.
+"""

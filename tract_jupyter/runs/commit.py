@@ -21,7 +21,7 @@ from tract_jupyter.runs.effect_types import (
     UserReplaceText,
 )
 from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
-from tract_jupyter.runs.model import OperationError
+from tract_jupyter.runs.model import ResultError
 from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import (
     MAX_EFFECTS,
@@ -51,7 +51,7 @@ class CommitEntry(Data):
     effect_index: int
     effect_type: str
     status: EffectStatus
-    error: OperationError | None = None
+    error: ResultError | None = None
 
 
 class Rewrite(Data):
@@ -85,7 +85,7 @@ class CommitReport(Data):
         return "error" if self.required_error else "done"
 
 
-class Applying:
+class EffectWriter:
     """A commit while it is written. Each rewrite of a text follows the one before it (G30).
 
     Args:
@@ -100,7 +100,7 @@ class Applying:
         self._written: dict[str, None] = {}
         self.rewrites: list[Rewrite] = []
 
-    def apply(self, effect: Effect, operation_id: str) -> OperationError | None:
+    def apply(self, effect: Effect, operation_id: str) -> ResultError | None:
         """Write what of an effect concerns the target, and return why that was refused."""
         try:
             if isinstance(effect, UserReplaceText):
@@ -157,11 +157,11 @@ class Applying:
         return self._persisted
 
 
-def storage_error(error: Exception) -> OperationError:
+def storage_error(error: Exception) -> ResultError:
     """What to say of a write that failed."""
     told = str(error) if isinstance(error, TractError) else f"{type(error).__name__}: {error}"
     safe = told.encode("utf-8", "replace").decode()
-    return OperationError(code=ErrorCode.STORAGE, message=shortened(safe, MAX_ERROR_TEXT))
+    return ResultError(code=ErrorCode.STORAGE, message=shortened(safe, MAX_ERROR_TEXT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class CommitItem:
         )
 
 
-class Committed(NamedTuple):
+class CommitResult(NamedTuple):
     """The turn after a commit, and what was done."""
 
     turn: Turn
@@ -213,7 +213,7 @@ def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
     return tuple(order)
 
 
-def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> Committed:
+def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> CommitResult:
     """Apply the effects of what is done, in commit order.
 
     An effect that is refused leaves the others as they are (X06). If the transaction fails, nothing is kept, and each
@@ -242,10 +242,10 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
                 if any(one.is_persisted for one in steps):
                     persisted = target.artifacts()
     except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything; a bad one is no reason to die
-        return Committed(
+        return CommitResult(
             turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
         )
-    return Committed(_turn_after(turn, hook, steps, report, persisted), report)
+    return CommitResult(_turn_after(turn, hook, steps, report, persisted), report)
 
 
 class _Step(NamedTuple):
@@ -256,7 +256,7 @@ class _Step(NamedTuple):
     type: str
     required: bool
     effect: Effect | None
-    error: OperationError | None
+    error: ResultError | None
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -274,7 +274,7 @@ def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> Ite
         refused = check_together(item.effects)
         for index, effect in enumerate(item.effects[: MAX_EFFECTS + 1]):
             found = refused or checked_effect(effect, hook)
-            effect_or_none, error = (None, found) if isinstance(found, OperationError) else (found, None)
+            effect_or_none, error = (None, found) if isinstance(found, ResultError) else (found, None)
             yield _Step(item.operation_id, index, effect_type(effect), item.required, effect_or_none, error)
 
 
@@ -282,7 +282,7 @@ def _apply(
     hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: TurnTarget
 ) -> CommitReport:
     """Write what concerns the target, within its transaction."""
-    applying = Applying(turn, target)
+    applying = EffectWriter(turn, target)
     errors = [
         one.error if one.effect is None else applying.apply(one.effect, one.operation_id) for one in steps
     ]
@@ -294,7 +294,7 @@ def _report(
     hook: Hook,
     order: tuple[str, ...],
     steps: Sequence[_Step],
-    errors: Sequence[OperationError | None],
+    errors: Sequence[ResultError | None],
     rewrites: tuple[Rewrite, ...] = (),
 ) -> CommitReport:
     entries = tuple(

@@ -62,7 +62,7 @@ class AssistantReplaceText(_Effect):
     text: Text
 
 
-class History(Data):
+class ArtifactHistory(Data):
     """How many values of an artifact are kept, the current one among them."""
 
     enabled: bool = True
@@ -80,7 +80,7 @@ class ArtifactUpsert(_Effect):
     semantics: Annotated[str, Field(min_length=1, max_length=64)] = "intermediate"
     usage: Usage = Usage.INTERNAL
     write_mode: WriteMode = WriteMode.REPLACE
-    history: History = History()
+    history: ArtifactHistory = ArtifactHistory()
 
 
 class UiInline(_Effect):

@@ -24,7 +24,7 @@ from tract_jupyter.runs.effect_types import (
     UiInline,
     UserReplaceText,
 )
-from tract_jupyter.runs.model import InlineNote, OperationError, PromptMessage, PromptPart
+from tract_jupyter.runs.model import InlineNote, PromptMessage, PromptPart, ResultError
 from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook, Tagged, Usage
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def effect_type(effect: Effect | object) -> str:
     return shortened(given, 64).encode("utf-8", "replace").decode() if isinstance(given, str) else ""
 
 
-def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationError:
+def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
     """The effect as data of its own that nobody else can change, or why it cannot be applied.
 
     An unknown type and anything malformed or too large are a `validation_error` (G24), what the hook forbids is a
@@ -70,7 +70,7 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationErr
         instead = NOT_HERE.get(found) or f"use one of {', '.join(sorted(_KNOWN))}"
         return _invalid(f"there is no effect of type {brief_repr(found)}; {instead}")
     if found not in allowed_effects(hook):
-        return OperationError(
+        return ResultError(
             code=ErrorCode.POLICY,
             message=f"{found} is not allowed in {hook}; it allows {', '.join(allowed_effects(hook))}",
         )
@@ -82,20 +82,20 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationErr
         return _invalid(f"{found}: {error}")
 
 
-def check_effect(effect: Effect | object, hook: Hook) -> OperationError | None:
+def check_effect(effect: Effect | object, hook: Hook) -> ResultError | None:
     """Why one effect cannot be applied at a hook; None if it can."""
     found = checked_effect(effect, hook)
-    return found if isinstance(found, OperationError) else None
+    return found if isinstance(found, ResultError) else None
 
 
-def check_together(effects: Sequence[Effect | object]) -> OperationError | None:
+def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
     """Why all effects of one operation are refused together: there are too many, or two tags (R51, G23)."""
     if len(effects) > MAX_EFFECTS:
         return _invalid(f"an operation has at most {MAX_EFFECTS} effects, and this one has {len(effects)}")
     tags = {tag for one in effects if (tag := _tag(one)) is not None}
     if len(tags) > 1:
         named = ", ".join(brief_repr(tag) for tag in sorted(tags))
-        return OperationError(
+        return ResultError(
             code=ErrorCode.ARTIFACT_CONFLICT,
             message=shortened(f"an operation writes at most one artifact, and this one writes {named}; "
             "make an operation for each", MAX_ERROR_TEXT),
@@ -103,7 +103,7 @@ def check_together(effects: Sequence[Effect | object]) -> OperationError | None:
     return None
 
 
-def check_effects(effects: Sequence[Effect | object], hook: Hook) -> OperationError | None:
+def check_effects(effects: Sequence[Effect | object], hook: Hook) -> ResultError | None:
     """The first reason why the effects of one operation cannot all be applied; None if they can."""
     refused = check_together(effects)
     return refused or next((error for one in effects if (error := check_effect(one, hook))), None)
@@ -236,6 +236,6 @@ def _told(error: ValidationError) -> str:
     return f"{told}; and {len(problems) - _PROBLEMS} more" if len(problems) > _PROBLEMS else told
 
 
-def _invalid(message: str) -> OperationError:
+def _invalid(message: str) -> ResultError:
     safe = message.encode("utf-8", "replace").decode()
-    return OperationError(code=ErrorCode.VALIDATION, message=shortened(safe, MAX_ERROR_TEXT))
+    return ResultError(code=ErrorCode.VALIDATION, message=shortened(safe, MAX_ERROR_TEXT))

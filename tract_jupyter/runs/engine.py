@@ -26,18 +26,18 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.llm.call import ended_by
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.dispatch import checking
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.deciding import RunDecisions
-from tract_jupyter.runs.due import Counters
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
-from tract_jupyter.runs.executor import Conductor, Equipment
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.rag import HistorySearch
-from tract_jupyter.runs.model import MainReply, OperationError
+from tract_jupyter.runs.model import MainReply, ResultError
 from tract_jupyter.runs.perform import Functions
-from tract_jupyter.runs.projection import History
+from tract_jupyter.runs.projection import RunHistory
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.root_hash import sealed
-from tract_jupyter.runs.run import ABORTED, WAITING, Ending, Loop
+from tract_jupyter.runs.run import ABORTED, WAITING, Ending, RunLoop
+from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
@@ -185,7 +185,7 @@ class RunEngine:
     ) -> Ending:
         """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
         with self._workers(options) as workers, _signal(options, workers) as abort:
-            equipment = Equipment(
+            dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
                 ask=lambda turn: self._main_call(turn, snapshot, log, call, abort, workers),
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
@@ -196,7 +196,7 @@ class RunEngine:
                 self._tract, log.run_id, session=snapshot.session_key, artifacts=artifacts,
                 log=self.reports, branch=snapshot.branch,
             )  # fmt: skip
-            ending = Loop(Conductor(snapshot, log, target, equipment, so_far)).run()
+            ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
         self._end(log, ending)
         return ending
 
@@ -222,7 +222,7 @@ class RunEngine:
 
     def _note_kept(self, log: RunLog) -> None:
         """Note what was stored right before an interrupt, and not noted any more."""
-        history = History.of(log.events)
+        history = RunHistory.of(log.events)
         for hook in Hook:
             report = self.reports.find(log.run_id, hook)
             if report is not None and hook not in history.commits:
@@ -411,7 +411,7 @@ def _aborted(text: str) -> MainFinished:
 
 def _failed(error: Exception, text: str = "") -> MainFinished:
     code = _code(error)
-    failed = OperationError(code=code, message=message_of(error))
+    failed = ResultError(code=code, message=message_of(error))
     return MainFinished(reply=MainReply(text=text, finish_reason=code, error=failed))
 
 

@@ -16,8 +16,8 @@ from tract_jupyter.runs.model import (
     ArtifactView,
     MainReply,
     Operation,
-    OperationError,
     OperationResult,
+    ResultError,
     RunMessage,
     Skip,
 )
@@ -58,7 +58,7 @@ class RunStarted(Tagged):
         counters: turns and tokens of operations with an interval, once the turn has its reply.
         clock: what operations take for the present, ISO 8601.
         settings: of the main call: model, temperature, ...
-        signature: of all the rest, by the user who began the run; see `store.snapshots`.
+        signature: of all the rest, by the user who began the run; see `store.signed`.
     """
 
     type: Literal["run.started"] = "run.started"
@@ -112,7 +112,7 @@ class OperationAttempt(_OfOperation):
 
     type: Literal["operation.attempt"] = "operation.attempt"
     attempt: int
-    error: OperationError | None = None
+    error: ResultError | None = None
     delay_ms: float = 0
 
 

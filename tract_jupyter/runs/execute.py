@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.runs.events import OperationEvent, Progress, Stage
-from tract_jupyter.runs.model import OperationError, OperationResult, OperationRun, Skip
+from tract_jupyter.runs.model import OperationResult, OperationRun, ResultError, Skip
 from tract_jupyter.runs.schedule import Limits, Schedule
 from tract_jupyter.runs.terms import ErrorCode, OperationStatus, SkippedReason
 from tract_jupyter.runs.workers import Abort, Job, Workers, failed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.runs.model import Operation, Retry
-    from tract_jupyter.runs.plan import Plan
+    from tract_jupyter.runs.plan import PhasePlan
 
     Begin = Callable[[Operation, Mapping[str, OperationResult]], Job | Skip | OperationResult]
     Notify = Callable[[OperationEvent], object]
@@ -113,7 +113,7 @@ def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) 
 
 
 def record(
-    plan: Plan,
+    plan: PhasePlan,
     operation: Operation,
     result: OperationResult,
     *,
@@ -184,7 +184,7 @@ class Executed:
 
 
 def execute(
-    plan: Plan,
+    plan: PhasePlan,
     begin: Begin,
     workers: Workers,
     *,
@@ -230,7 +230,7 @@ class _Attempt:
 class _Coordinator:
     def __init__(
         self,
-        plan: Plan,
+        plan: PhasePlan,
         begin: Begin,
         workers: Workers,
         abort: Abort,
@@ -481,7 +481,7 @@ def _late(attempt: _Attempt) -> OperationResult:
         if timeout is None
         else f"{timeout:g} ms, or until the run's deadline"
     )
-    error = OperationError(code=ErrorCode.TIMEOUT, message=f"It was not done within {most}.")
+    error = ResultError(code=ErrorCode.TIMEOUT, message=f"It was not done within {most}.")
     return OperationResult(operation_id=attempt.operation.id, status=OperationStatus.ERROR, error=error)
 
 

@@ -339,7 +339,11 @@ class Generation:
     ) -> PendingGeneration:
         """Make the pending of a reply from its fields; `keep` commits it in another way than usual."""
         return PendingGeneration(
-            fields, tract=self._tract, run=keep or self.commit_reply, validator=validator
+            fields,
+            tract=self._tract,
+            client=self._llm.required,
+            run=keep or self.commit_reply,
+            validator=validator,
         )
 
     @contextmanager

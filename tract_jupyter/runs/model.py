@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, field_validator
 
-from tract_jupyter.runs.effect_types import EFFECT_LAYERS, Effect, History, Tag
+from tract_jupyter.runs.effect_types import EFFECT_LAYERS, ArtifactHistory, Effect, Tag
 from tract_jupyter.runs.terms import (
     MAX_DEBUG,
     MAX_ERROR_TEXT,
@@ -86,7 +86,7 @@ class ArtifactSpec(Data):
     format: Format = Format.MARKDOWN
     persistence: Persistence = Persistence.RUN_ONLY
     write_mode: WriteMode = WriteMode.REPLACE
-    history: History = History()
+    history: ArtifactHistory = ArtifactHistory()
     semantics: Annotated[str, Field(min_length=1, max_length=64)] = "intermediate"
     usage: Usage | None = None
     exposures: tuple[Exposure, ...] = ()
@@ -196,7 +196,7 @@ class Operation(Data):
 # --- what it is given
 
 
-class Piece(Data):
+class MessagePiece(Data):
     """A part of a message's text, and the operation that it comes from; None if it was there before."""
 
     text: str
@@ -217,7 +217,7 @@ class RunMessage(Data):
     content: str
     key: str | None = None
     label: str | None = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[MessagePiece, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -286,7 +286,7 @@ class OperationContext(Data):
 # --- what comes back
 
 
-class OperationError(Data):
+class ResultError(Data):
     """Why an operation failed; bounded, and safe to show (R54)."""
 
     code: Annotated[str, Field(min_length=1, max_length=64)]
@@ -329,7 +329,7 @@ class OperationResult(Data):
     status: OperationStatus
     required: bool = False
     effects: tuple[Effect, ...] = ()
-    error: OperationError | None = None
+    error: ResultError | None = None
     skip: Skip | None = None
     waits_for: str | None = None
     debug: dict[str, Any] = Field(default_factory=dict)
@@ -354,7 +354,7 @@ class MainReply(Data):
 
     text: str = ""
     finish_reason: str = "completed"
-    error: OperationError | None = None
+    error: ResultError | None = None
     usage: dict[str, Any] = Field(default_factory=dict)
 
 

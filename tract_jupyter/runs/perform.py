@@ -18,7 +18,7 @@ from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.model import OperationError, OperationResult, Skip
+from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
 from tract_jupyter.runs.workers import Aborted, current_abort
@@ -245,14 +245,14 @@ def _of_value(operation: Operation, value: Any) -> Sequence[Effect]:
 def _checked(effect: Any, hook: Hook) -> Effect:
     """An effect that is well-formed, whichever hook allows it."""
     found = checked_effect(effect, hook)
-    if isinstance(found, OperationError) and found.code == ErrorCode.POLICY:
+    if isinstance(found, ResultError) and found.code == ErrorCode.POLICY:
         found = checked_effect(effect, Hook.AFTER if hook is Hook.BEFORE else Hook.BEFORE)
-    if isinstance(found, OperationError):
+    if isinstance(found, ResultError):
         raise _as_failure(found)
     return found
 
 
-def _as_failure(error: OperationError) -> OperationFailed:
+def _as_failure(error: ResultError) -> OperationFailed:
     return OperationFailed(error.code, error.message, error.details)
 
 
@@ -260,7 +260,7 @@ def _failed(operation: Operation, failed: OperationFailed, context: OperationCon
     code, details = failed.code, failed.details
     if not _CODE.fullmatch(code):  # G31
         code, details = ErrorCode.OPERATION, {**details, "code": code}
-    error = OperationError(
+    error = ResultError(
         code=code, message=message_of(str(failed.message)), details=bounded(details, MAX_DEBUG)
     )
     return _ended(

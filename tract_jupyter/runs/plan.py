@@ -22,7 +22,7 @@ _NAMED = 10  # ids in a message
 
 
 @dataclass(frozen=True)
-class Plan:
+class PhasePlan:
     """The operations of one hook, for one trigger.
 
     Attributes:
@@ -79,7 +79,7 @@ def make_plan(
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
     activation_skips: Mapping[str, Skip] | None = None,
-) -> Plan:
+) -> PhasePlan:
     """Decide what runs at a hook (R18, R22, R23, R38).
 
     Args:
@@ -111,7 +111,7 @@ def make_plan(
             skips[operation.id] = activation_skips[operation.id]
     # a circle that is switched off does no harm (G7)
     _check_circles([operation for operation in of_hook if operation.id not in skips])
-    return Plan(hook, trigger, tuple(of_hook), skips, limit)
+    return PhasePlan(hook, trigger, tuple(of_hook), skips, limit)
 
 
 def _reason(

@@ -45,7 +45,7 @@ Key = tuple[Hook, str]
 
 
 @dataclass(slots=True)
-class History:
+class RunHistory:
     """The events of one run. Nothing is None that the events tell.
 
     Attributes:
@@ -71,7 +71,7 @@ class History:
     finished_at: datetime | None = None
 
     @classmethod
-    def of(cls, events: Iterable[RunEvent]) -> History:
+    def of(cls, events: Iterable[RunEvent]) -> RunHistory:
         """Read events, in any order, each once or more often. The log may end anywhere, as after a crash.
 
         Raises:
@@ -178,7 +178,7 @@ def project(events: Iterable[RunEvent]) -> Run:
     Raises:
         UnknownRunError: the beginning is missing.
     """
-    history = History.of(events)
+    history = RunHistory.of(events)
     snapshot, end, main, sent = history.snapshot, history.end, history.main, history.main_started
     return Run(
         run_id=history.run_id,
@@ -233,7 +233,7 @@ def unfinished(events: Iterable[RunEvent]) -> Unfinished:
     Raises:
         UnknownRunError: the beginning is missing.
     """
-    history = History.of(events)
+    history = RunHistory.of(events)
     return Unfinished(
         history.run_id,
         history.snapshot,
@@ -250,13 +250,13 @@ def _by_hook(found: Mapping[Key, Value]) -> dict[Hook, dict[str, Value]]:
     return {hook: {name: value for (at, name), value in found.items() if at is hook} for hook in Hook}
 
 
-def _status(history: History) -> RunStatus:
+def _status(history: RunHistory) -> RunStatus:
     if history.end is not None:
         return RunStatus(history.end.status)
     return RunStatus.WAITING if history.parked and not history.running else RunStatus.RUNNING
 
 
-def _operation_runs(history: History) -> Iterator[OperationRun]:
+def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
     """Those of the first hook first, each in the order of its plan."""
     operations = sorted(history.snapshot.operations, key=lambda one: (one.config.order, one.id))
     for hook in Hook:
@@ -267,7 +267,7 @@ def _operation_runs(history: History) -> Iterator[OperationRun]:
                     yield _operation_run(history, hook, operation, ended)
 
 
-def _end_of(history: History, key: Key) -> OperationFinished | None:
+def _end_of(history: RunHistory, key: Key) -> OperationFinished | None:
     """How an operation ended; None if the run goes on and it has not."""
     hook, name = key
     if key in history.ended:
@@ -301,7 +301,7 @@ def _cut_off(name: str) -> OperationResult:
 
 
 def _operation_run(
-    history: History, hook: Hook, operation: Operation, ended: OperationFinished
+    history: RunHistory, hook: Hook, operation: Operation, ended: OperationFinished
 ) -> OperationRun:
     result, error, skip = ended.result, ended.result.error, ended.result.skip
     return OperationRun(
@@ -328,7 +328,7 @@ def _operation_run(
     )
 
 
-def _notes(history: History) -> Iterator[RunNote]:
+def _notes(history: RunHistory) -> Iterator[RunNote]:
     """What was committed for whoever looks: such exposures, and artifacts that are for a person (X05, R52)."""
     operations = {one.id: one for one in history.snapshot.operations}
     for hook, commit in history.commits.items():

@@ -14,9 +14,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.models.toolcall import paired
+from tract_jupyter.models.context import paired
 from tract_jupyter.runs.effect_types import AppendAfterLastUser, InsertAtDepth, SystemUpdate
-from tract_jupyter.runs.model import Piece, RunMessage
+from tract_jupyter.runs.model import MessagePiece, RunMessage
 from tract_jupyter.runs.terms import Role
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PromptDraft:
         self._user = _place(one.key == user_key for one in messages) if user_key is not None else None
         self._system = _place(one.role == Role.SYSTEM for one in messages)
         # the text of the first system message in pieces, joined once at the end
-        self._pieces: deque[Piece] | None = None
+        self._pieces: deque[MessagePiece] | None = None
         self._changed_by: str | None = None
 
     def apply(self, effect: PromptEffect | UserReplaceText, label: str) -> None:
@@ -95,8 +95,8 @@ class PromptDraft:
             return
         if self._pieces is None:
             before = self._messages[self._system]
-            self._pieces = deque(before.pieces or (Piece(text=before.content, label=before.label),))
-        piece = Piece(text=effect.payload, label=label)
+            self._pieces = deque(before.pieces or (MessagePiece(text=before.content, label=before.label),))
+        piece = MessagePiece(text=effect.payload, label=label)
         if effect.mode == "prepend":
             self._pieces.appendleft(piece)
         else:
@@ -122,10 +122,10 @@ class PromptDraft:
         self._messages[place] = self._messages[place].model_copy(update=changed)
 
 
-def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _merged(pieces: Iterable[MessagePiece]) -> Iterator[MessagePiece]:
     """Pieces with text, those of one operation in a row as one."""
     for label, found in groupby((one for one in pieces if one.text), key=lambda one: one.label):
-        yield Piece(text="".join(one.text for one in found), label=label)
+        yield MessagePiece(text="".join(one.text for one in found), label=label)
 
 
 def _place(found: Iterable[bool]) -> int | None:

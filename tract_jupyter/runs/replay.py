@@ -10,12 +10,12 @@ from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit import CommitReport
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
-from tract_jupyter.runs.executor import Conductor, Equipment
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.log import EventLog
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.root_hash import differences, sealed
-from tract_jupyter.runs.run import Loop
+from tract_jupyter.runs.run import RunLoop
+from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import ErrorCode, RunStatus
 from tract_jupyter.runs.workers import ThreadWorkers
@@ -51,9 +51,9 @@ def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
         if isinstance(event.data, OperationFinished | MainFinished):
             log.add(event.data)
     with closing(_NoWorkers()) as workers:
-        equipment = Equipment(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
-        ending = Loop(
-            Conductor(so_far.snapshot, log, _target(recorded, so_far.snapshot), equipment, so_far)
+        dependencies = RunDependencies(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
+        ending = RunLoop(
+            RunExecutor(so_far.snapshot, log, _target(recorded, so_far.snapshot), dependencies, so_far)
         ).run()
     log.add(sealed(log.events, RunFinished.of(ending)))
     parts = differences(events, log.events)

@@ -15,7 +15,7 @@ from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.models.content import text_of
 from tract_jupyter.runs.log import read_events, unpacked
-from tract_jupyter.runs.projection import History
+from tract_jupyter.runs.projection import RunHistory
 from tract_jupyter.runs.store import damaged_states
 from tract_jupyter.runs.terms import Hook, RunPhase
 from tract_jupyter.storage.errors import read_dict
@@ -83,7 +83,7 @@ def covered(
     events: Iterable[RunEvent], end: RunFinished | None = None, version: int = _VERSION
 ) -> dict[str, Any]:
     """What the hash is made of, as JSON."""
-    history = History.of(events)
+    history = RunHistory.of(events)
     is_listed = version == _LISTED
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main
@@ -250,7 +250,7 @@ def _of_run(
 ) -> Iterator[str]:
     try:
         events = read_events(unpacked(rows, connection, stored))
-        history = History.of(events)
+        history = RunHistory.of(events)
         yield from _of_root(history, events)
     except TractError as error:
         yield str(error)
@@ -260,7 +260,7 @@ def _of_run(
         yield from _of_commit(connection, commits, name, text)
 
 
-def _of_root(history: History, events: Sequence[RunEvent]) -> Iterator[str]:
+def _of_root(history: RunHistory, events: Sequence[RunEvent]) -> Iterator[str]:
     end = history.end
     if end is not None and events[-1].data is not end:
         yield "it goes on after its end"
@@ -268,14 +268,14 @@ def _of_root(history: History, events: Sequence[RunEvent]) -> Iterator[str]:
         yield "its events do not give its root hash; one of them was changed"
 
 
-def _of_reports(history: History, reports: Reports) -> Iterator[str]:
+def _of_reports(history: RunHistory, reports: Reports) -> Iterator[str]:
     for hook, commit in history.commits.items():
         stored = reports.get((history.run_id, hook))
         if stored is not None and read_dict(stored) != commit.report:
             yield f"its report of {hook} is not the one that was stored with the effects"
 
 
-def _texts(history: History) -> dict[str, str]:
+def _texts(history: RunHistory) -> dict[str, str]:
     """What each commit of the turn must say."""
     main = history.main
     found: dict[str, str] = {}
@@ -292,6 +292,6 @@ def _of_commit(connection: Connection, commits: CommitRows, name: str, text: str
     try:
         entry = commits.get(connection, name)
     except TractError:
-        return  # `engine.verify` tells of it
+        return  # `context.verify` tells of it
     if entry is not None and text_of(json.loads(entry.payload)) != text:
         yield f"commit {name[:12]} does not hold the text that the run says"

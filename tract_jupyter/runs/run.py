@@ -1,12 +1,10 @@
-"""The loop of a run: what comes after what. What the steps do is the `Host`'s; how a run ends is `outcome`'s.
+"""The loop of a run: what comes after what. The steps are those of `RunSteps`.
 
-The steps of a host can be taken again: operations that were done are not run again, what was committed is not committed
+The steps can be taken again: operations that were done are not run again, what was committed is not committed
 again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
 
-Sources: R11, R12, R20, R21; G1, G3, G4, G28; E6, E12, E14.
-
-The steps of a host can be taken again: operations that were done are not run again, what was committed is not committed
-again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
+`of_plan`, `of_phase` and `of_main` tell what a step means for the run: a required operation that was supposed to run
+and is not `done` fails it, before the main call or after (R12, R20, R21 of `docs/runs.md`).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, Hook, RunP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.runs.model import MainReply, OperationError, OperationResult
+    from tract_jupyter.runs.model import MainReply, OperationResult, ResultError
 
 
 class Ending(NamedTuple):
@@ -64,7 +62,7 @@ def of_phase(
     return ABORTED if aborted else None
 
 
-def of_main(error: OperationError | None, *, aborted: bool) -> Ending | None:
+def of_main(error: ResultError | None, *, aborted: bool) -> Ending | None:
     """What the main call means for the run; None if it goes on."""
     if aborted:
         return ABORTED
@@ -101,7 +99,7 @@ _PHASES = {
 }
 
 
-class Committed(Protocol):
+class CommittedPhase(Protocol):
     """What a commit says of itself."""
 
     @property
@@ -110,7 +108,7 @@ class Committed(Protocol):
         ...
 
 
-class Phase(Protocol):
+class ExecutedPhase(Protocol):
     """What came of the operations of a hook."""
 
     @property
@@ -119,7 +117,7 @@ class Phase(Protocol):
         ...
 
 
-class Host(Protocol):
+class RunSteps(Protocol):
     """What does the steps of a run."""
 
     @property
@@ -139,11 +137,11 @@ class Host(Protocol):
         """
         ...
 
-    def execute(self, hook: Hook) -> Phase:
+    def execute(self, hook: Hook) -> ExecutedPhase:
         """Execute the operations of a hook that have no result yet."""
         ...
 
-    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> Committed:
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> CommittedPhase:
         """Commit their effects, once."""
         ...
 
@@ -153,10 +151,10 @@ class Host(Protocol):
 
 
 @dataclass
-class Loop:
+class RunLoop:
     """Carries out one run."""
 
-    host: Host
+    host: RunSteps
     entered: list[RunPhase] = field(default_factory=list)
 
     def run(self) -> Ending:

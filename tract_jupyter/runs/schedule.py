@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError, PlanError
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.runs.model import OperationError, OperationResult, Skip
+from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.terms import (
     MAX_DEBUG,
     MAX_SNAPSHOT,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.plan import Plan
+    from tract_jupyter.runs.plan import PhasePlan
 
 
 class ReadyQueue:
@@ -89,7 +89,7 @@ def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list
     return ordered, sorted(key for key, count in unmet.items() if count)
 
 
-class State(Enum):
+class OperationState(Enum):
     """Where an operation stands."""
 
     PENDING = auto()
@@ -142,7 +142,7 @@ class Schedule:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PhasePlan,
         per_provider: Mapping[str, int] | None = None,
         prior: Mapping[str, OperationResult] | None = None,
         capacity: int | None = None,
@@ -152,7 +152,7 @@ class Schedule:
         self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
         limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
         self._most = min(limits, default=float("inf"))
-        self._state = dict.fromkeys(plan.by_id, State.PENDING)
+        self._state = dict.fromkeys(plan.by_id, OperationState.PENDING)
         self._unmet: dict[str, int] = {}
         self._dependents: defaultdict[str, list[str]] = defaultdict(list)
         # one queue for each limited provider, and one for all the others
@@ -172,7 +172,8 @@ class Schedule:
         A run that is aborted already starts nothing; then that is the reason, also where a dependency is missing.
         """
         for key, result in self._prior.items():
-            self._state[key] = State.PARKED if result.status is OperationStatus.WAITING else State.SETTLED
+            is_waiting = result.status is OperationStatus.WAITING
+            self._state[key] = OperationState.PARKED if is_waiting else OperationState.SETTLED
             self.results[key] = result
         for key, skip in self._plan.skips.items():
             if key not in self._prior:
@@ -214,10 +215,10 @@ class Schedule:
                 self._dependents[one].append(key)
             if not depends_on:
                 self._make_ready(key)
-        self._to_follow.extend(key for key in self._prior if self._state[key] is State.SETTLED)
+        self._to_follow.extend(key for key in self._prior if self._state[key] is OperationState.SETTLED)
 
     def _pending(self) -> list[str]:
-        return [key for key, state in self._state.items() if state is State.PENDING]
+        return [key for key, state in self._state.items() if state is OperationState.PENDING]
 
     def _depends_on(self, key: str) -> tuple[str, ...]:
         return self._plan.by_id[key].config.depends_on
@@ -236,7 +237,7 @@ class Schedule:
         if not free:
             return None
         key = min(free, key=lambda queue: queue.first).pop()
-        self._state[key] = State.RUNNING
+        self._state[key] = OperationState.RUNNING
         self._running[self._lane(key)] += 1
         return self._plan.by_id[key]
 
@@ -254,7 +255,7 @@ class Schedule:
         return provider if provider in self._limits else None
 
     def _make_ready(self, key: str) -> None:
-        self._state[key] = State.READY
+        self._state[key] = OperationState.READY
         self._ready[self._lane(key)].push(self._plan.by_id[key].config.order, key)
 
     # --- how it goes on
@@ -262,14 +263,14 @@ class Schedule:
     def park(self, key: str, result: OperationResult | None = None) -> None:
         """Free the slot of one that runs: another attempt follows, or with a `waiting` result, a person's decision."""
         self._leave(key)
-        self._state[key] = State.PARKED
+        self._state[key] = OperationState.PARKED
         if result is not None:
             self.results[key] = result
             self._fresh.append(result)
 
     def resume(self, key: str) -> None:
         """Have a parked one stand in the queue again; nothing, if it is settled meanwhile."""
-        if self._state[key] is State.PARKED:
+        if self._state[key] is OperationState.PARKED:
             self._make_ready(key)
 
     def settle(self, key: str, result: OperationResult) -> None:
@@ -289,8 +290,8 @@ class Schedule:
             is_late: a deadline is over; then what only paused is an error, `timeout` (E14).
         """
         for key, state in self._state.items():
-            if state in (State.PENDING, State.READY, State.PARKED):
-                ran = key in self._started or state is State.PARKED
+            if state in (OperationState.PENDING, OperationState.READY, OperationState.PARKED):
+                ran = key in self._started or state is OperationState.PARKED
                 skip = Skip.because(SkippedReason.RUN_ABORTED)
                 self._place(key, self._stopped(key, is_late=is_late) if ran else self._skipped(key, skip))
         self._ready.clear()
@@ -328,11 +329,11 @@ class Schedule:
         return result is not None and result.status.is_terminal and key not in self._blocked
 
     def _leave(self, key: str) -> None:
-        if self._state[key] is State.RUNNING:
+        if self._state[key] is OperationState.RUNNING:
             self._running[self._lane(key)] -= 1
 
     def _place(self, key: str, result: OperationResult) -> None:
-        self._state[key] = State.SETTLED
+        self._state[key] = OperationState.SETTLED
         self.results[key] = result
         self._fresh.append(result)
         self._to_follow.append(key)
@@ -343,7 +344,7 @@ class Schedule:
             key = self._to_follow.popleft()
             is_done = self.results[key].is_done
             for dependent in self._dependents.get(key, ()):
-                if self._state[dependent] is not State.PENDING:
+                if self._state[dependent] is not OperationState.PENDING:
                     continue
                 if not is_done:
                     self._blocked.add(dependent)
@@ -373,7 +374,7 @@ class Schedule:
             return self._skipped(key, skip)
         names = ", ".join(skip.blocked_by)
         found = "no part of what runs" if skip.dep is Blocked.MISSING else "not done"
-        error = OperationError(
+        error = ResultError(
             code=ErrorCode.DEPENDENCY_FAILED,
             message=f"It could not start, since it depends on what is {found}: {names}"[:2_000],
             details=skip.to_dict(),
@@ -388,7 +389,7 @@ class Schedule:
         required = self._plan.by_id[key].config.required
         if not is_late:
             return OperationResult(operation_id=key, status=OperationStatus.ABORTED, required=required)
-        error = OperationError(
+        error = ResultError(
             code=ErrorCode.TIMEOUT, message="The run's deadline came before its next attempt."
         )
         return OperationResult(operation_id=key, status=OperationStatus.ERROR, required=required, error=error)

@@ -22,20 +22,20 @@ from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.review.process import this_process
+from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
-from tract_jupyter.runs.due import due
 from tract_jupyter.runs.engine import MainCall, RunOptions
 from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
-from tract_jupyter.runs.turn import Opening, RunResponse, opening, original, started_from
+from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
 from tract_jupyter.storage.journal import RunEventRows
 from tract_jupyter.storage.runs import RunLeaseRows
 
@@ -145,7 +145,7 @@ class Runs:
         asked: ReplyRequest,
         *,
         trigger: Trigger | str,
-        profile: str | Profile | None,
+        profile: str | OperationProfile | None,
         on_event: OnEvent | None,
         options: RunOptions | None,
     ) -> ChatResponse:
@@ -250,22 +250,27 @@ class Runs:
             one.commit_hash == snapshot.replaces for one in self._repository.compiler.compile().messages
         )
 
-    def _profile_of(self, given: str | Profile | None) -> Profile | None:
+    def _profile_of(self, given: str | OperationProfile | None) -> OperationProfile | None:
         if given is None:
             found = self._profiles.active
         elif isinstance(given, str):
             found = self._profiles.get(given)
-        elif isinstance(given, Profile):
+        elif isinstance(given, OperationProfile):
             found = given
         else:
             raise ContentError(
-                f"profile is a name or a profile as of Profile.of(name, operations), not {brief_repr(given)}"
+                f"profile is a name or a profile as of OperationProfile.of(name, operations), not {brief_repr(given)}"
             )
         return found if found is not None and found.enabled else None
 
     def _run(
-        self, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions, on_event: OnEvent | None
-    ) -> ChatResponse:  # fmt: skip
+        self,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
+        on_event: OnEvent | None,
+    ) -> ChatResponse:
         self._llm.required()
         self._generation.check_place()
         waiting = self._waiting_run()
@@ -302,22 +307,32 @@ class Runs:
         return begun
 
     def _is_again(
-        self, waiting: Run, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+        self,
+        waiting: Run,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
     ) -> bool:
         """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
         begun = self._begun(waiting)
-        start = opening(self._generation.to_be_answered()[1], trigger)
+        start = run_setup(self._generation.to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
             trigger, start.turn_id, operations, _settings(call), plain(dict(options.variables))
         )  # fmt: skip
 
     def _begin(
-        self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+        self,
+        log: RunLog,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
         branch, context = self._generation.to_be_answered()
-        start = opening(context, trigger)
+        start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
         self._check_models(operations, trigger)
@@ -329,7 +344,7 @@ class Runs:
             else session_key(self._repository.tract_id, None, name, profile.session_id)
         )
         with self._repository.writer.batch():
-            counted = due(
+            counted = check_activation(
                 operations, start, trigger, self._engine.artifacts.at(context.head).counters.get(name, {})
             )
             start = self._unrewritten(start, operations, trigger, counted.skips)
@@ -352,8 +367,8 @@ class Runs:
         return snapshot
 
     def _unrewritten(
-        self, start: Opening, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
-    ) -> Opening:
+        self, start: RunSetup, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
+    ) -> RunSetup:
         """The turn without what those of these operations that are due have made of the user's message before."""
         due = {
             one.id

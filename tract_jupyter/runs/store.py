@@ -23,7 +23,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.checks import check_text
-from tract_jupyter.runs.due import Counters
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.errors import read_dict, read_moment
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.profile.model import Profile
+    from tract_jupyter.runs.profile.model import OperationProfile
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import EventRows
     from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
@@ -95,7 +95,7 @@ class Profiles:
             stored = self._rows.all(connection)
         return [self._entry(row) for row in stored]
 
-    def get(self, name: str) -> Profile:
+    def get(self, name: str) -> OperationProfile:
         """A profile that may be used.
 
         Raises:
@@ -108,7 +108,7 @@ class Profiles:
         return self._profile(stored)
 
     @property
-    def active(self) -> Profile | None:
+    def active(self) -> OperationProfile | None:
         """The active profile.
 
         Raises:
@@ -119,7 +119,7 @@ class Profiles:
             stored = self._rows.active(connection)
         return None if stored is None else self._profile(stored)
 
-    def save(self, profile: Profile, *, activate: bool = False) -> None:
+    def save(self, profile: OperationProfile, *, activate: bool = False) -> None:
         """Sign and store a profile, in the place of the one of the same name.
 
         Raises:
@@ -213,7 +213,7 @@ class Profiles:
             )
         return _data(row)
 
-    def _profile(self, row: StoredProfile) -> Profile:
+    def _profile(self, row: StoredProfile) -> OperationProfile:
         data = self._trusted(row)
         try:
             return read_profile(data)

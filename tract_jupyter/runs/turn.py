@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.config import ChatResponse
+from tract_jupyter.runs.activation import TurnSource
 from tract_jupyter.runs.artifacts import Artifacts
-from tract_jupyter.runs.due import Source
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.terms import Trigger
 
@@ -97,7 +97,7 @@ class CommitLog(Protocol):
         """Keep the report; there is none yet."""
 
 
-class Opening(NamedTuple):
+class RunSetup(NamedTuple):
     """Where a run starts.
 
     Attributes:
@@ -112,10 +112,10 @@ class Opening(NamedTuple):
     turn_id: str | None
     user_commit: str | None
     replaces: str | None
-    source: Source
+    source: TurnSource
 
 
-def opening(context: CompiledContext, trigger: Trigger) -> Opening:
+def run_setup(context: CompiledContext, trigger: Trigger) -> RunSetup:
     """Read the turn from the compiled context.
 
     Raises:
@@ -132,7 +132,7 @@ def opening(context: CompiledContext, trigger: Trigger) -> Opening:
     user = next((one for one in reversed(messages) if one.role == "user"), None)
     prompt = Prompt.of_context(replace(context, messages=messages))
     turn_id = None if user is None else user.commit_hash
-    return Opening(prompt, turn_id, turn_id, replaces, _source(messages, trigger))
+    return RunSetup(prompt, turn_id, turn_id, replaces, _source(messages, trigger))
 
 
 def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> CommitInfo:
@@ -149,16 +149,16 @@ def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> Com
     return versions[-1]
 
 
-def started_from(opening: Opening, version: CommitInfo, text: str) -> Opening:
+def started_from(setup: RunSetup, version: CommitInfo, text: str) -> RunSetup:
     """The same turn with another version of the user's message."""
-    return opening._replace(prompt=opening.prompt.with_user(text), user_commit=version.commit_hash)
+    return setup._replace(prompt=setup.prompt.with_user(text), user_commit=version.commit_hash)
 
 
-def _source(messages: Sequence[Message], trigger: Trigger) -> Source:
+def _source(messages: Sequence[Message], trigger: Trigger) -> TurnSource:
     if trigger is Trigger.REGENERATE:
-        return Source.REGENERATE
+        return TurnSource.REGENERATE
     is_new = bool(messages) and messages[-1].role == "user"
-    return Source.USER_MESSAGE if is_new else Source.CONTINUE
+    return TurnSource.USER_MESSAGE if is_new else TurnSource.CONTINUE
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.runs.events import Progress
-from tract_jupyter.runs.model import OperationError, OperationResult
+from tract_jupyter.runs.model import OperationResult, ResultError
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Workers(Protocol):
 
 def failed(operation_id: str, message: str) -> OperationResult:
     """Return the error of an operation that could not be carried out properly."""
-    error = OperationError(code=ErrorCode.OPERATION, message=message[:MAX_ERROR_TEXT])
+    error = ResultError(code=ErrorCode.OPERATION, message=message[:MAX_ERROR_TEXT])
     return OperationResult(operation_id=operation_id, status=OperationStatus.ERROR, error=error)
 
 

@@ -55,7 +55,7 @@ LACKS = (
 )
 
 
-class Explained(NamedTuple):
+class ErrorReport(NamedTuple):
     """An exception of the sandbox: its type's name, its message with a hint, and the traceback as it is shown."""
 
     name: str
@@ -64,7 +64,7 @@ class Explained(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
+class ErrorHints:
     """What to do where the sandbox itself is the reason; that depends on what runs there.
 
     Attributes:
@@ -94,7 +94,7 @@ class Hints:
         return ""
 
 
-def explained(error: Any, shown: str, hints: Hints) -> Explained:
+def explained(error: Any, shown: str, hints: ErrorHints) -> ErrorReport:
     """An error of `pydantic_monty` with what to do where the sandbox itself is the reason.
 
     Args:
@@ -106,4 +106,4 @@ def explained(error: Any, shown: str, hints: Hints) -> Explained:
     name, message = type(inner).__name__, str(inner)
     hint = hints.of(name, message)
     lines = f"{shown.rstrip()}\n" + (f"{hint}.\n" if hint else "")
-    return Explained(name, f"{message}. {hint}" if hint else message, lines)
+    return ErrorReport(name, f"{message}. {hint}" if hint else message, lines)

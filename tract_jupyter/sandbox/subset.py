@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
 from tract_jupyter.models.text import printable
-from tract_jupyter.sandbox.pool import Hints, explained
+from tract_jupyter.sandbox.pool import ErrorHints, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -71,7 +71,7 @@ _STATEMENTS = {
 }
 
 
-class Lack(NamedTuple):
+class Unsupported(NamedTuple):
     """Something that is not there: its line, what it is (`no module 'os'`), and what is there instead."""
 
     line: int
@@ -79,7 +79,9 @@ class Lack(NamedTuple):
     hint: str = ""
 
 
-def lacks(code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]) -> Iterator[Lack]:
+def unsupported(
+    code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
+) -> Iterator[Unsupported]:
     """What a text uses that the sandbox does not have, in no particular order.
 
     Args:
@@ -92,18 +94,20 @@ def lacks(code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
     missing = _NAMES - bound.union(names)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and (node.bases or node.keywords):
-            yield Lack(node.lineno, "no inheritance of classes")
+            yield Unsupported(node.lineno, "no inheritance of classes")
         elif type(node) in _STATEMENTS:
-            yield Lack(node.lineno, _STATEMENTS[type(node)])  # type: ignore[attr-defined]
+            yield Unsupported(node.lineno, _STATEMENTS[type(node)])  # type: ignore[attr-defined]
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (Lack(node.lineno, f"no module {name!r}", _modules()) for name in _missing(node))
+            yield from (
+                Unsupported(node.lineno, f"no module {name!r}", _modules()) for name in _missing(node)
+            )
         elif isinstance(node, ast.Name) and node.id in missing:
-            yield Lack(node.lineno, f"no {node.id!r}")
+            yield Unsupported(node.lineno, f"no {node.id!r}")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             there = members.get(node.value.id)
             if there is not None and node.value.id not in bound and node.attr not in there:
                 hint = f"{node.value.id} has only {', '.join(sorted(there))}" if there else ""
-                yield Lack(node.lineno, f"no '{node.value.id}.{node.attr}'", hint)
+                yield Unsupported(node.lineno, f"no '{node.value.id}.{node.attr}'", hint)
 
 
 def _modules() -> str:
@@ -155,7 +159,7 @@ class IsolatedCode(NamedTuple):
     function: str
     call: str
     filename: str
-    hints: Hints
+    hints: ErrorHints
 
 
 def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) -> Any:

@@ -1,16 +1,13 @@
-"""The calls of one run of a script, so that the next run is answered with them if this one does not complete.
+"""The log of a script's calls, from which the next run is answered if this one does not complete.
 
-The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
-at the first other one the rest of it is dropped, and what is called from there on is added.
+The log begins as that of the run before. As long as the script makes the same calls, it follows the log and is answered
+from it; at the first other call the rest is dropped, and every call from there on is added.
 
-While a script runs, its calls are kept in the form of `marshal`: that is a copy which the script cannot change, and it
-takes a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
+While a script runs, its calls are kept in the form of `marshal`: a copy which the script cannot change, and which takes
+a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
 
 Each row holds some calls of one run, and its signature names the run and their place in it. Somebody who can write the
-store can take the last rows away, after which those calls are made again, but can neither change nor mix them.
-
-The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
-at the first other one the rest of it is dropped, and what is called from there on is added.
+store can remove the last rows, after which those calls are made again, but can neither change nor mix them.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from __future__ import annotations
 import json
 import marshal
 import secrets
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import ScriptCallRows
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
     Tool = ToolDefinition | str  # the name, where there is no such tool
 
@@ -149,7 +147,7 @@ _HERE: Final[set[str]] = set()
 """The runs of this process that have not ended."""
 
 
-class Earlier(NamedTuple):
+class EarlierRun(NamedTuple):
     """What is known of the runs before, none of which completed.
 
     `calls` are those of the newest one, without those at its end that did not succeed; `doubtful` counts rows that
@@ -190,7 +188,7 @@ class StoredLog:
         """Have `call` called if that transaction is rolled back."""
         self._database.if_rolled_back(call)
 
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierRun:
         """What is known of the runs before.
 
         Raises:
@@ -204,10 +202,10 @@ class StoredLog:
         self._outdated = {row.run_id for row in ended}
         doubtful = len(ended) - len(signed)
         if not signed:
-            return Earlier(doubtful=doubtful)
+            return EarlierRun(doubtful=doubtful)
         newest = max(signed, key=lambda row: (row.created_at, row.run_id)).run_id
         rows = sorted((row for row in signed if row.run_id == newest), key=lambda row: row.position)
-        return Earlier(_succeeded(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
+        return EarlierRun(_succeeded(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
 
     def write(self, position: int, calls: Sequence[LoggedCall]) -> None:
         """Add calls from a position on; from 0 on they take the place of all that is stored.
@@ -315,7 +313,7 @@ class CallLog:
         *,
         actor: str,
         profile: ToolProfile | None,
-        is_approved: bool | Choice,
+        is_approved: bool | ActionChoice,
     ) -> ToolResult:
         """Answer a call from the run before, or have it made, and keep what came of it. As `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)
@@ -447,3 +445,54 @@ class CallLog:
 def _only_reads(tool: Tool) -> bool:
     """Whether making the call again changes nothing; a name is that of no tool."""
     return isinstance(tool, str) or tool.traits.read_only
+
+
+class ScriptReplay:
+    """What a run has of the run before it, and leaves to the next one.
+
+    Args:
+        stored: its rows.
+        anew: make all calls, whatever is known.
+
+    Attributes:
+        log: answers calls, and keeps them.
+    """
+
+    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
+        self._stored = stored
+        self._troubles: list[str] = []
+        try:
+            self._earlier = stored.earlier()
+        except TractError as error:
+            self._earlier = EarlierRun()
+            self._troubles.append(f"What is known of an earlier run cannot be read: {_words(error)}.")
+        self.log = CallLog(stored, () if anew else self._earlier.calls)
+
+    def end(self, *, completed: bool) -> None:
+        """Forget what is known of a script that completed; leave that of any other to the next run."""
+        try:
+            self.log.end(completed=completed)
+        except TractError as error:
+            self._troubles.append(f"What is known of this run cannot be brought up to date: {_words(error)}.")
+        if self.log.closed and not completed:
+            self._troubles.append(
+                f"Not all of its calls are kept, and run again, it makes the rest a second time: {self.log.closed}."
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person has to know of it, in sentences."""
+        notes, ran_at = [], self._earlier.ran_at
+        if self.log.replayed and ran_at is not None:
+            notes.append(
+                f"{self.log.replayed:,} calls were answered from the run of {ran_at.astimezone():%Y-%m-%d %H:%M:%S}, "
+                "which did not complete; nothing was called for them."
+            )
+        if self._earlier.doubtful:
+            notes.append(
+                "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
+            )
+        return (*notes, *self._troubles)
+
+
+def _words(error: Exception) -> str:
+    return str(error).rstrip(".")

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import io
 import linecache
 import os
 import sys
 import threading
 from collections import deque
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ScriptSyntaxError, UndecidedError
+from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.dispatch import checking
-from tract_jupyter.review.source import Stretch, origins, stretch_of
-from tract_jupyter.scripts.kernel import ScriptPaused
-from tract_jupyter.scripts.result import ToolCall
+from tract_jupyter.review.source import code_range, origins
+from tract_jupyter.scripts.result import ScriptCall
+from tract_jupyter.scripts.stopper import ScriptPaused
 from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.toolkit.calling import current_profile, within
 from tract_jupyter.toolkit.results import Savings, ToolResult, rough_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType, FrameType
+    from types import FrameType
 
-    from pydantic_monty import SourceRange
-
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.review.request import ValueRow
-    from tract_jupyter.scripts.budget import Meter
     from tract_jupyter.scripts.call_log import CallLog
-    from tract_jupyter.scripts.kernel import Stopper
+    from tract_jupyter.scripts.limits import Meter
+    from tract_jupyter.scripts.script import Script
+    from tract_jupyter.scripts.stopper import Stopper
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
@@ -57,7 +52,7 @@ class ScriptCalls:
         self.actor = script.actor
         self.meter = meter
         self._stopper = stopper
-        self.records: deque[ToolCall] = deque(maxlen=_KEPT)
+        self.records: deque[ScriptCall] = deque(maxlen=_KEPT)
         self.count = 0
         self._filename = script.filename
         self.profile = current_profile()
@@ -87,9 +82,9 @@ class ScriptCalls:
         arguments: Mapping[str, Any],
         *,
         line: int | None = None,
-        is_approved: bool | Choice = False,
+        is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
-        """Make a call within the budget; what was refused comes back as an error.
+        """Make a call within the limits; what was refused comes back as an error.
 
         `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
         decided about already.
@@ -134,7 +129,12 @@ class ScriptCalls:
         )
 
     def _made(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        is_approved: bool | ActionChoice,
     ) -> tuple[ToolResult, float]:
         started = perf_counter()
         # what a tool calls itself is a part of its own call
@@ -158,7 +158,7 @@ class ScriptCalls:
                 self.argument_size += argument_size
                 self.result_size += result_size
             self.records.append(
-                ToolCall(
+                ScriptCall(
                     name, shown, line, result.success, result.error, seconds, argument_size, result_size,
                     result.replayed,
                 )
@@ -178,7 +178,7 @@ class ScriptCalls:
     def _origins(self) -> tuple[ValueRow, ...]:
         """Where the values of the current call come from, of a script on this stack."""
         frame = self._frame()
-        call = stretch_of(frame) if frame is not None else None
+        call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
             return ()
         code = "".join(linecache.getlines(self._filename))
@@ -197,68 +197,3 @@ def _shown(arguments: Mapping[str, Any]) -> str:
         else:
             parts.append(f"{name}=<{kind.__name__}>")
     return ", ".join(parts)[:_SHOWN]
-
-
-_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-
-
-@dataclass(frozen=True)
-class Script:
-    """A script as its author wrote it. Its lines are counted from `first_line`: a cell begins with the magic's own."""
-
-    code: str
-    first_line: int = 1
-
-    @cached_property
-    def script_hash(self) -> str:
-        """64 hex digits over the text."""
-        return hashlib.sha256(self.code.encode("utf-8", "surrogatepass")).hexdigest()
-
-    @property
-    def filename(self) -> str:
-        """What tracebacks call it."""
-        return f"<script:{self.script_hash[:12]}>"
-
-    @property
-    def actor(self) -> str:
-        """Who its tool calls are made by."""
-        return f"script:{self.script_hash[:12]}"
-
-    def compiled(self) -> tuple[CodeType, CodeType | None]:
-        """The statements, and the last expression if there is one, each with `await` at the top level allowed.
-
-        Raises:
-            ScriptSyntaxError: it is no Python, with the line.
-        """
-        try:
-            tree = ast.parse(self.placed, self.filename)
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-            body = compile(tree, self.filename, "exec", flags=_AWAIT, dont_inherit=True)
-            if not isinstance(last, ast.Expr):
-                return body, None
-            value = compile(
-                ast.Expression(last.value), self.filename, "eval", flags=_AWAIT, dont_inherit=True
-            )
-        except _PARSE_ERRORS as error:
-            raise ScriptSyntaxError.of(error) from None
-        return body, value
-
-    def register(self) -> None:
-        """Let tracebacks and `inspect` find its lines."""
-        lines = list(io.StringIO(self.placed, newline=None))
-        # without a time of change, so that `linecache.checkcache` keeps it
-        linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
-
-    def stretch(self, position: SourceRange) -> Stretch:
-        """Where something stands that a sandbox points at."""
-        return Stretch(*self._place(position.start), *self._place(position.end))
-
-    def _place(self, offset: int) -> tuple[int, int]:
-        before = self.placed[:offset]
-        return before.count("\n") + 1, len(before.rpartition("\n")[2].encode("utf-8", "surrogatepass"))
-
-    @property
-    def placed(self) -> str:
-        """The text with its lines where they are counted."""
-        return "\n" * (self.first_line - 1) + self.code

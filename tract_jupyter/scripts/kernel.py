@@ -1,15 +1,7 @@
 """The kernel backend: a script as Python code of this process.
 
 Nothing contains it: it reaches whatever the process reaches. What a model wrote runs here only after a person approved
-it; the sandbox is for what nobody did.
-
-Python has one way to that: an exception raised in the other thread at its next bytecode. Code that waits in C (a
-sleep, a socket) gets it when that returns, and code that catches everything can go on; so it is raised again and again,
-and its tool calls end it, too. A tool that works on the store is not struck in the middle of that, unless it takes
-too long.
-
-Nothing contains it: it reaches whatever the process reaches. What a model wrote runs here only after a person approved
-it; the sandbox is for what nobody did.
+it; the sandbox is for everything else.
 """
 
 from __future__ import annotations
@@ -18,136 +10,19 @@ import asyncio
 import inspect
 import os
 import re
-import threading
-import time
 import traceback
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError, TractError
+from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError
 from tract_jupyter.review.streams import captured
-from tract_jupyter.scripts.call_log import CallLog, Earlier
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.storage.interrupts import raise_in, whole_context
+from tract_jupyter.scripts.stopper import ScriptStopped
 from tract_jupyter.toolkit.calling import calling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from types import CodeType
 
-    from tract_jupyter.scripts.call_log import StoredLog
-    from tract_jupyter.scripts.run import Run
-
-
-_AGAIN_SECONDS = 0.5
-_LOOK_SECONDS = 0.05
-_GRACE_SECONDS = 5.0  # for a tool call that is under way
-
-
-class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
-    """The script is to end."""
-
-
-class ScriptPaused(BaseException):
-    """The script waits for a decision, and its program is saved with the question."""
-
-    def __init__(self, pending: Any) -> None:
-        super().__init__()
-        self.pending = pending
-
-
-class Stopper:
-    """Ends what runs within `stoppable` or `killable`.
-
-    Attributes:
-        reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
-    """
-
-    def __init__(self) -> None:
-        self.reason = ""
-        self._strike: Callable[[], object] | None = None
-        self._take_back: Callable[[], object] = lambda: None
-        self._shields = 0
-        self._since: float | None = None
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-
-    def stop(self, reason: str) -> None:
-        """Have it end; the first reason counts. Returns at once."""
-        self.reason = self.reason or reason
-        self._order()
-
-    def check(self) -> None:
-        """End here, if it was told to.
-
-        Raises:
-            ScriptStopped: it was.
-        """
-        if self.reason:
-            raise ScriptStopped
-
-    @whole_context
-    def shielded(self) -> Iterator[None]:
-        """Let a tool call come to its end first; it is stopped before and after."""
-        with self._lock:
-            self._shields += 1
-            self._take_back()
-        try:
-            self.check()
-            yield
-        finally:
-            with self._lock:
-                self._shields -= 1
-        self.check()
-
-    def stoppable(self) -> AbstractContextManager[None]:
-        """Within this, the current thread can be stopped."""
-        thread = threading.get_ident()
-        return self.killable(partial(raise_in, thread, ScriptStopped), partial(raise_in, thread, None))
-
-    @whole_context
-    def killable(
-        self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
-    ) -> Iterator[None]:
-        """Within this, `strike` ends what runs; `take_back` undoes that where it had no effect yet."""
-        with self._lock:
-            self._strike, self._take_back = strike, take_back
-        try:
-            self.check()
-            yield
-        finally:
-            with self._lock:  # an order that comes now finds nobody
-                take_back()
-                self._strike, self._take_back = None, lambda: None
-
-    @whole_context
-    def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Look from a thread of its own whether the time is over, and order again what was not obeyed."""
-        watcher = threading.Thread(
-            target=self._watch, args=(is_over,), name="tract-script-watch", daemon=True
-        )
-        watcher.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-
-    def _watch(self, is_over: Callable[[], bool]) -> None:
-        pause = _LOOK_SECONDS
-        while not self._ended.wait(pause):
-            if not self.reason and is_over():
-                self.reason = "timed_out"
-            if self.reason:
-                self._order()
-                pause = _AGAIN_SECONDS
-
-    def _order(self) -> None:
-        with self._lock:
-            self._since = self._since or time.monotonic()
-            is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
-            if self._strike is not None and not is_patient:
-                self._strike()
+    from tract_jupyter.scripts.run import ScriptRun
 
 
 NAMES = {"ToolDenied": ToolDeniedError, "ToolExecutionError": ToolExecutionError}
@@ -157,7 +32,7 @@ _OURS = re.compile(r"^tract_jupyter\.exceptions\.", re.MULTILINE)  # scripts kno
 _ENDINGS = {"timed_out": ScriptStatus.TIMED_OUT, "interrupted": ScriptStatus.INTERRUPTED}
 
 
-def run_in_kernel(run: Run, namespace: dict[str, Any]) -> None:
+def run_in_kernel(run: ScriptRun, namespace: dict[str, Any]) -> None:
     """Run a script's code in a namespace, in the current thread; the outcome is put into `run`."""
     body, value = run.script.compiled()
     process = os.getpid()
@@ -215,54 +90,3 @@ def _own_lines_only(shown: traceback.TracebackException | None, filename: str) -
         own = [frame for frame in shown.stack if frame.filename == filename]
         shown.stack = traceback.StackSummary.from_list(own)
         shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
-
-
-class Replay:
-    """What a run has of the run before it, and leaves to the next one.
-
-    Args:
-        stored: its rows.
-        anew: make all calls, whatever is known.
-
-    Attributes:
-        log: answers calls, and keeps them.
-    """
-
-    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
-        self._stored = stored
-        self._troubles: list[str] = []
-        try:
-            self._earlier = stored.earlier()
-        except TractError as error:
-            self._earlier = Earlier()
-            self._troubles.append(f"What is known of an earlier run cannot be read: {_words(error)}.")
-        self.log = CallLog(stored, () if anew else self._earlier.calls)
-
-    def end(self, *, completed: bool) -> None:
-        """Forget what is known of a script that completed; leave that of any other to the next run."""
-        try:
-            self.log.end(completed=completed)
-        except TractError as error:
-            self._troubles.append(f"What is known of this run cannot be brought up to date: {_words(error)}.")
-        if self.log.closed and not completed:
-            self._troubles.append(
-                f"Not all of its calls are kept, and run again, it makes the rest a second time: {self.log.closed}."
-            )
-
-    def notes(self) -> tuple[str, ...]:
-        """What a person has to know of it, in sentences."""
-        notes, ran_at = [], self._earlier.ran_at
-        if self.log.replayed and ran_at is not None:
-            notes.append(
-                f"{self.log.replayed:,} calls were answered from the run of {ran_at.astimezone():%Y-%m-%d %H:%M:%S}, "
-                "which did not complete; nothing was called for them."
-            )
-        if self._earlier.doubtful:
-            notes.append(
-                "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
-            )
-        return (*notes, *self._troubles)
-
-
-def _words(error: Exception) -> str:
-    return str(error).rstrip(".")

@@ -12,9 +12,9 @@ from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import fingerprint
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
-from tract_jupyter.review.source import Stretch, origins
+from tract_jupyter.review.source import CodeRange, origins
 from tract_jupyter.storage.interrupts import interruptible
-from tract_jupyter.toolkit.question import CallsTool
+from tract_jupyter.toolkit.pendings import ToolPending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _SAME: Final = ("code", "call", "first_line", "notebook_id")
 """What of a script says that it stands at the same call."""
 
 
-class PendingScriptCall(CallsTool):
+class PendingScriptCall(ToolPending):
     """Call a tool from a script of the sandbox, which is stopped there.
 
     The fields hold the paused program, so that any process on the store can go on with it.
@@ -58,7 +58,7 @@ class PendingScriptCall(CallsTool):
     ) -> None:
         super().__init__(fields, run=lambda _: None, **options)
         code, first_line = self.script["code"], self.script["first_line"]
-        self.origins = origins("\n" * (first_line - 1) + code, Stretch(*self.script["call"]))
+        self.origins = origins("\n" * (first_line - 1) + code, CodeRange(*self.script["call"]))
         self._execute_fn = go_on
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _ENDED = {
     "failed": "failed",
-    "timed_out": "was stopped: its time is over. Give it more (--timeout, Budget.seconds), or less to do",
+    "timed_out": "was stopped: its time is over. Allow more (--timeout, ScriptLimits.seconds), or give it less to do",
     "interrupted": "was interrupted",
     "rejected": "was rejected",
     "paused": "waits for a decision",
@@ -36,7 +36,7 @@ class ScriptStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ScriptOutput:
     """A piece of what a script printed or displayed, in that order. `data` maps MIME types to contents."""
 
     kind: OutputKind
@@ -44,7 +44,7 @@ class Output:
     data: dict[str, Any] = field(default_factory=dict)
 
 
-class ToolCall(NamedTuple):
+class ScriptCall(NamedTuple):
     """One call that a script made.
 
     Sizes are in characters of JSON, about; `seconds` include the time that a person took to decide. `line` is that of
@@ -95,11 +95,11 @@ class ScriptResult:
     backend: str
     notebook_id: str
     status: ScriptStatus
-    outputs: tuple[Output, ...]
+    outputs: tuple[ScriptOutput, ...]
     value: Any
     error: ScriptError | None
     seconds: float
-    calls: tuple[ToolCall, ...]
+    calls: tuple[ScriptCall, ...]
     call_count: int
     savings: Savings
     pending_id: str = ""

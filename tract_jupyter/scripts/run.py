@@ -7,23 +7,23 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.scripts.budget import Meter
 from tract_jupyter.scripts.calls import ScriptCalls
-from tract_jupyter.scripts.kernel import Stopper
-from tract_jupyter.scripts.result import Output, ScriptError, ScriptResult, ScriptStatus
+from tract_jupyter.scripts.limits import Meter
+from tract_jupyter.scripts.result import ScriptError, ScriptOutput, ScriptResult, ScriptStatus
+from tract_jupyter.scripts.stopper import Stopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.scripts.budget import Budget
-    from tract_jupyter.scripts.calls import Script
+    from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.result import OutputKind
+    from tract_jupyter.scripts.script import Script
 
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again
 
 
-class Capture:
+class OutputCapture:
     """Collects outputs from any thread.
 
     Args:
@@ -34,9 +34,9 @@ class Capture:
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
         self._half = max(most // 2, 1)
         self._live = live
-        self._head: list[Output] = []
+        self._head: list[ScriptOutput] = []
         self._head_size = 0
-        self._tail: deque[Output] = deque()
+        self._tail: deque[ScriptOutput] = deque()
         self._tail_size = 0
         self._left_out = 0
         self._data_size = 0
@@ -55,9 +55,9 @@ class Capture:
             room = self._half - self._head_size
             first, rest = text[:room], text[room:]
             if first:
-                self._add_to_head(Output(kind, first))
+                self._add_to_head(ScriptOutput(kind, first))
             if rest:
-                self._add_to_tail(Output(kind, rest[-self._half :]), len(rest))
+                self._add_to_tail(ScriptOutput(kind, rest[-self._half :]), len(rest))
         if first and self._live is not None:
             self._live(kind, first)
 
@@ -68,27 +68,27 @@ class Capture:
         with self._lock:
             self._data_size += data_size
             if size <= self._half - self._head_size:
-                self._head.append(Output(kind, text, data))
+                self._head.append(ScriptOutput(kind, text, data))
                 self._head_size += size
                 return True
-            self._add_to_tail(Output(kind, text[: self._half]), size)
+            self._add_to_tail(ScriptOutput(kind, text[: self._half]), size)
             return False
 
-    def outputs(self) -> tuple[Output, ...]:
+    def outputs(self) -> tuple[ScriptOutput, ...]:
         """What was kept, in order; what was left out is told in its place."""
         with self._lock:
-            between = (Output("stderr", _left_out(self._left_out)),) if self._left_out else ()
+            between = (ScriptOutput("stderr", _left_out(self._left_out)),) if self._left_out else ()
             return (*self._head, *between, *self._tail)
 
-    def rest(self) -> tuple[Output, ...]:
+    def rest(self) -> tuple[ScriptOutput, ...]:
         """What did not go to the screen."""
         outputs = self.outputs()
         return outputs[len(self._head) :]
 
-    def _add_to_head(self, output: Output) -> None:
+    def _add_to_head(self, output: ScriptOutput) -> None:
         self._head_size += _append(self._head, output)
 
-    def _add_to_tail(self, output: Output, size: int) -> None:
+    def _add_to_tail(self, output: ScriptOutput, size: int) -> None:
         self._left_out += size - len(output.text)
         self._tail_size += _append(self._tail, output)
         while self._tail_size > self._half:
@@ -97,13 +97,13 @@ class Capture:
             self._tail_size -= surplus
             self._left_out += surplus
             if surplus < len(first.text):
-                self._tail.appendleft(Output(first.kind, first.text[surplus:]))
+                self._tail.appendleft(ScriptOutput(first.kind, first.text[surplus:]))
 
 
 _MERGED = 4_096  # pieces grow to this length, so that neither many pieces nor long copies cost much
 
 
-def _append(pieces: list[Output] | deque[Output], output: Output) -> int:
+def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutput) -> int:
     """Add an output, as a part of the last one if that is of its kind; returns by how much all grew."""
     last = pieces[-1] if pieces else None
     if last is None or last.kind != output.kind or last.data or len(last.text) >= _MERGED:
@@ -112,7 +112,7 @@ def _append(pieces: list[Output] | deque[Output], output: Output) -> int:
     text = last.text + output.text
     if "\r" in text:
         text = _OVERWRITTEN.sub("", text)
-    pieces[-1] = Output(output.kind, text)
+    pieces[-1] = ScriptOutput(output.kind, text)
     return len(text) - len(last.text)
 
 
@@ -120,14 +120,14 @@ def _left_out(count: int) -> str:
     return f"\n… {count:,} characters left out …\n"
 
 
-class Run:
+class ScriptRun:
     """One run, from its beginning to its result.
 
     Args:
         script: what runs.
         backend: `kernel` or `sandbox`.
         notebook_id: whose variables it sees.
-        budget: what it may take.
+        limits: what it may take.
         live: is given what it prints, as it comes.
         author: who wrote it.
         anew: make all calls, also those that an earlier run has made.
@@ -139,7 +139,7 @@ class Run:
         *,
         backend: str,
         notebook_id: str,
-        budget: Budget,
+        limits: ScriptLimits,
         live: Callable[[OutputKind, str], object] | None = None,
         author: str = "user",
         anew: bool = False,
@@ -149,10 +149,10 @@ class Run:
         self.notebook_id = notebook_id
         self.author = author
         self.anew = anew
-        self.meter = Meter(budget)
+        self.meter = Meter(limits)
         self.stopper = Stopper()
         self.calls = ScriptCalls(script, self.meter, self.stopper)
-        self.capture = Capture(budget.output_characters, live)
+        self.capture = OutputCapture(limits.output_characters, live)
         self.status: ScriptStatus | None = None
         """How it ended; None while it runs."""
         self.value: Any = None

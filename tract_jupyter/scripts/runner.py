@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
+from tract_jupyter.models.schema import stub_source
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.prompts import scripts as prompts
-from tract_jupyter.scripts.budget import Budget
-from tract_jupyter.scripts.calls import Script
-from tract_jupyter.scripts.kernel import NAMES, Replay, run_in_kernel
+from tract_jupyter.scripts.call_log import ScriptReplay
+from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
+from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
 from tract_jupyter.scripts.result import ScriptStatus
-from tract_jupyter.scripts.run import Run
+from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, taken_up
+from tract_jupyter.scripts.script import Script
 from tract_jupyter.toolkit.calling import current_caller
+from tract_jupyter.toolkit.names import all_functions
 from tract_jupyter.toolkit.results import Savings
-from tract_jupyter.toolkit.stub_source import stub_source
-from tract_jupyter.toolkit.stubs import all_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -120,19 +121,19 @@ class Scripts:
         *,
         backend: Backend = "kernel",
         notebook_id: str | None = None,
-        budget: Budget | None = None,
+        limits: ScriptLimits | None = None,
         live: Callable[[OutputKind, str], object] | None = None,
         first_line: int = 1,
         author: str = "user",
         anew: bool = False,
-    ) -> Run:
+    ) -> ScriptRun:
         """Check a script and get it ready; nothing of it runs.
 
         Args:
             code: plain Python; `await` may stand at the top level.
             backend: where it is to run: `kernel` or `sandbox`.
             notebook_id: whose variables it sees; the user's own, or `main`, if left out.
-            budget: what it may take.
+            limits: what it may take.
             live: is given what it prints, as it comes.
             first_line: the number of its first line, for what names lines.
             author: who wrote it, for the record.
@@ -149,13 +150,13 @@ class Scripts:
         script = Script(code, first_line)
         script.compiled()
         check_choice(backend, ("kernel", "sandbox"), "backend")
-        return Run(
+        return ScriptRun(
             script,
             backend=backend,
             notebook_id=self.notebooks.resolved(
                 MAIN if notebook_id is None and backend == "sandbox" else notebook_id
             ),
-            budget=budget or Budget(),
+            limits=limits or ScriptLimits(),
             live=live,
             author=author,
             anew=anew,
@@ -165,7 +166,7 @@ class Scripts:
         """Who keeps the variables of a backend's notebooks."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
-    def execute(self, run: Run, *, fresh: bool = False) -> ScriptResult:
+    def execute(self, run: ScriptRun, *, fresh: bool = False) -> ScriptResult:
         """Run what was prepared, in the current thread, and return what came of it.
 
         Raises:
@@ -197,7 +198,7 @@ class Scripts:
         print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
         return result
 
-    def _recorded(self, run: Run) -> ScriptResult:
+    def _recorded(self, run: ScriptRun) -> ScriptResult:
         result = run.result()
         self.runs += 1
         self.results.append(result)
@@ -205,9 +206,9 @@ class Scripts:
         self._record(_event(result))
         return result
 
-    def _run_in_kernel(self, run: Run, *, fresh: bool) -> None:
+    def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
-        replay = Replay(self._stored_log(run.script.script_hash, run.notebook_id), anew=run.anew)
+        replay = ScriptReplay(self._stored_log(run.script.script_hash, run.notebook_id), anew=run.anew)
         run.calls.log = replay.log
         try:
             run_in_kernel(run, namespace)

@@ -1,16 +1,12 @@
 """The sandbox backend: a script in a Python interpreter of its own, with tools as its only way out.
 
-`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
-time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
-`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+`pydantic-monty` runs it in a worker process that has no files, no network, no environment and no clock but the time of
+day. Whatever else the script wants suspends it and comes here as a snapshot: `ScriptCalls` makes calls of tools, as
+everywhere; everything else is refused. Its Python is a subset.
 
 The sandbox has a type checker, which runs before the code. A checking session is given the script behind an import of
-`tools`: at that import it stops and is thrown away, so that nothing of the script runs there. What is only untidy (a
-variable that changes its type) is not told; what cannot work is: arguments, names, modules.
-
-`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
-time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
-`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+`tools`: it stops at that import and is thrown away, so that nothing of the script runs there. Errors that are only
+untidy (a variable that changes its type) are not reported; what cannot work is: arguments, names, modules.
 """
 
 from __future__ import annotations
@@ -32,33 +28,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError, nearest
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.source import Place, asked_at
-from tract_jupyter.sandbox.pool import LACKS, Hints, explained
-from tract_jupyter.scripts.budget import Budget
-from tract_jupyter.scripts.calls import Script
-from tract_jupyter.scripts.kernel import ScriptPaused, ScriptStopped
+from tract_jupyter.review.source import CallSite, asked_at
+from tract_jupyter.sandbox.pool import LACKS, ErrorHints, explained
+from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.scripts.run import Run
+from tract_jupyter.scripts.run import ScriptRun
+from tract_jupyter.scripts.script import Script
+from tract_jupyter.scripts.stopper import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit.calling import calling
 from tract_jupyter.toolkit.executor import refusal
+from tract_jupyter.toolkit.names import all_functions, functions, namespaces
+from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile
 from tract_jupyter.toolkit.results import ToolResult
-from tract_jupyter.toolkit.stubs import all_functions, functions, namespaces
-from tract_jupyter.toolkit.toolset import ToolConfig, ToolProfile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
-    from tract_jupyter.review.source import Stretch
+    from tract_jupyter.review.source import CodeRange
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 
 _FILENAME = re.compile(r"<python-input-\d+>")
-_HINTS = Hints(
+_HINTS = ErrorHints(
     lacks=f"{LACKS}. Write it otherwise, or have a person approve it for the kernel",
     modules="Of modules it has tools, and a part of the standard library: json, re, math, datetime, collections, ...",
     closed="The sandbox has no files, no network and no environment; tools are its only way out: tools.NAME(...)",
@@ -171,8 +167,8 @@ MOST_BYTES = 5_000_000
 """Of a program that is kept in the store; a larger one waits in its process only."""
 
 
-def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -> dict[str, Any]:
-    """Where a run stands: the program itself, what it showed, and what it used of its budget."""
+def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection[str]) -> dict[str, Any]:
+    """Where a run stands: the program itself, what it showed, and what it used of its limits."""
     return {
         "code": run.script.code,
         "first_line": run.script.first_line,
@@ -187,17 +183,17 @@ def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -
         "argument_size": run.calls.argument_size,
         "result_size": run.calls.result_size,
         "seconds": run.meter.seconds,
-        "budget": asdict(run.meter.budget),
+        "limits": asdict(run.meter.limits),
     }
 
 
-def taken_up(state: dict[str, Any]) -> tuple[Run, bytes]:
+def taken_up(state: dict[str, Any]) -> tuple[ScriptRun, bytes]:
     """The run as it stood, and its program."""
-    run = Run(
+    run = ScriptRun(
         Script(state["code"], state["first_line"]),
         backend="sandbox",
         notebook_id=state["notebook_id"],
-        budget=Budget(**state["budget"]),
+        limits=ScriptLimits(**state["limits"]),
         author=state["author"],
     )
     run.calls.profile = _profile_of(state["profile"])
@@ -213,7 +209,13 @@ def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
         return None
     tools = [name for name, config in profile.tool_configs.items() if config.enabled]
     left_out = [name for name, config in profile.tool_configs.items() if not config.enabled]
-    return {"name": profile.name, "tools": tools, "left_out": left_out, "has_others": profile.has_others}
+    return {
+        "name": profile.name,
+        "tools": tools,
+        "left_out": left_out,
+        "has_others": profile.has_others,
+        "has_built_in": profile.has_built_in,
+    }
 
 
 def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
@@ -223,7 +225,9 @@ def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
     configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
         data["left_out"], ToolConfig(enabled=False)
     )
-    return ToolProfile(data["name"], configs, has_others=data["has_others"])
+    return ToolProfile(
+        data["name"], configs, has_others=data["has_others"], has_built_in=data["has_built_in"]
+    )
 
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
@@ -271,7 +275,7 @@ class Sandbox:
         self._made: _Tools | None = None
         self._variables: dict[str, _Variables] = {}
 
-    def run(self, run: Run, *, fresh: bool = False) -> None:
+    def run(self, run: ScriptRun, *, fresh: bool = False) -> None:
         """Run a script; the outcome is put into `run`.
 
         Raises:
@@ -289,7 +293,7 @@ class Sandbox:
             self._run(run, module)
         run.calls.end()
 
-    def _run(self, run: Run, module: ExternalModule) -> None:
+    def _run(self, run: ScriptRun, module: ExternalModule) -> None:
         with self._outcome_of(run), calling(run.calls), self._session(run, module) as session:
             with self._stopping(run, session):
                 run.script.register()
@@ -298,7 +302,7 @@ class Sandbox:
             self._keep(run, session, self._names(run.notebook_id))
 
     @contextmanager
-    def _outcome_of(self, run: Run) -> Iterator[None]:
+    def _outcome_of(self, run: ScriptRun) -> Iterator[None]:
         """Put into the run how it ended."""
         import pydantic_monty as monty
 
@@ -367,7 +371,7 @@ class Sandbox:
         return existing(notebook_id, self._variables)
 
     @contextmanager
-    def _session(self, run: Run, module: ExternalModule) -> Iterator[MontySession]:
+    def _session(self, run: ScriptRun, module: ExternalModule) -> Iterator[MontySession]:
         checkout = self._tract.sandboxes.opened().checkout(
             limits=_limits(run), external_modules={"tools": module}
         )
@@ -391,12 +395,12 @@ class Sandbox:
         variables = self._variables.get(notebook_id)
         return frozenset() if variables is None else variables.names
 
-    def _keep(self, run: Run, session: MontySession, before: Iterable[str]) -> None:
+    def _keep(self, run: ScriptRun, session: MontySession, before: Iterable[str]) -> None:
         names = bound_names(run.script.code).union(before)
         self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
 
     @contextmanager
-    def _stopping(self, run: Run, session: MontySession) -> Iterator[None]:
+    def _stopping(self, run: ScriptRun, session: MontySession) -> Iterator[None]:
         """Have the worker killed when the script is to stop; between two calls nothing else reaches it."""
         worker = session.worker_pid  # the session does not tell while the worker is at work
 
@@ -408,14 +412,14 @@ class Sandbox:
         with run.stopper.watched(lambda: run.meter.is_over_time), run.stopper.killable(kill):
             yield
 
-    def _to_the_end(self, run: Run, snapshot: Any) -> Any:
+    def _to_the_end(self, run: ScriptRun, snapshot: Any) -> Any:
         import pydantic_monty as monty
 
         while not isinstance(snapshot, monty.MontyComplete):
             snapshot = self._answered(run, snapshot)
         return snapshot.output
 
-    def _answered(self, run: Run, snapshot: Any) -> Any:
+    def _answered(self, run: ScriptRun, snapshot: Any) -> Any:
         name = getattr(snapshot, "function_name", None)
         if name is None:
             return snapshot.resume()  # a name that nobody bound
@@ -423,7 +427,7 @@ class Sandbox:
             return snapshot.resume_auto() if name in _ANSWERED else snapshot.resume_not_handled()
         return snapshot.resume(_reply(self._called(run, snapshot)))
 
-    def _called(self, run: Run, snapshot: FunctionSnapshot) -> ToolResult:
+    def _called(self, run: ScriptRun, snapshot: FunctionSnapshot) -> ToolResult:
         short = snapshot.function_name.removeprefix("tools.")
         name = short if self._made is None else self._made.names.get(short, short)
         tool = self._executor.get(name)
@@ -435,14 +439,14 @@ class Sandbox:
                 return ToolResult(name, success=False, error="; ".join(error.problems))
         call = run.script.stretch(snapshot.position)
         run.calls.pause = lambda tool, values: self._question(run, snapshot, call, tool, values)
-        with asked_at(Place(run.script.filename, call.line)):
+        with asked_at(CallSite(run.script.filename, call.line)):
             return run.calls.execute(self._executor, name, arguments, line=call.line)
 
     def _question(
         self,
-        run: Run,
+        run: ScriptRun,
         snapshot: FunctionSnapshot,
-        call: Stretch,
+        call: CodeRange,
         tool: ToolDefinition,
         values: dict[str, Any],
     ) -> PendingScriptCall | None:
@@ -458,7 +462,7 @@ class Sandbox:
         }
         return PendingScriptCall(fields, tract=self._tract, actor=run.calls.actor)
 
-    def go_on(self, run: Run, program: bytes, decided: PendingScriptCall) -> None:
+    def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
         """Take up a saved program: it is told what came of the call that it waits for, and runs on."""
         module = self._module()
         checkout = self._tract.sandboxes.opened().checkout(
@@ -472,7 +476,7 @@ class Sandbox:
             self._keep(run, session, decided.script["names"])
         run.calls.end()
 
-    def _decided(self, run: Run, decided: PendingScriptCall) -> ToolResult:
+    def _decided(self, run: ScriptRun, decided: PendingScriptCall) -> ToolResult:
         """What came of the call that was decided about."""
         line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
@@ -481,12 +485,12 @@ class Sandbox:
                                  is_approved=decided.choice or True)  # fmt: skip
 
 
-def _limits(run: Run) -> Any:
-    budget = run.meter.budget
-    calls = budget.calls if budget.calls is not None else 1_000_000
+def _limits(run: ScriptRun) -> Any:
+    limits = run.meter.limits
+    calls = limits.calls if limits.calls is not None else 1_000_000
     return {
-        "max_feed_duration_secs": budget.seconds,
-        "max_memory": budget.memory,
+        "max_feed_duration_secs": limits.seconds,
+        "max_memory": limits.memory,
         "max_suspensions": _SUSPENSIONS + 2 * calls,
     }
 
@@ -502,7 +506,7 @@ def _reply(result: ToolResult) -> Any:
         return {"exc_type": "RuntimeError", "message": f"{result.tool_name}: {error}"}
 
 
-def _stopped(run: Run) -> ScriptStatus:
+def _stopped(run: ScriptRun) -> ScriptStatus:
     return ScriptStatus.INTERRUPTED if run.stopper.reason == "interrupted" else ScriptStatus.TIMED_OUT
 
 
@@ -514,7 +518,7 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
     """The module. Its functions are never called: each call comes as a snapshot, with the function's name."""
     from pydantic_monty import ExternalModule
 
-    from tract_jupyter.toolkit.stub_source import stub_source
+    from tract_jupyter.models.schema import stub_source
 
     tools = {tool.name: tool for tool in definitions}
     known = all_functions(tools)

@@ -6,15 +6,12 @@ it makes, and these go through the same gate as all. In the kernel it runs only 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
-from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.scripts.notebooks import MAIN
 from tract_jupyter.scripts.pendings import PendingScript
-from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.scripts.runner import Backend, Scripts
-    from tract_jupyter.tract import Tract
 
 NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
 Where = Annotated[
@@ -31,34 +27,21 @@ Where = Annotated[
 _READS = Traits(read_only=True)
 
 
-def script_tools(tract: Tract, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
-    """The tools of one tract's scripts; `scripts` gives them when one is called."""
+def script_tools(tract: Any, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
+    """Return the tools of one tract's scripts; `scripts` gives them when a tool is called."""
     tools = _ScriptTools(tract, scripts)
-    changing = (tools.notebook_create, tools.notebook_reset)
-    reading = (tools.notebook_variables, tools.notebook_list)
+    made = ToolDefinition.built_in
     return [
-        _execute(tools),
-        *(replace(_tool(function, Traits()), asks_itself=True) for function in changing),
-        *(_tool(function, _READS) for function in reading),
+        made(tools.notebook_execute, told_actor=True, asks_itself=True),
+        made(tools.notebook_create, asks_itself=True),
+        made(tools.notebook_reset, asks_itself=True),
+        made(tools.notebook_variables, traits=_READS),
+        made(tools.notebook_list, traits=_READS),
     ]
 
 
-def _tool(function: Callable[..., Any], traits: Traits) -> ToolDefinition:
-    return ToolDefinition.from_function(
-        function, description=FULL[function.__name__], traits=traits, owner=BUILT_IN
-    )
-
-
-def _execute(tools: _ScriptTools) -> ToolDefinition:
-    function = tools.notebook_execute
-    return ToolDefinition(
-        function.__name__, FULL[function.__name__], Parameters.of(function, skip=1), function,
-        owner=BUILT_IN, told_actor=True, asks_itself=True,
-    )  # fmt: skip
-
-
 class _ScriptTools:
-    def __init__(self, tract: Tract, scripts: Callable[[], Scripts]) -> None:
+    def __init__(self, tract: Any, scripts: Callable[[], Scripts]) -> None:
         self._tract = tract
         self._scripts = scripts
 
@@ -71,8 +54,12 @@ class _ScriptTools:
         ],
         notebook_id: NotebookId = MAIN,
         backend: Where = "sandbox",
-    ) -> dict[str, Any] | ToolResult:
-        """Run Python code that calls tools, and return what it printed and its last expression."""
+    ) -> Any:
+        """Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression.
+
+        Variables stay. The sandbox runs it at once, without files, network or packages; the kernel after a person
+        approved the code. Calls that write are asked about one by one.
+        """
         run = self._scripts().prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
         if backend == "sandbox" or actor == "user":
             return self._scripts().execute(run).to_dict()
@@ -81,14 +68,14 @@ class _ScriptTools:
             execute_fn=lambda _: self._scripts().execute(run),
         )  # fmt: skip
         with self._tract.reviewer.claimed(pending) as asked:
-            pending = asked  # type: ignore[assignment] # it asks the same
+            pending = asked
             self._tract.reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refusal(pending), denied=True)
-        return pending.result.to_dict()  # type: ignore[no-any-return] # a ScriptResult
+        return pending.result.to_dict()
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
-        """Make a script notebook with no variables."""
+        """Make a script notebook: a namespace that keeps its variables from script to script."""
         notebooks = self._scripts().notebooks_of(backend)
         notebooks.create(notebook_id)
         return {"notebook_id": notebook_id, "backend": backend}
@@ -107,7 +94,7 @@ class _ScriptTools:
         }
 
     def notebook_list(self) -> list[dict[str, Any]]:
-        """List the script notebooks of both backends."""
+        """List the script notebooks, and how many variables each has."""
         backends: tuple[Backend, ...] = ("sandbox", "kernel")
         return [
             {"notebook_id": notebook_id, "backend": backend, "variables": count}

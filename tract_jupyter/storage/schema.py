@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 1
 
 STORE_ID = "store_id"
 """The key in `tract_meta` of what tells a store from others: 32 hex digits, random."""

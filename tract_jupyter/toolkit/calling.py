@@ -1,11 +1,7 @@
-"""Who calls a tool: a person's own code, or a script.
+"""Permission to call a tool, and who calls it: a person's own code, or a script.
 
-A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
-
-A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool
-only reads.
-
-A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
+A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool only
+reads. A script's calls are its own, whichever `tools` its code uses: `ToolBridge` asks for `current_caller()`.
 """
 
 from __future__ import annotations
@@ -23,9 +19,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
-    from tract_jupyter.toolkit.toolset import ToolProfile
 
 
 USER = "user"
@@ -35,14 +30,14 @@ AGENT = "agent"
 
 
 class Permission(StrEnum):
-    """What a policy says about a call."""
+    """The permission that an actor has for a call."""
 
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
 
 
-def default_policy(tool: ToolDefinition, actor: str) -> Permission:
+def default_permission(tool: ToolDefinition, actor: str) -> Permission:
     """Allow the user, all reading, and what asks by itself; ask about the rest."""
     is_free = actor == USER or tool.traits.read_only or tool.asks_itself
     return Permission.ALLOW if is_free else Permission.ASK
@@ -53,8 +48,8 @@ class Caller(Protocol):
 
     actor: str
 
-    def execute(self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Make a call, if the script may."""
+    def execute(self, executor: Any, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Have an executor make a call, if the script may."""
         ...
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:

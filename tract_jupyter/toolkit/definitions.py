@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import types
-import typing
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, Required, Union
-
-from typing_extensions import is_typeddict
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.schema.foreign import SchemaParameters
-from tract_jupyter.models.schema.parameters import Parameters, hints_of
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
 from tract_jupyter.models.text import brief_repr, printable, shortened
 
 if TYPE_CHECKING:
@@ -25,11 +19,7 @@ if TYPE_CHECKING:
 
     from docstring_parser import Docstring
 
-    from tract_jupyter.models.schema.parameters import ParameterSet
-
-
-_LEAVES: Final = frozenset({str, int, float, bool, list, dict, type(None), None, Any})
-_COMPOSED: Final = frozenset({list, Union, types.UnionType, NotRequired, Required})
+    from tract_jupyter.models.schema import ParameterSet
 
 
 def check_function(function: object) -> None:
@@ -105,52 +95,12 @@ def check_json_types(function: Callable[..., Any]) -> None:
         SpecError: one has another type, such as a date, or a type hint means nothing.
     """
     for name, hint in hints_of(function).items():
-        wrong = None if name == "return" else _foreign(hint)
+        wrong = None if name == "return" else without_json_form(hint)
         if wrong is not None:
             raise SpecError(
                 f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; a tool takes str, "
                 "int, float, bool, None, list, dict[str, ...], Literal, a TypedDict of such, or unions of them"
             )
-
-
-def _foreign(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
-    """The part of a type that JSON has no form for; None if there is none."""
-    annotation = _unwrapped(annotation)
-    if annotation in within or _is_leaf(annotation):
-        return None
-    parts = _parts(annotation)
-    if parts is None:
-        return annotation
-    found = (_foreign(part, (*within, annotation)) for part in parts)
-    return next((wrong for wrong in found if wrong is not None), None)
-
-
-def _unwrapped(annotation: Any) -> Any:
-    """The type without what is said about it, and what an alias (`type Row = dict[str, int]`) stands for."""
-    if typing.get_origin(annotation) is Annotated:
-        return annotation.__origin__
-    return getattr(annotation, "__value__", annotation)
-
-
-def _parts(annotation: Any) -> list[Any] | None:
-    """The types that a type is made of; None if it is none of those that JSON has a form for."""
-    origin, arguments = typing.get_origin(annotation), list(typing.get_args(annotation))
-    if origin is Literal:
-        return [type(value) for value in arguments]
-    if origin is dict:
-        return arguments[1:] if arguments[0] is str else None
-    if origin in _COMPOSED:
-        return arguments
-    if is_typeddict(annotation):
-        return list(typing.get_type_hints(annotation, include_extras=True).values())
-    return None
-
-
-def _is_leaf(annotation: Any) -> bool:
-    try:
-        return annotation in _LEAVES
-    except TypeError:  # it has no hash, so it is none of them
-        return False
 
 
 BUILT_IN: Final = "tract"
@@ -185,8 +135,8 @@ class ToolDefinition:
         owner: who brought it: `tract` (built in), `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
-        told_choice: whether it is told besides what was chosen about the call, where that was asked about: a `Choice`
-            or None, as its second argument.
+        told_choice: whether the handler is told, as its second argument, what a person chose about the call: an
+            `ActionChoice`, or None where nobody was asked.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
         returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
@@ -234,6 +184,8 @@ class ToolDefinition:
         description: str | None = None,
         traits: Traits | None = None,
         owner: str = OWN,
+        told_actor: bool = False,
+        asks_itself: bool = False,
     ) -> ToolDefinition:
         """Make a tool of a Python function; its type hints and docstring say everything.
 
@@ -244,6 +196,8 @@ class ToolDefinition:
             description: instead of the first paragraph of its docstring.
             traits: what calling it can do.
             owner: who brought it.
+            told_actor: the function takes who calls as its first argument, which is none of the tool's.
+            asks_itself: see `ToolDefinition`.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
@@ -251,8 +205,8 @@ class ToolDefinition:
         """
         check_function(function)
         check_json_types(function)
-        told, about = parse_docstring(function.__doc__)
-        parameters = Parameters.of(function, descriptions=about)
+        told, about = ("", {}) if owner == BUILT_IN else parse_docstring(function.__doc__)
+        parameters = Parameters.of(function, skip=int(told_actor), descriptions=about)
         return cls(
             checked_name(function.__name__ if name is None else name),
             told if description is None else description,
@@ -260,8 +214,21 @@ class ToolDefinition:
             function,
             traits=traits or Traits(),
             owner=owner,
+            told_actor=told_actor,
             returns=hints_of(function).get("return", Any),
+            asks_itself=asks_itself,
         )
+
+    @classmethod
+    def built_in(cls, function: Callable[..., Any], **options: Any) -> ToolDefinition:
+        """Make a tool that is always there; its description is the function's whole docstring.
+
+        Args:
+            function: see `from_function`.
+            **options: see `from_function`.
+        """
+        described = " ".join((function.__doc__ or "").split())
+        return cls.from_function(function, **{"description": described, "owner": BUILT_IN, **options})
 
     @classmethod
     def from_schema(

@@ -19,28 +19,28 @@ from tract_jupyter.exceptions import (
     UnknownToolError,
     nearest,
 )
-from tract_jupyter.hooks.firing import Choice
+from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.strict import without_nulls
+from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.storage.journal import what_triggered
-from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_policy, question, waiting
+from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_permission, question, waiting
 from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
-from tract_jupyter.toolkit.question import PendingToolCall
+from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
+from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
-from tract_jupyter.toolkit.stubs import namespaces, provider_names, python_name, python_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.toolkit.question import ToolQuestion
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.pendings import ToolQuestion
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
     Function = TypeVar("Function", bound=Callable[..., Any])
-    Policy = Callable[[ToolDefinition, str], Permission]
+    PermissionOf = Callable[[ToolDefinition, str], Permission]
 
 
 _ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
@@ -53,7 +53,7 @@ class ToolExecutor:
         tract: where pendings of gated calls belong.
         fixed: the tools that are always there.
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
-        policy: decides about each call.
+        permission: tells whether an actor may call a tool, must ask first, or may not.
 
     Attributes:
         max_result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
@@ -65,12 +65,12 @@ class ToolExecutor:
         tract: Any,
         fixed: Iterable[ToolDefinition],
         live: Callable[[], Mapping[str, ToolDefinition]],
-        policy: Policy = default_policy,
+        permission: PermissionOf = default_permission,
     ) -> None:
         self._tract = tract
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
-        self.policy = policy
+        self.permission = permission
         self.max_result_bytes = 1_000_000
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
@@ -192,7 +192,7 @@ class ToolExecutor:
         *,
         actor: str = USER,
         profile: ToolProfile | None = None,
-        is_approved: bool | Choice = False,
+        is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
         """Call a tool. Never raises an `Exception`: what went wrong is in the result.
 
@@ -203,7 +203,7 @@ class ToolExecutor:
             actor: who calls.
             profile: which tools there are for them; all if left out.
             is_approved: this very call was decided about already, and is not asked about again; or what was chosen
-                then, where it fires an operation. What the policy denies stays denied.
+                then, where it fires an operation. What is not permitted stays so.
         """
         tool = self.get(name) if isinstance(name, str) else None
         if tool is None or (profile is not None and not profile.has(tool)):
@@ -212,8 +212,8 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
         try:
             values = _validated(tool, arguments)
-            permission = self.policy(tool, actor)
-            choice = is_approved if isinstance(is_approved, Choice) else None
+            permission = self.permission(tool, actor)
+            choice = is_approved if isinstance(is_approved, ActionChoice) else None
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
             with nullcontext() if profile is None else bound_to(profile):
@@ -229,7 +229,7 @@ class ToolExecutor:
         """Whether every call of it is refused, whatever a person says: not in the profile, locked, or denied."""
         if (profile is not None and not profile.has(tool)) or tool.name in self._locks:
             return True
-        return self.policy(tool, actor) is Permission.DENY
+        return self.permission(tool, actor) is Permission.DENY
 
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
         """Why there is no such tool for the caller, and which there are. What the profile keeps back is a refusal."""
@@ -256,14 +256,14 @@ class ToolExecutor:
 
     def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
-    ) -> tuple[dict[str, Any], Choice | None]:
+    ) -> tuple[dict[str, Any], ActionChoice | None]:
         """The arguments that a person allowed, or changed before that, and what was chosen besides.
 
         Raises:
             _Denied: nobody did.
         """
         if permission is not Permission.ASK:
-            raise _Denied(f"the policy denies {tool.name!r} to {actor}")
+            raise _Denied(f"{actor} has no permission to call {tool.name!r}")
         pending: ToolQuestion = question(tool, values) or self._question(tool, values, actor)
         if pending.fired is not None:
             pending.unguarded = self._tract.operations.unguarded(pending.fired.spec.name)
@@ -295,22 +295,22 @@ class ToolExecutor:
             definition_hash=tool.definition_hash,
             check=lambda: self._check_unchanged(tool, actor),
             description=tool.description,
-            why=f"{actor} wants to make this call. The policy asks about it: the tool {_traits(tool)}.",
+            why=f"{actor} wants to make this call. It needs your approval: the tool {_traits(tool)}.",
         )
 
     def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
         """Check that an approval is still about what would run.
 
         Raises:
-            FingerprintError: the tool or the policy changed since it was asked about.
+            FingerprintError: the tool or the permission changed since it was asked about.
         """
         now = self.get(tool.name)
         if now is None or now.definition_hash != tool.definition_hash:
             raise FingerprintError(f"tool {tool.name!r} was changed or removed since; make the call again")
         if now.name in self._locks:
             raise FingerprintError(self._locked(now.name))
-        if self.policy(now, actor) is Permission.DENY:
-            raise FingerprintError(f"the policy denies {tool.name!r} to {actor} by now")
+        if self.permission(now, actor) is Permission.DENY:
+            raise FingerprintError(f"{actor} has no permission to call {tool.name!r} any more")
 
 
 class _WrongArguments(Exception):  # noqa: N818 # it leads to a result, and is no error

@@ -9,24 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.spec import spec_from_dict
-from tract_jupyter.prompts.tool_descriptions import FULL, UNREVIEWED
+from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.toolkit.calling import AGENT, USER
-from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition
+from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.life import Operations
     from tract_jupyter.operations.spec import OperationSpec
-    from tract_jupyter.tract import Tract
 
     Source = Callable[[], dict[str, ToolDefinition]]
 
@@ -51,7 +49,7 @@ class OperationTools:
         return tools
 
     def _tool(self, spec: OperationSpec) -> ToolDefinition:
-        def fire(actor: str = "user", choice: Choice | None = None, /, **fields: Any) -> Any:
+        def fire(actor: str = "user", choice: ActionChoice | None = None, /, **fields: Any) -> Any:
             by = f"tools.{TOOL_PREFIX}{spec.name}"
             fired = self._operations.fire(spec.name, fields, triggered_by=by, actor=actor, choice=choice)
             return self._outcome(fired)
@@ -81,20 +79,14 @@ class OperationTools:
         }
 
 
-def proposing_tools(tract: Tract) -> list[ToolDefinition]:
-    """`propose_operation`."""
+def proposing_tools(tract: Any) -> list[ToolDefinition]:
+    """Return `propose_operation`."""
     function = _Proposing(tract).propose_operation
-    name = function.__name__
-    return [
-        ToolDefinition(
-            name, FULL[name], Parameters.of(function, skip=1), function, owner=BUILT_IN, told_actor=True,
-            asks_itself=True,
-        )
-    ]  # fmt: skip
+    return [ToolDefinition.built_in(function, told_actor=True, asks_itself=True)]
 
 
 class _Proposing:
-    def __init__(self, tract: Tract) -> None:
+    def __init__(self, tract: Any) -> None:
         self._tract = tract
 
     def propose_operation(
@@ -118,7 +110,12 @@ class _Proposing:
             Literal["approve", "ask"],
             "What a firing means that no handler decides: approved, or a person is asked.",
         ] = "approve",
-    ) -> dict[str, Any] | ToolResult:
+    ) -> Any:
+        """Define an operation: typed fields, and actions that decide about it.
+
+        If it is new, and all its actions declare isolation 'sandbox', it is active at once; a person reviews anything
+        else first.
+        """
         spec = spec_from_dict(
             {
                 "name": name,

@@ -10,18 +10,20 @@ from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.question import CallsTool
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.firing import Choice, Firing, Unhandled
+    from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 
-class PendingPolicy(CallsTool):
+from tract_jupyter.toolkit.pendings import ToolPending
+
+
+class PendingPolicy(ToolPending):
     """Call a tool because a policy says so.
 
     A standing approval of it is one of the tool with these values.
@@ -90,19 +92,19 @@ class Policies:
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> Any:
         """Call a tool because a policy says so, and return its result.
 
-        A handler on `policy` may decide. Otherwise the executor's own policy does, for the actor `policy:<name>`: the
+        A handler on `policy` may decide. Otherwise the executor's permission does, for the actor `policy:<name>`: the
         call is allowed, or denied, or a standing approval or a person is asked for.
 
         Args:
             policy_name: the policy.
             action_type: the tool's name.
-            params: what it is called with.
+            action_params: what it is called with.
             reason: why, for whoever decides.
 
         Raises:
@@ -111,8 +113,8 @@ class Policies:
             UndecidedError: it waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        tool, fields = self._wanted(policy_name, action_type, params, reason)
-        permission = self._executor.policy(tool, _actor(policy_name))
+        tool, fields = self._wanted(policy_name, action_type, action_params, reason)
+        permission = self._executor.permission(tool, _actor(policy_name))
         if permission is Permission.ALLOW and not self._firing.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)
@@ -122,7 +124,7 @@ class Policies:
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> PendingPolicy:
@@ -130,15 +132,15 @@ class Policies:
 
         It is in the inbox until it is decided.
         """
-        _, fields = self._wanted(policy_name, action_type, params, reason)
+        _, fields = self._wanted(policy_name, action_type, action_params, reason)
         return self._firing.keep(self._pending(fields))
 
     def _wanted(
-        self, policy_name: str, action_type: str, params: Mapping[str, Any] | None, reason: str
+        self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
         """The tool that a policy wants to call, and the checked fields of that."""
         check_text(policy_name, "policy_name")
-        values = params if params is not None else {}
+        values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
         return tool, {
             "policy_name": policy_name,
@@ -161,7 +163,7 @@ class Policies:
         pending = PendingPolicy(fields, tract=self._tract, run=run, **options)
         return pending
 
-    def _call(self, fields: dict[str, Any], choice: Choice | None = None) -> Any:
+    def _call(self, fields: dict[str, Any], choice: ActionChoice | None = None) -> Any:
         """Call the tool; whoever decides such things has said that it may be called."""
         bridge = ToolBridge(self._executor, actor=_actor(fields["policy_name"]))
         return bridge.call(fields["action_type"], fields["action_params"], is_approved=choice or True)
@@ -187,4 +189,4 @@ def _default(permission: Permission, pending: PendingPolicy) -> Unhandled:
         return "approve"
     if permission is Permission.ASK:
         return "ask"
-    return lambda p: p.reject(f"the policy of the tools denies {pending.action_type!r} to {pending.actor}")
+    return lambda p: p.reject(f"{pending.actor} has no permission to call {pending.action_type!r}")

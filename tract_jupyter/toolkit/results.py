@@ -1,10 +1,7 @@
-"""What comes of a call of a tool, for code and for models.
+"""Results of calls: for code, for models, and in the log, with an estimate of the tokens that code saves.
 
 Without code, each call is a message of the model (tool name and arguments) and a message back (the result), and both
-stay in the prompt. In code they never enter it.
-
-Without a script, each call is a message of the model (name and arguments) and one back (the result), and both stay
-in its context. With one, the context has the script and what it printed.
+stay in the prompt. In code they never enter it; of a script, the context has its text and what it printed.
 """
 
 from __future__ import annotations
@@ -15,15 +12,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError
+from tract_jupyter.exceptions import (
+    ContentError,
+    ToolDeniedError,
+    ToolExecutionError,
+)
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.prompts import tool_calls as prompts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from tract_jupyter.toolkit.stubs import CallRecord
 
 
 _LONGEST_ERROR: Final = 4_000
@@ -218,3 +217,19 @@ class Savings:
             self.script_characters + other.script_characters,
             self.output_characters + other.output_characters,
         )
+
+
+class CallRecord(NamedTuple):
+    """One call. Sizes are in characters of JSON, roughly; the duration is in seconds.
+
+    A named tuple: one is made at every call, and a frozen dataclass takes four times as long to make.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    actor: str
+    success: bool
+    error: str
+    duration: float
+    argument_size: int
+    result_size: int

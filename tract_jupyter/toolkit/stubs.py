@@ -1,129 +1,32 @@
 """`tools`: every tool as a plain Python function.
 
-The functions are made from the tools' schemas when they are asked for, so the module is live: a tool that appears or
-goes does so here at once. A stub holds nothing but the bridge.
+The functions are made from the tools' schemas when they are asked for, so the module is live: a tool appears here, or
+disappears, at once.
 """
 
 from __future__ import annotations
 
 import types
-from collections import Counter, deque
-from itertools import chain
+from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.context import provider_name
-from tract_jupyter.models.schema.types import type_text
-from tract_jupyter.models.text import brief_repr, identifier
+from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
+from tract_jupyter.models.schema import stub_source, type_text
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.calling import USER, current_caller
-from tract_jupyter.toolkit.results import TokenSavings, estimate_savings, rough_size
-from tract_jupyter.toolkit.stub_source import stub_source
+from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
+from tract_jupyter.toolkit.results import CallRecord, TokenSavings, estimate_savings, rough_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.toolset import Toolset
-
-
-HELPERS = ("list_tools", "stub_source", "call_log", "savings")
-"""What the `tools` module offers besides the tools; a tool of the same name wins."""
-
-
-def python_name(name: str) -> str:
-    """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
-    cleaned = identifier(name)
-    is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
-    return f"tool{cleaned}" if is_special else cleaned
-
-
-def python_names(names: Iterable[str]) -> dict[str, str]:
-    """Map Python names to tool names.
-
-    Raises:
-        OperationExistsError: two tools come to the same Python name.
-    """
-    mapped: dict[str, str] = {}
-    for name in names:
-        short = python_name(name)
-        if short in mapped:
-            raise OperationExistsError(
-                f"tools {mapped[short]!r} and {name!r} would both be called {short!r}; rename one"
-            )
-        mapped[short] = name
-    return mapped
-
-
-def provider_names(names: Iterable[str]) -> dict[str, str]:
-    """Map names that providers allow to tool names.
-
-    A tool keeps a name that is allowed. Others that come to one name all get a suffix: if one had it, a tool that comes
-    later, such as that of another server, could take it over, and with it the calls of a model that was told before.
-    """
-    wanted = {name: _provider_names(name) for name in names}
-    wishes = Counter(chain.from_iterable(wanted.values()))
-    return {
-        next((short for short in shorts if short == name or wishes[short] == 1), shorts[-1]): name
-        for name, shorts in wanted.items()
-    }
-
-
-def _provider_names(name: str) -> list[str]:
-    """The names for a tool that providers allow, the nicest first."""
-    short = provider_name(name)
-    if short == name:
-        return [name]
-    hashed = sha256(name.encode(errors="surrogatepass"))
-    return [short, f"{short[:55]}_{hashed[:8]}", hashed]
-
-
-def namespaces(tools: Mapping[str, ToolDefinition]) -> frozenset[str]:
-    """The names that stand for several tools."""
-    return frozenset(tool.namespace for tool in tools.values()) - {""}
-
-
-def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[str, ToolDefinition]:
-    """The tools of one namespace by their Python names.
-
-    Raises:
-        OperationExistsError: two come to the same name.
-    """
-    own = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
-    return {short: own[name] for short, name in python_names(own).items()}
-
-
-def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
-    """All tools by what stands behind `tools.`: `name`, or `namespace.name`.
-
-    Raises:
-        OperationExistsError: two come to the same name.
-    """
-    spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
-    named = {"": functions(tools), **spaces}
-    return {space + short: tool for space, found in named.items() for short, tool in found.items()}
 
 
 _LOG_LENGTH = 10_000
-
-
-class CallRecord(NamedTuple):
-    """One call. Sizes are in characters of JSON, roughly; the duration is in seconds.
-
-    A named tuple: one is made at every call, and a frozen dataclass takes four times as long to make.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any]
-    actor: str
-    success: bool
-    error: str
-    duration: float
-    argument_size: int
-    result_size: int
 
 
 class ToolBridge:
@@ -138,7 +41,9 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice = False) -> Any:
+    def call(
+        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice = False
+    ) -> Any:
         """Call a tool and return its bare result; within a script, as that script.
 
         `is_approved`: this call was decided about already; or what was chosen then.
@@ -228,7 +133,7 @@ class _Helpers:
             return self._space(name)
         functions = self.functions()
         if name in functions:
-            self._stubs[name] = make_stub(name, functions[name], self._bridge), functions[name]
+            self._stubs[name] = make_stub(name, functions[name], self._bridge.call), functions[name]
             return self._stubs[name][0]
         if name in HELPERS:
             return getattr(self, name)
@@ -285,9 +190,14 @@ class _Helpers:
         return self._bridge.savings()
 
 
-def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge | Toolset) -> Callable[..., Any]:
-    """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring."""
-    call, target = bridge.call, tool.name
+def make_stub(
+    name: str, tool: ToolDefinition, call: Callable[[str, dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring.
+
+    `call` makes the call, given the tool's own name and the arguments by name.
+    """
+    target = tool.name
 
     def stub(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True

@@ -1,125 +1,36 @@
-"""A toolset: the tools as somebody else has them, such as an agent. It shows a profile, and holds its user to it.
+"""A toolset: the tools as an agent has them. It shows one profile, and refuses calls of any other tool.
 
-Every shape has the name that providers allow; the executor knows a tool by that one too.
+Each format uses the names that providers allow; the executor knows a tool by that name too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models.checks import check_choice, check_text
-from tract_jupyter.models.schema.strict import strict_schema
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
-from tract_jupyter.toolkit.definitions import BUILT_IN
+from tract_jupyter.models.schema import strict_schema
+from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
-from tract_jupyter.toolkit.stubs import make_stub, provider_names, python_name
+from tract_jupyter.toolkit.stubs import make_stub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class ToolConfig:
-    """What a profile says about one tool."""
-
-    enabled: bool = True
-    description: str | None = None
-    """For the model; None for the tool's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolProfile:
-    """A set of tools with their descriptions. It binds: what it lacks cannot be called through a toolset with it."""
-
-    name: str
-    tool_configs: Mapping[str, ToolConfig]
-    """What is not named here is left out, unless `has_others` says otherwise."""
-    has_others: bool = False
-    """Whether tools that are not built in belong to it without being named: those of the user, of operations, ..."""
-
-    def __post_init__(self) -> None:
-        """Check what a person wrote.
-
-        Raises:
-            ContentError: a tool is given something else than a `ToolConfig`.
-        """
-        for name, config in self.tool_configs.items():
-            if not isinstance(config, ToolConfig):
-                raise ContentError(
-                    f"profile {self.name!r}: {name!r} has a ToolConfig, such as ToolConfig(description='...'), not "
-                    f"{brief_repr(config)}"
-                )
-
-    def has(self, tool: ToolDefinition) -> bool:
-        """Whether a tool belongs to it."""
-        config = self.tool_configs.get(tool.name)
-        return self.has_others and tool.owner != BUILT_IN if config is None else config.enabled
-
-    def filter_tools(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
-        """Those of some tools that belong to it, each with the description that it has here."""
-        return [self._described(tool) for tool in tools if self.has(tool)]
-
-    def _described(self, tool: ToolDefinition) -> ToolDefinition:
-        config = self.tool_configs.get(tool.name)
-        if config is None or config.description is None:
-            return tool
-        return replace(tool, description=config.description)
-
-
-def get_profile(name: str) -> ToolProfile:
-    """A built-in profile: `self`, `supervisor` or `full`.
-
-    Raises:
-        ContentError: there is none of that name.
-    """
-    profile = _PROFILES.get(name) if isinstance(name, str) else None
-    if profile is None:
-        raise ContentError(
-            f"there is no profile {brief_repr(name)}.{nearest(str(name), _PROFILES)} There are "
-            f"{', '.join(map(repr, _PROFILES))}; a ToolProfile of your own can be given instead"
-        )
-    return profile
-
-
-def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:
-    configs = {tool: ToolConfig(description=text) for tool, text in descriptions.items()}
-    return ToolProfile(name, configs, has_others=True)
-
-
-_PROFILES: Final = {
-    "self": _built_in("self", SELF),
-    "supervisor": _built_in("supervisor", SUPERVISOR),
-    "full": _built_in("full", FULL),
-}
-
-
-def profile_of(given: str | ToolProfile) -> ToolProfile:
-    """Return the profile that a name stands for; a profile as it is.
-
-    Raises:
-        ContentError: there is no such profile.
-    """
-    if isinstance(given, ToolProfile):
-        return given
-    if isinstance(given, str):
-        return get_profile(given)
-    raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(given)}")
-
-
 class Toolset:
-    """A bound view of an executor: its tools, policy and locks, for one actor, with the tools of one profile.
+    """A bound view of an executor: its tools, permission and locks, for one actor, with the tools of one profile.
 
     Args:
         executor: runs the tools.
         profile: which tools there are.
-        actor: who calls them, for the policy: `agent:<id>`, ...
+        actor: who calls them, for the permission: `agent:<id>`, ...
         overrides: other descriptions, by the tool's name.
 
     Raises:
@@ -189,7 +100,7 @@ class Toolset:
 
     def callables(self) -> list[Callable[..., Any]]:
         """The tools as plain functions, with name, docstring, signature and annotations; they raise as `call` does."""
-        return [make_stub(python_name(name), tool, self) for name, tool in self._provided().items()]
+        return [make_stub(python_name(name), tool, self.call) for name, tool in self._provided().items()]
 
     def _provided(self) -> dict[str, ToolDefinition]:
         """The tools by the names that providers allow: those that they have among all tools of the executor."""

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tract_jupyter.analysis import all_rules, rules
-from tract_jupyter.analysis.rules.base import Rule, register
+from tract_jupyter.analysis import Rule, all_rules, rules
+from tract_jupyter.analysis.rules.base import register
 
 HEADINGS = ["## What it does", "## Why it matters", "## Example", "## What to do instead"]
 

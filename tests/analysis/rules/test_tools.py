@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import tract_jupyter
 from tests.analysis.helpers import ROOT, analyze, codes, found
 from tract_jupyter import CodeAnalyzer
 
@@ -71,3 +74,13 @@ def test_what_a_tool_would_do(tool, code):
 def test_what_gives_all_tools_is_told_at_its_place():
     finding = next(f for f in analyze("x = 1\nvars(tools)").findings if f.code == "TJ602")
     assert (finding.span.line, finding.text) == (2, "vars(tools)")
+
+
+ROOMS = {path.parent.name for path in Path(tract_jupyter.__file__).parent.glob("*/__init__.py")}
+DECIDES_NOTHING = {"analysis", "interchange", "llm", "models", "prompts", "runs"}
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS - DECIDES_NOTHING))
+def test_code_has_no_business_in_the_rooms_that_decide(room):
+    findings = analyze(f"from tract_jupyter.{room} import something").findings
+    assert {("TJ603", "high")} <= {(finding.code, str(finding.level)) for finding in findings}

@@ -120,7 +120,7 @@ def test_a_handler_decides_and_the_call_gives_the_result_or_raises(talk):
     assert (seen, len(texts(talk))) == ([["a short summary"]], 3)
     talk.off("compress")
     talk.on("compress", lambda p: (p.edit_summary(0, "the handler's own"), p.approve()))
-    assert talk.compress(content="a short summary").summaries
+    assert talk.compress(content="a short summary").summary_commits
     assert texts(talk)[0] == "the handler's own"
 
 

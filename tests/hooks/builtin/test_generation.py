@@ -181,7 +181,9 @@ def test_what_is_half_a_character_does_not_lose_the_reply(ask):
 def test_the_context_is_compiled_once(ask, monkeypatch):
     tract, _ = ask("one")
     compiled = []
-    monkeypatch.setattr(tract, "compile", lambda **how: compiled.append(how) or Tract.compile(tract, **how))
+    generation = tract._parts.generation
+    look = generation.to_be_answered
+    monkeypatch.setattr(generation, "to_be_answered", lambda: compiled.append(look()) or compiled[-1])
     tract.generate()
     assert len(compiled) == 1
 

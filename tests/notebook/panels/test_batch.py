@@ -8,9 +8,9 @@ import pytest
 from tests.notebook.panels.test_render import outline
 from tract_jupyter import Tract
 from tract_jupyter.notebook.channels import NotebookChannel
-from tract_jupyter.notebook.panels import batch as batch_module
-from tract_jupyter.notebook.panels import batch as inbox_module
-from tract_jupyter.notebook.panels.batch import Inbox
+from tract_jupyter.notebook.panels import inbox as batch_module
+from tract_jupyter.notebook.panels import inbox as inbox_module
+from tract_jupyter.notebook.panels.inbox import Inbox
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.process import process_text, this_process

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tract_jupyter.models.schema.parameters import Parameter, Parameters
+from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.notebook.panels.panel import (
     action_form,
     action_forms,

@@ -5,15 +5,15 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.review.trust import Trust
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 
-RESEARCH = Profile.of("research", [
-    operation("question", "guard", order=1, engine="liquid", text='{"is_question": true}', outputs=["is_question"],
+RESEARCH = OperationProfile.of("research", [
+    run_operation("question", "guard", order=1, engine="liquid", text='{"is_question": true}', outputs=["is_question"],
               required=True),
-    operation("style", order=2, text=" Be brief.", into="system"),
-    operation("praise", order=3, text="Say thanks.", into="user", only_if={"question.is_question": False}),
-    operation("shout", order=4, text="{{ lastAssistantMessage | upcase }}", into="reply", when="after"),
+    run_operation("style", order=2, text=" Be brief.", into="system"),
+    run_operation("praise", order=3, text="Say thanks.", into="user", only_if={"question.is_question": False}),
+    run_operation("shout", order=4, text="{{ lastAssistantMessage | upcase }}", into="reply", when="after"),
 ])  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def model(shell):
     tract.configure_llm(client)
     tract.system("Be careful.")
     tract.profiles.save(RESEARCH)
-    tract.profiles.save(Profile.of("my diary", description="what happened"))
+    tract.profiles.save(OperationProfile.of("my diary", description="what happened"))
     return client
 
 
@@ -40,6 +40,8 @@ def others(shell, model, tmp_path):
 @pytest.fixture
 def foreign(others):
     """A profile that another user has put into the store."""
-    profile = Profile.of("theirs", [operation("hint", order=1, text="Name the year.", into="user")])
+    profile = OperationProfile.of(
+        "theirs", [run_operation("hint", order=1, text="Name the year.", into="user")]
+    )
     others.profiles.save(profile)
     return profile

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from tract_jupyter.runs.model import (
+    MessagePiece,
     Operation,
     OperationConfig,
     OperationDefinition,
     OperationRun,
-    Piece,
     Run,
     RunMessage,
 )
@@ -56,7 +56,7 @@ PLAIN = (
 PROMPT = (
     message(
         "system", "Be careful.\n\nBe brief.", "s", "style",
-        (Piece(text="Be careful."), Piece(text="\n\nBe brief.", label="style")),
+        (MessagePiece(text="Be careful."), MessagePiece(text="\n\nBe brief.", label="style")),
     ),
     *PLAIN[1:-1],
     message("user", "Which of the 3 is newest?", "u", "rewrite"),

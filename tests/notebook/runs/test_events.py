@@ -3,8 +3,8 @@
 import pytest
 
 from tests.notebook.runs.examples import AFTER, BEFORE, ZERO, at, operation
-from tract_jupyter.notebook.runs.commands import project
-from tract_jupyter.notebook.runs.picture import State
+from tract_jupyter.notebook.runs.cell import project
+from tract_jupyter.notebook.runs.picture import NodeState
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs.events import (
     CommitFinished,
@@ -63,11 +63,17 @@ def test_it_can_be_drawn_at_any_time(count):
 
 
 def test_states_follow_the_events():
-    assert states(1) == (dict.fromkeys("abc", State.PLANNED), State.PLANNED)
-    assert states(3) == ({"a": State.PLANNED, "b": State.RUNNING, "c": State.PLANNED}, State.PLANNED)
-    assert states(4)[0]["a"] is State.WAITING
-    assert states(8) == ({"a": State.DONE, "b": State.DONE, "c": State.PLANNED}, State.RUNNING)
-    assert states(len(EVENTS)) == (dict.fromkeys("abc", State.DONE), State.DONE)
+    assert states(1) == (dict.fromkeys("abc", NodeState.PLANNED), NodeState.PLANNED)
+    assert states(3) == (
+        {"a": NodeState.PLANNED, "b": NodeState.RUNNING, "c": NodeState.PLANNED},
+        NodeState.PLANNED,
+    )
+    assert states(4)[0]["a"] is NodeState.WAITING
+    assert states(8) == (
+        {"a": NodeState.DONE, "b": NodeState.DONE, "c": NodeState.PLANNED},
+        NodeState.RUNNING,
+    )
+    assert states(len(EVENTS)) == (dict.fromkeys("abc", NodeState.DONE), NodeState.DONE)
 
 
 def test_the_report_tells_the_order_of_commits():

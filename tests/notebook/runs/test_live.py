@@ -4,7 +4,7 @@ import pytest
 from IPython.utils.capture import capture_output
 
 from tests.notebook.runs.examples import ZERO, event, op, run
-from tract_jupyter.notebook.runs.commands import RunDisplay
+from tract_jupyter.notebook.runs.cell import RunDisplay
 from tract_jupyter.notebook.runs.view import RunView
 
 
@@ -49,7 +49,7 @@ def project(events):
 def drawn(bare_shell, monkeypatch):  # displays need a shell
     """What was put on the screen, and whether it took the place of another."""
     put = []
-    module = "tract_jupyter.notebook.runs.commands"
+    module = "tract_jupyter.notebook.runs.cell"
     monkeypatch.setattr(f"{module}.display", lambda view, display_id: put.append((view, display_id, False)))
     monkeypatch.setattr(
         f"{module}.update_display", lambda view, display_id: put.append((view, display_id, True))

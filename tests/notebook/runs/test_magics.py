@@ -6,8 +6,8 @@ import pytest
 
 from tests.hooks.fakes import said
 from tract_jupyter.notebook.extension import await_waiting_cells
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 
 pytestmark = pytest.mark.usefixtures("model")
 ASK = "%%tract_run --profile research --out answer\nWhich is newest?\n"
@@ -188,10 +188,10 @@ def test_a_run_that_waits_goes_on_after_the_decision(shell):
         "%%tract_operation confirm --activate --ask\ntext: str\ndef yes(pending):\n    pending.approve()\n"
     )
     tract = shell.namespace["tract"]
-    asks = operation(
+    asks = run_operation(
         "sure", "dynamic", order=1, operation="confirm", fields={"text": "ask it?"}, required=True
     )
-    tract.profiles.save(Profile.of("careful", [asks]), activate=True)
+    tract.profiles.save(OperationProfile.of("careful", [asks]), activate=True)
     result = shell.run("%%tract_run\nWhich?")
     run_id = tract.runs()[0].run_id[:8]
     assert f"run {run_id} waits for a decision about 'sure'" in result.error

@@ -1,7 +1,7 @@
 """What is drawn of a run: states while it goes on, the order of commits, when the main call was."""
 
 from tests.notebook.runs.examples import AFTER, BEFORE, FIVE, ZERO, event, op, operation, run
-from tract_jupyter.notebook.runs.picture import State, picture
+from tract_jupyter.notebook.runs.picture import NodeState, picture
 
 PLAN = event(
     "run.started", operations=(operation("a"), operation("b", depends_on=("a",)), operation("c", AFTER))
@@ -20,8 +20,8 @@ def states(shown):
 
 def test_what_has_not_begun_is_planned():
     shown = picture(going(), [PLAN])
-    assert states(shown) == dict.fromkeys("abc", State.PLANNED)
-    assert shown.main is State.PLANNED
+    assert states(shown) == dict.fromkeys("abc", NodeState.PLANNED)
+    assert shown.main is NodeState.PLANNED
     assert shown.ended == 0
 
 
@@ -42,7 +42,7 @@ def test_what_runs_is_told_by_events():
         event("operation.started", 4, hook=BEFORE, operation_id="unknown", started_at=ZERO),
     ]
     shown = picture(going(op("a", start=1, took=0.5)), events)
-    assert states(shown) == {"a": State.DONE, "b": State.RUNNING, "c": State.WAITING}
+    assert states(shown) == {"a": NodeState.DONE, "b": NodeState.RUNNING, "c": NodeState.WAITING}
     b = shown.of(BEFORE)[1]
     assert (b.note, b.attempts, b.span.end) == ("attempt 2", 2, None)
     assert shown.at == ZERO + 4
@@ -82,7 +82,7 @@ def test_nothing_was_committed_where_the_run_was_aborted():
     """E14: what was done until then has no effects either."""
     shown = picture(run(op("a"), op("b", AFTER), status="aborted", reply=None))
     assert shown.committed == {BEFORE: [], AFTER: []}
-    assert shown.main is State.SKIPPED
+    assert shown.main is NodeState.SKIPPED
     assert shown.main_span is None
 
 
@@ -96,9 +96,9 @@ def test_the_main_call():
     assert picture(run(*FIVE)).main_span == (ZERO + 1.73, ZERO + 3.1, False)
     times = [event("main_llm.started", 1.5), event("main_llm.finished", 3)]
     assert picture(run(*FIVE), times).main_span == (ZERO + 1.5, ZERO + 3, True)
-    assert picture(going(), times[:1]).main is State.RUNNING
-    assert picture(run(status="failed", failed_type="main_llm", reply=None)).main is State.ERROR
-    assert picture(run(status="aborted", finish_reason="user_abort")).main is State.ABORTED
+    assert picture(going(), times[:1]).main is NodeState.RUNNING
+    assert picture(run(status="failed", failed_type="main_llm", reply=None)).main is NodeState.ERROR
+    assert picture(run(status="aborted", finish_reason="user_abort")).main is NodeState.ABORTED
 
 
 def test_a_circle_of_dependencies_can_be_drawn():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tract_jupyter.models.canonical import digest
-from tract_jupyter.runs.profile import Block, Profile, operation
+from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
 
 pytestmark = pytest.mark.usefixtures("model")
 
@@ -26,9 +26,13 @@ def test_profiles_are_listed_and_shown(shell):
 def test_blocks_are_told_with_their_descriptions(shell):
     tract = shell.namespace["tract"]
     block = Block.of(
-        "weather", [operation("w", order=1, text="x")], name="Skies", description="what it is like", version=3
+        "weather",
+        [run_operation("w", order=1, text="x")],
+        name="Skies",
+        description="what it is like",
+        version=3,
     )
-    tract.profiles.save(Profile.of("blocky", blocks=[block], description="an example"))
+    tract.profiles.save(OperationProfile.of("blocky", blocks=[block], description="an example"))
     text = shell.run("%tract profile blocky").text
     assert "for an example" in text
     assert "block weather (Skies), version 3: what it is like" in text

@@ -2,8 +2,8 @@
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import HOSTILE, PLAIN, PROMPT, message, run
-from tract_jupyter.notebook.runs.prompt import Change, PromptView, inspect_prompt
-from tract_jupyter.runs.model import Piece
+from tract_jupyter.notebook.runs.prompt import MessageChange, PromptView, inspect_prompt
+from tract_jupyter.runs.model import MessagePiece
 
 
 def view_of(shown, **parts):
@@ -12,8 +12,8 @@ def view_of(shown, **parts):
 
 def test_each_message_is_compared_with_the_plain_prompt():
     found = inspect_prompt(run(), len, "approximate")
-    assert [part.change for part in found.parts if part.change is not Change.SAME] == [
-        Change.CHANGED, Change.CHANGED, Change.INSERTED,
+    assert [part.change for part in found.parts if part.change is not MessageChange.SAME] == [
+        MessageChange.CHANGED, MessageChange.CHANGED, MessageChange.INSERTED,
     ]  # fmt: skip
     assert found.summary == "12 messages: 1 inserted, 2 changed, 9 as they were"
     assert found.tokens == sum(len(one.content) for one in PROMPT)
@@ -63,18 +63,21 @@ def test_messages_without_keys_go_by_their_labels():
     shown = run(
         prompt=(message("user", "a"), message("system", "b", label="x")), plain_prompt=(message("user", "a"),)
     )
-    assert [part.change for part in inspect_prompt(shown).parts] == [Change.SAME, Change.INSERTED]
+    assert [part.change for part in inspect_prompt(shown).parts] == [
+        MessageChange.SAME,
+        MessageChange.INSERTED,
+    ]
 
 
 def test_pieces_that_do_not_make_up_the_text_are_not_shown():
-    odd = message("system", "all new", "s", "style", (Piece(text="from nowhere", label="style"),))
+    odd = message("system", "all new", "s", "style", (MessagePiece(text="from nowhere", label="style"),))
     html = view_of(run(prompt=(odd,))).to_html()
     assert "from nowhere" not in html
     assert "changed by <code>style</code>" in html
 
 
 def test_any_text_is_safe():
-    odd = message(HOSTILE, HOSTILE * 30, "s", HOSTILE, (Piece(text=HOSTILE * 30, label=HOSTILE),))
+    odd = message(HOSTILE, HOSTILE * 30, "s", HOSTILE, (MessagePiece(text=HOSTILE * 30, label=HOSTILE),))
     for shown in (run(prompt=(odd,)), run(prompt=(odd, message(HOSTILE, "", "n", HOSTILE)), plain_prompt=())):
         html = view_of(shown).to_html()
         stands_alone(html)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import AFTER, FIVE, HOSTILE, ZERO, event, op, operation, run
-from tract_jupyter.notebook.runs.commands import inspected
+from tract_jupyter.notebook.runs.cell import inspected
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs.model import RunNote, Skip
 from tract_jupyter.runs.terms import OperationStatus, RunStatus

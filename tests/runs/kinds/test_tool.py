@@ -54,7 +54,7 @@ def calls(tract):
 
 
 def test_the_result_is_the_value_and_arguments_keep_their_types(tract, calls):
-    tract.executor.policy = lambda tool, actor: Permission.ALLOW
+    tract.executor.permission = lambda tool, actor: Permission.ALLOW
     made = call(tract, "add", {"x": "{{ art.n.value }}", "y": 2}, art={"n": 40})
     assert (made.value, calls) == (42, [(40, 2)])
 
@@ -65,7 +65,7 @@ def test_what_only_reads_needs_nobody(tract, calls):
 
 def test_the_actor_is_the_operation(tract, calls):
     asked = []
-    tract.executor.policy = lambda tool, actor: asked.append(actor) or Permission.DENY
+    tract.executor.permission = lambda tool, actor: asked.append(actor) or Permission.DENY
     error = failed(tract, "add", {"x": 1})
     assert (asked[0], error.code, calls) == ("operation:op", "policy_error", [])
 

@@ -7,22 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.profile import Block, Profile, export_bundle, import_bundle, operation, read_profile
+from tract_jupyter.runs.profile import (
+    Block,
+    OperationProfile,
+    export_bundle,
+    import_bundle,
+    read_profile,
+    run_operation,
+)
 
 
 def wrong(*args, **fields):
     with pytest.raises(ProfileError) as caught:
-        operation(*args, **{"order": 1, **fields})
+        run_operation(*args, **{"order": 1, **fields})
     return caught.value.problems[0]
 
 
 def config(*args, **fields):
-    return operation(*args, **{"order": 1, "text": "x", **fields}).config.to_dict()
+    return run_operation(*args, **{"order": 1, "text": "x", **fields}).config.to_dict()
 
 
 def test_a_line_makes_an_operation():
     """R16, R24, X04: id, kind, order, text, and where the value goes."""
-    one = operation("summary", kind="template", order=10, text="{{a}}", tag="sum", into="system")
+    one = run_operation("summary", kind="template", order=10, text="{{a}}", tag="sum", into="system")
     assert (one.id, one.definition.name, one.definition.kind) == ("summary", "summary", "template")
     assert one.config.to_dict() == {
         "order": 10,
@@ -34,7 +41,7 @@ def test_a_line_makes_an_operation():
 def test_order_is_mandatory_here_too():
     """R24: nobody gets a place by accident."""
     with pytest.raises(TypeError, match="order"):
-        operation("a", text="x")
+        run_operation("a", text="x")
 
 
 @pytest.mark.parametrize(("into", "exposure"), [
@@ -63,12 +70,12 @@ def test_the_rest_finds_its_place():
 
 def test_guards_and_conditions():
     """R40, E22, E23: what is asked becomes a dependency; ids may hold points."""
-    guard = operation("is.it", "guard", order=1, outputs=["night"], text="Is it night?")
-    asked = operation("a", order=2, text="x", after="b", only_if={"is.it.night": False})
+    guard = run_operation("is.it", "guard", order=1, outputs=["night"], text="Is it night?")
+    asked = run_operation("a", order=2, text="x", after="b", only_if={"is.it.night": False})
     assert guard.config.params["engine"] == "aux_llm"
     assert asked.config.depends_on == ("b", "is.it")
     assert asked.config.run_conditions[0].to_dict() == {"source": "is.it", "output": "night", "is": False}
-    liquid = operation("g", "guard", order=1, engine="liquid", outputs=["k"], text='{"k": true}')
+    liquid = run_operation("g", "guard", order=1, engine="liquid", outputs=["k"], text='{"k": true}')
     assert liquid.config.params["template"] == '{"k": true}'
 
 
@@ -90,7 +97,7 @@ def test_errors_tell_what_to_do():
 
 names = st.text("abcXYZ é1_.", min_size=1, max_size=8).filter(str.strip)
 operations = st.builds(
-    lambda name, order, into, required, when, keep: operation(
+    lambda name, order, into, required, when, keep: run_operation(
         name, "mine", order=order, text="x", into=into, required=required, when=when, keep=keep, tag=None
     ),
     names, st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([(), "message"]), st.booleans(),
@@ -107,8 +114,8 @@ def test_a_profile_survives_its_json(these, mode):
     for one in these:
         assert type(one).from_dict(one.to_dict()) == one
     unique = [one for one in these if not one.config.artifact]
-    profile = Profile.of("p", unique, [Block.of("b", these[:1])], execution_mode=mode)
-    assert Profile.from_dict(profile.to_dict()) == profile
+    profile = OperationProfile.of("p", unique, [Block.of("b", these[:1])], execution_mode=mode)
+    assert OperationProfile.from_dict(profile.to_dict()) == profile
     assert read_profile(profile) == read_profile(profile.to_dict()) == profile
     assert import_bundle(export_bundle(profile)) == profile
 
@@ -118,35 +125,35 @@ def test_a_trigger_may_stand_alone():
     assert config("a", triggers="regenerate")["triggers"] == ["regenerate"]
 
 
-@pytest.mark.parametrize("given", [operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
+@pytest.mark.parametrize("given", [run_operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
 def test_operations_come_as_a_list(given):
     """What was given instead is told, not what it consists of."""
-    for make in (Profile.of, Block.of):
+    for make in (OperationProfile.of, Block.of):
         with pytest.raises(ProfileError, match="give a list of operations, not "):
             make("p", given)
     with pytest.raises(ProfileError, match="give a list of blocks, not "):
-        Profile.of("p", [], given)
+        OperationProfile.of("p", [], given)
 
 
 def test_json_that_is_no_profile_is_refused_in_words():
     """Without the words of a library."""
     with pytest.raises(ProfileError, match="profileId is missing"):
-        Profile.from_dict({"name": "p"})
+        OperationProfile.from_dict({"name": "p"})
 
 
 def test_profiles_and_blocks_are_shown_in_a_line():
     """With the ids of what they run, of which the first are enough."""
-    many = [operation(f"o{place}", order=place, text="x") for place in range(10)]
+    many = [run_operation(f"o{place}", order=place, text="x") for place in range(10)]
     block = Block.of("weather", many)
     assert repr(block) == "<Block 'weather': o0, o1, o2, o3, o4, o5, o6, o7, and 2 more>"
-    profile = Profile.of("guide", many[:1], [Block.of("weather", many[1:3])])
-    assert repr(profile) == str(profile) == "<Profile 'guide': o0, weather:o1, weather:o2>"
-    assert repr(Profile.of("empty")) == "<Profile 'empty': no operations>"
+    profile = OperationProfile.of("guide", many[:1], [Block.of("weather", many[1:3])])
+    assert repr(profile) == str(profile) == "<OperationProfile 'guide': o0, weather:o1, weather:o2>"
+    assert repr(OperationProfile.of("empty")) == "<OperationProfile 'empty': no operations>"
 
 
 def test_a_word_may_stand_alone():
     """One output is not a list of letters; None says that there is none."""
-    guard = operation("g", "guard", order=1, text="?", outputs="night")
+    guard = run_operation("g", "guard", order=1, text="?", outputs="night")
     assert guard.config.params["outputContract"] == [{"key": "night"}]
     assert config("a", after=None, into=None) == config("a")
 
@@ -159,5 +166,5 @@ def test_what_is_no_word_is_refused(what):
 
 def test_a_dependency_is_named_by_its_id():
     """An operation in its place is told so."""
-    other = operation("other", order=1, text="x")
+    other = run_operation("other", order=1, text="x")
     assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"

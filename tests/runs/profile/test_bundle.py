@@ -7,14 +7,23 @@ import json
 import pytest
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.profile import Block, BlockRef, Profile, export_bundle, import_bundle, operation
+from tract_jupyter.runs.profile import (
+    Block,
+    BlockRef,
+    OperationProfile,
+    export_bundle,
+    import_bundle,
+    run_operation,
+)
 
 
 def profile():
-    block = Block.of("b", [operation("a", order=1, text="x", into="system")], version=4, description="shared")
+    block = Block.of(
+        "b", [run_operation("a", order=1, text="x", into="system")], version=4, description="shared"
+    )
     refs = [BlockRef(block=block, order=7, enabled=False)]
-    return Profile.of(
-        "diary", [operation("own", order=2, text="y")], refs, execution_mode="sequential", version=2
+    return OperationProfile.of(
+        "diary", [run_operation("own", order=2, text="y")], refs, execution_mode="sequential", version=2
     )
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.profile import Block, BlockRef, Profile, operation
+from tract_jupyter.runs.profile import Block, BlockRef, OperationProfile, run_operation
 
 
 def op(name, order=1.0, **more):
-    return operation(name, order=order, text="x", **more)
+    return run_operation(name, order=order, text="x", **more)
 
 
 def priority(profile):
@@ -21,7 +21,7 @@ def priority(profile):
 
 def test_own_operations_keep_their_ids_and_come_first():
     """R24, E19: nothing is put before the ids of a profile's own operations."""
-    profile = Profile.of("p", [op("late", 9_000_000)], [Block.of("b", [op("early", -5)])], version=3)
+    profile = OperationProfile.of("p", [op("late", 9_000_000)], [Block.of("b", [op("early", -5)])], version=3)
     compiled = profile.compile()
     assert [one.id for one in compiled.operations] == ["late", "b:early"]
     assert priority(profile) == ["late", "b:early"]
@@ -32,10 +32,10 @@ def test_own_operations_keep_their_ids_and_come_first():
 def test_ids_are_those_of_the_block_wherever_they_are_named():
     """R25, E23, X11: in dependencies and conditions, too."""
     these = [
-        operation("g", "guard", order=1, outputs=["yes"], text="?"),
+        run_operation("g", "guard", order=1, outputs=["yes"], text="?"),
         op("a", 2, only_if={"g.yes": True}),
     ]
-    compiled = Profile.of("p", blocks=[Block.of("b", these)]).compile().operations
+    compiled = OperationProfile.of("p", blocks=[Block.of("b", these)]).compile().operations
     assert compiled[1].config.depends_on == ("b:g",)
     assert compiled[1].config.run_conditions[0].source == "b:g"
     assert compiled[1].definition.name == "a"
@@ -44,13 +44,13 @@ def test_ids_are_those_of_the_block_wherever_they_are_named():
 def test_what_is_disabled_is_left_out():
     """R18, E9, X11: references, blocks, and whole profiles; a disabled operation stays, for the run to record (G2)."""
     block = Block.of("b", [op("a", enabled=False)])
-    assert [one.id for one in Profile.of("p", blocks=[block]).compile().operations] == ["b:a"]
+    assert [one.id for one in OperationProfile.of("p", blocks=[block]).compile().operations] == ["b:a"]
     refs = [BlockRef(block=block, enabled=False)]
     off = Block.of("off", [op("a")], enabled=False)
     for profile in (
-        Profile.of("p", [op("a")], enabled=False),
-        Profile.of("p", blocks=[*refs, off]),
-        Profile.of("p"),
+        OperationProfile.of("p", [op("a")], enabled=False),
+        OperationProfile.of("p", blocks=[*refs, off]),
+        OperationProfile.of("p"),
     ):
         compiled = profile.compile()
         assert (compiled.operations, compiled.fingerprint) == ((), "")
@@ -60,15 +60,15 @@ def test_tags_have_one_writer_over_all_blocks():
     """E16, X11: yet what is left out writes nothing."""
     one, other = (Block.of(name, [op("a", tag="same")]) for name in "xy")
     with pytest.raises(ProfileError, match="art.same is written by x:a, y:a") as caught:
-        Profile.of("p", blocks=[one, other]).compile()
+        OperationProfile.of("p", blocks=[one, other]).compile()
     assert caught.value.problems[0][0] == "duplicate_tag"
-    assert Profile.of("p", blocks=[one, BlockRef(block=other, enabled=False)]).compile().operations
+    assert OperationProfile.of("p", blocks=[one, BlockRef(block=other, enabled=False)]).compile().operations
 
 
 def test_ids_are_unique_over_all_blocks():
     """E19, X11: `a:b` of one and `c` of another must not become the same."""
     with pytest.raises(ProfileError, match="have this id"):
-        Profile.of("p", blocks=[Block.of("a:b", [op("c")]), Block.of("a", [op("b:c")])]).compile()
+        OperationProfile.of("p", blocks=[Block.of("a:b", [op("c")]), Block.of("a", [op("b:c")])]).compile()
 
 
 orders = st.one_of(
@@ -86,7 +86,7 @@ def test_the_order_is_that_of_blocks_then_of_operations(blocks, places):
         )
         for place, block in enumerate(blocks)
     ]
-    profile = Profile.of("p", blocks=refs)
+    profile = OperationProfile.of("p", blocks=refs)
     wanted = [
         (ref.order, ref.block.block_id, one.config.order, f"{ref.block.block_id}:{one.id}")
         for ref in refs

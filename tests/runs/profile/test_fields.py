@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tract_jupyter.runs import model
-from tract_jupyter.runs.effect_types import History
+from tract_jupyter.runs.effect_types import ArtifactHistory
 from tract_jupyter.runs.kinds import compute, dynamic, guard, llm, rag, template, tool, transform
-from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
+from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
 
 DATA = [
-    Profile, BlockRef, Block, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, History,
+    OperationProfile, BlockRef, Block, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, ArtifactHistory,
     model.PromptPart, model.PromptMessage, model.TurnRewrite, model.InlineNote, model.RunCondition, model.Activation,
     model.Retry, model.Debug,
 ]  # fmt: skip

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.runs.profile import Profile, lint, operation
+from tract_jupyter.runs.profile import OperationProfile, lint, run_operation
 
-GUARD = operation("g", "guard", order=1, outputs=["yes"], text="?")
+GUARD = run_operation("g", "guard", order=1, outputs=["yes"], text="?")
 
 
 def t(name, order=5, text="x", **more):
-    return operation(name, order=order, text=text, **more)
+    return run_operation(name, order=order, text=text, **more)
 
 
 def found(*operations):
-    return [(one.rule, one.where.partition(",")[0]) for one in Profile.of("p", operations).lint()]
+    return [(one.rule, one.where.partition(",")[0]) for one in OperationProfile.of("p", operations).lint()]
 
 
 def test_a_profile_as_it_should_be_has_no_warnings():
@@ -53,7 +53,9 @@ def test_reads_without_a_dependency():
 
 def test_reads_of_what_nobody_writes():
     """R31: with the nearest name."""
-    profile = Profile.of("p", [t("a", tag="summary", into="system"), t("b", text="{{art.sumary.value}}")])
+    profile = OperationProfile.of(
+        "p", [t("a", tag="summary", into="system"), t("b", text="{{art.sumary.value}}")]
+    )
     assert [str(one) for one in profile.lint()] == [
         "operation 'b', params: it reads art.sumary, which no operation here writes. Did you mean 'summary'?"
     ]
@@ -66,7 +68,7 @@ def test_orders_against_dependencies():
 
 def test_kinds_that_nobody_knows():
     """R16: a run skips them."""
-    one = operation("a", "templat", order=1)
+    one = run_operation("a", "templat", order=1)
     assert [str(w) for w in lint([one])] == [
         "operation 'a', kind: kind 'templat' is not known, and skipped if nothing adds it. Did you mean 'template'?"
     ]
@@ -75,7 +77,7 @@ def test_kinds_that_nobody_knows():
 
 def test_patterns_and_hooks_that_fail_in_each_run():
     """X08, R41: an invalid pattern, and a prompt exposure where there is no prompt."""
-    asks = operation("a", "llm", order=1, text="x", output_mode="json", json_parse_mode="custom_regex",
+    asks = run_operation("a", "llm", order=1, text="x", output_mode="json", json_parse_mode="custom_regex",
                      json_custom_pattern="(")  # fmt: skip
     assert found(asks) == [("regex_invalid", "operation 'a'")]
     assert found(t("a", when="both", into="system")) == [("exposure_at_both_hooks", "operation 'a'")]
@@ -115,17 +117,17 @@ ASK = {"kind": "llm", "order": 5, "text": "?", "into": "system"}
 def test_what_has_no_effect_as_it_stands_is_told(fields, rule):
     """X04, E20, E25: alone it changes nothing, and says with what it would."""
     fields = {**fields, "into": ()} if "artifact" in fields else fields
-    rules = [name for name, _ in found(operation("a", **{**ASK, **fields}))]
+    rules = [name for name, _ in found(run_operation("a", **{**ASK, **fields}))]
     assert [name for name in rules if name != "unread_artifact"] == [rule]
 
 
 def test_what_has_an_effect_is_not_told():
     wait = {"maxAttempts": 2, "backoffMs": 10, "multiplier": 2, "jitter": 0.1}
-    assert found(operation("a", **ASK, retry=wait, history={"maxItems": 5}, keep=True)) == []
-    assert found(operation("a", **ASK, retry={"maxAttempts": 2})) == []
+    assert found(run_operation("a", **ASK, retry=wait, history={"maxItems": 5}, keep=True)) == []
+    assert found(run_operation("a", **ASK, retry={"maxAttempts": 2})) == []
     checked = {"outputMode": "json", "jsonSchema": {"a": "string"}, "strictSchemaValidation": True}
-    assert found(operation("a", **ASK, **checked)) == []
-    assert found(operation("a", "template", order=1, text="x", tag="a", usage="ui_only", when="both",
+    assert found(run_operation("a", **ASK, **checked)) == []
+    assert found(run_operation("a", "template", order=1, text="x", tag="a", usage="ui_only", when="both",
                            history={"maxItems": 2})) == []  # fmt: skip
 
 
@@ -136,19 +138,22 @@ def test_what_is_said_twice_is_told(name, of_params, own):
     """E20: what the operation says counts, and its parameters are passed over."""
     config = {"operationId": "a", "kind": "llm", "order": 1, name: own, "params": {"prompt": "?", name: of_params},
               "artifact": {"tag": "a", "usage": "ui_only"}}  # fmt: skip
-    profile = Profile.of("p", [config])
+    profile = OperationProfile.of("p", [config])
     assert [(one.rule, one.where) for one in profile.lint()] == [
         ("said_twice", f"operation 'a', params.{name}")
     ]
-    profile = Profile.of("p", [{**config, "params": {"prompt": "?"}}])
+    profile = OperationProfile.of("p", [{**config, "params": {"prompt": "?"}}])
     assert profile.lint() == []
 
 
 def test_a_code_to_try_again_for_that_no_error_has_is_told():
     """A function may give codes of its own."""
     retry = {"maxAttempts": 2, "retryOn": ["rate_limit"]}
-    asks = operation("a", "tool", order=1, tool="weather", retry=retry)
-    (told,) = Profile.of("p", [asks]).lint()
+    asks = run_operation("a", "tool", order=1, tool="weather", retry=retry)
+    (told,) = OperationProfile.of("p", [asks]).lint()
     assert (told.rule, told.where) == ("unknown_code", "operation 'a', retry.retryOn")
     assert "Did you mean 'rate_limited'?" in told.message
-    assert Profile.of("p", [operation("a", "compute", order=1, function="f", retry=retry)]).lint() == []
+    assert (
+        OperationProfile.of("p", [run_operation("a", "compute", order=1, function="f", retry=retry)]).lint()
+        == []
+    )

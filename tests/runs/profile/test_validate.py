@@ -6,7 +6,7 @@ import pytest
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile import Block, Profile, read_block, read_profile
+from tract_jupyter.runs.profile import Block, OperationProfile, read_block, read_profile
 from tract_jupyter.runs.terms import ExecutionMode, Format, Hook, Trigger
 
 BEFORE, AFTER = "before_main_llm", "after_main_llm"
@@ -276,7 +276,7 @@ def test_exposures_fit_the_hooks(exposure, hooks, allowed):
 def test_all_that_is_wrong_is_told_at_once():
     """R54: each problem with its rule, where it is, and what to do; never a text of pydantic."""
     with pytest.raises(ProfileError) as caught:
-        Profile.of(
+        OperationProfile.of(
             "p", [op("a", order="1", hooks=[], dependsOn=["zz"]), op("b", dependsOn=["a"], params={}), 7],
             [Block.of("x", []), {"block": {"blockId": "y", "name": "y", "operations": [op(dependsOn=["q"])]}}],
             execution_mode="parallel",
@@ -308,18 +308,18 @@ def test_a_wrong_field_of_a_profile_breaks_its_rule(fields, rule):
 
 def test_a_profile_is_data_and_may_be_empty():
     """E10, E19, R8: operations run side by side unless it says otherwise; no operations are fine."""
-    profile = Profile.of("p")
+    profile = OperationProfile.of("p")
     assert profile.execution_mode is ExecutionMode.CONCURRENT
     assert profile.operations == profile.blocks == ()
     assert profile.enabled
-    assert Profile.of("p", execution_mode="sequential").execution_mode is ExecutionMode.SEQUENTIAL
+    assert OperationProfile.of("p", execution_mode="sequential").execution_mode is ExecutionMode.SEQUENTIAL
 
 
 def test_a_block_is_referred_to_once():
     """E19, X11: two references to a block are refused."""
     block = Block.of("x", [])
     with pytest.raises(ProfileError, match="refers to it twice") as caught:
-        Profile.of("p", blocks=[block, block])
+        OperationProfile.of("p", blocks=[block, block])
     assert caught.value.problems[0][0] == "duplicate_block"
 
 
@@ -339,7 +339,7 @@ def test_text_that_is_no_unicode_is_refused():
 
 def test_ids_leave_room_for_that_of_the_block():
     """X11: `block:operation` is an id, too."""
-    assert Profile.of("p", [op("a" * 200)]).operations
+    assert OperationProfile.of("p", [op("a" * 200)]).operations
     assert rules(op("a" * 199)) == ["operation_id"]
 
 
@@ -354,15 +354,15 @@ def test_operations_may_be_written_side_by_side_or_nested():
         "required": True,
     }
     half = {"opId": "a", "name": "a", "kind": "template", "config": {**op()["config"], "required": True}}
-    one = Profile.of("p", [flat]).operations[0]
+    one = OperationProfile.of("p", [flat]).operations[0]
     assert one.definition.name == "a"
     for other in (half, one, one.to_dict(), Operation.from_dict(one.to_dict())):
-        assert Profile.of("p", [other]).operations == (one,)
+        assert OperationProfile.of("p", [other]).operations == (one,)
 
 
 def test_a_new_session_starts_empty():
     """E11: the session's id is all that changes."""
-    profile = Profile.of("p", [op()])
+    profile = OperationProfile.of("p", [op()])
     renewed = profile.with_new_session()
     assert renewed.session_id != profile.session_id
     assert renewed.model_copy(update={"session_id": profile.session_id}) == profile

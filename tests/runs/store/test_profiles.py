@@ -9,16 +9,16 @@ from sqlalchemy import text
 
 from tract_jupyter.exceptions import ProfileError, RunError, StoreCorruptError, TrustError, UnknownRunError
 from tract_jupyter.review.trust import Trust
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.store import Profiles
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.journal import EventRows
 from tract_jupyter.storage.signed import RunProfileRows
 
 TRACT = "1" * 32
-SCENE = Profile.of("scene", [operation("note", order=10, text="é")])
-OTHER = Profile.of("other")
+SCENE = OperationProfile.of("scene", [run_operation("note", order=10, text="é")])
+OTHER = OperationProfile.of("other")
 DATA = SCENE.to_dict()
 
 
@@ -66,7 +66,7 @@ def test_one_is_active(profiles):
     profiles.save(SCENE, activate=True)
     profiles.save(OTHER)
     assert profiles.active == SCENE
-    changed = Profile.of("scene")
+    changed = OperationProfile.of("scene")
     profiles.save(changed)  # stays active
     assert profiles.active == changed
     profiles.activate("other")
@@ -83,7 +83,7 @@ def test_removing_one(profiles):
     for call in (profiles.remove, profiles.get, profiles.activate):
         with pytest.raises(UnknownRunError, match="there is no profile 'scene'; there are: none"):
             call("scene")
-    profiles.save(Profile.of("Scene"))
+    profiles.save(OperationProfile.of("Scene"))
     with pytest.raises(UnknownRunError, match="Did you mean 'Scene'"):
         profiles.get("scene")
 
@@ -129,7 +129,7 @@ def test_what_is_adopted_is_what_was_read(database, make, profiles):
     """R27: a change after that is not signed."""
     make("them").save(SCENE)
     (listed,) = profiles.list()
-    make("them").save(Profile.of("scene"))
+    make("them").save(OperationProfile.of("scene"))
     with pytest.raises(RunError, match="was changed since you read it"):
         profiles.adopt(listed)
     assert profiles.list()[0].quarantined

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
-from tract_jupyter.runs.due import Counters
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.store import SqlCommitLog, TurnStates
 from tract_jupyter.runs.terms import Persistence, Usage

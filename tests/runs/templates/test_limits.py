@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates import Limits, parse
+from tract_jupyter.runs.templates import TemplateLimits, parse
 
 BIG = "x" * 1_000_000
-SMALL = Limits(steps=2_000, work=200_000, output=10_000)
+SMALL = TemplateLimits(steps=2_000, work=200_000, output=10_000)
 
 
 @pytest.mark.parametrize("source", [
@@ -78,7 +78,7 @@ def test_data_that_is_nested_too_deep_is_an_error():
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(TemplateError):
-        parse("{{ deep | json }}").render({"deep": deep}, limits=Limits(work=10_000_000))
+        parse("{{ deep | json }}").render({"deep": deep}, limits=TemplateLimits(work=10_000_000))
 
 
 def test_numbers_that_cannot_be_written_are_an_error():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs.due import Counters, Step, advance, replay, steps_of
+from tract_jupyter.runs.activation import CountedTurn, Counters, advance, replay, steps_of
 from tract_jupyter.runs.model import Activation, RunMessage
 
 _HISTORY = ("steps", "messages", "history", "entries", "branch")
@@ -33,7 +33,7 @@ def _replayed(given: dict[str, Any]) -> dict[str, int]:
     return {**found, "turnsCounter": found["turns"], "tokensCounter": found["tokens"]}
 
 
-def _history(given: dict[str, Any]) -> list[Step]:
+def _history(given: dict[str, Any]) -> list[CountedTurn]:
     """The steps of a history: steps themselves, messages, or only their roles."""
     entries = next((given[key] for key in _HISTORY if given.get(key) is not None), [])
     entries = [{"role": one} if isinstance(one, str) else one for one in entries]
@@ -53,8 +53,8 @@ def _counters(given: dict[str, Any]) -> Counters:
     return Counters(start.get("turns") or 0, start.get("tokens") or 0)
 
 
-def _step(step: dict[str, Any]) -> Step:
-    return Step(
+def _step(step: dict[str, Any]) -> CountedTurn:
+    return CountedTurn(
         step.get("source", "user_message"),
         step.get("contextTokens") or 0,
         step.get("triggerSupported", True),

@@ -9,7 +9,7 @@ from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.artifacts import session_key as key_of
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.effect_types import ArtifactUpsert
-from tract_jupyter.runs.model import ArtifactView, OperationError
+from tract_jupyter.runs.model import ArtifactView, ResultError
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import Hook
 from tract_jupyter.runs.turn import Turn
@@ -44,7 +44,7 @@ def told_artifacts(view: Mapping[str, ArtifactView]) -> Given:
     }
 
 
-def told_error(error: OperationError | None) -> Given | None:
+def told_error(error: ResultError | None) -> Given | None:
     """An error, with the phrase that its message holds."""
     if error is None:
         return None
@@ -127,7 +127,7 @@ def _key(context: Given) -> str:
 
 def _written(
     writes: list[Given], session: str | None, store: MemoryArtifacts
-) -> tuple[Turn, OperationError | None]:
+) -> tuple[Turn, ResultError | None]:
     """The turn after one operation for each write, and the first error."""
     target = MemoryTarget(session=session, artifacts=store)
     queue = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tract_jupyter.runs.effects import check_effect, check_effects, effects_of
-from tract_jupyter.runs.model import ArtifactSpec, OperationError
+from tract_jupyter.runs.model import ArtifactSpec, ResultError
 from tract_jupyter.runs.terms import Hook
 
 Given = dict[str, Any]
@@ -34,5 +34,5 @@ def exposure_effects(given: Given) -> Given:
     }
 
 
-def _told(error: OperationError | None) -> Given:
+def _told(error: ResultError | None) -> Given:
     return {"ok": True} if error is None else {"ok": False, "code": error.code}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.model import MainReply, OperationError, OperationResult, Skip
-from tract_jupyter.runs.run import Loop
+from tract_jupyter.runs.model import MainReply, OperationResult, ResultError, Skip
+from tract_jupyter.runs.run import RunLoop
 from tract_jupyter.runs.terms import Hook, RunPhase
 
 _ENDS = {"aborted": "user_abort", "error": "provider_error"}
@@ -46,7 +46,7 @@ class ScriptedHost:
         how = self.given.get("main") or "done"
         if self.aborted:
             how = "aborted"
-        error = OperationError(code="provider_error", message="it failed") if how == "error" else None
+        error = ResultError(code="provider_error", message="it failed") if how == "error" else None
         return MainReply(
             text=self.given.get("assistantText") or "", finish_reason=_ENDS.get(how, "completed"), error=error
         )
@@ -55,7 +55,7 @@ class ScriptedHost:
 def run_outcome(given):
     """Run the loop, and tell how it ended."""
     host = ScriptedHost(given)
-    loop = Loop(host)
+    loop = RunLoop(host)
     ending = loop.run()
     return {
         "mainLlmStarted": host.called,

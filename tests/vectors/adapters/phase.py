@@ -10,17 +10,17 @@ from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.llm.connections import Models
+from tract_jupyter.runs.activation import value_of
 from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.due import value_of
 from tract_jupyter.runs.effect_types import ArtifactUpsert
 from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.executor import plan_phase, run_phase
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, Skip
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.run import counts_against
+from tract_jupyter.runs.run_executor import plan_phase, run_phase
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.templates.engine import variables_of
 from tract_jupyter.runs.terms import ExecutionMode, Hook, OperationStatus, Persistence, SkippedReason, Trigger

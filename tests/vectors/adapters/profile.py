@@ -9,7 +9,7 @@ from tract_jupyter.runs.profile import (
     Block,
     BlockRef,
     CompiledProfile,
-    Profile,
+    OperationProfile,
     import_bundle,
     read_block,
     read_profile,
@@ -44,7 +44,7 @@ def compile_profile(given: dict[str, Any]) -> dict[str, Any]:
     return _tried(lambda: _compiled(_profile(given).compile()))
 
 
-def _profile(given: dict[str, Any]) -> Profile:
+def _profile(given: dict[str, Any]) -> OperationProfile:
     head = {"id": "p", "name": "p", **_without(given, "blocks")}
     bundle = {"type": BUNDLE, "version": VERSION, "profile": head, "blocks": given["blocks"]}
     return import_bundle(_respelled(bundle))
@@ -119,7 +119,7 @@ def _block_view(block: Block) -> dict[str, Any]:
     return {"normalized": whole, "artifact": artifacts, "exposures": exposures, "opCount": len(configs)}
 
 
-def _profile_view(profile: Profile) -> dict[str, Any]:
+def _profile_view(profile: OperationProfile) -> dict[str, Any]:
     refs = [_ref_view(ref) for ref in profile.blocks]
     blocks = [{"id": ref.block.block_id, "name": ref.block.name, "version": ref.block.version,
                "enabled": ref.block.enabled, "ops": [one.id for one in ref.block.operations],

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.vectors.adapters.artifacts import told_error
 from tract_jupyter import Tract
-from tract_jupyter.runs.commit import CommitItem, Committed, commit
+from tract_jupyter.runs.commit import CommitItem, CommitResult, commit
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import Hook
@@ -70,7 +70,7 @@ def _turn(tract: Tract, part: str | None) -> Turn:
     return Turn.of(Prompt.of(tract.compile().to_dicts()), user_part=part)
 
 
-def _rewritten(tract: Tract, target: TractTarget, hook: Hook, turn: Turn, text: str) -> Committed:
+def _rewritten(tract: Tract, target: TractTarget, hook: Hook, turn: Turn, text: str) -> CommitResult:
     item = CommitItem("op", 10, effects=({"type": "turn.user.replace_text", "text": text},))
     return commit(hook, [item], turn, target)
 

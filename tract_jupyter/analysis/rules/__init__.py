@@ -1,48 +1,24 @@
-"""The rules, one small file per subject; see `base` for what a rule is."""
+"""The rules: a class each, in a module for each subject.
+
+A module with a rule is found by standing in this folder. `base` has what a rule is, `arguments` and `lookup` what
+rules ask about arguments and names, `settings` which rules count and how those of other packages are loaded.
+"""
 
 from __future__ import annotations
 
-# Importing a subject registers its rules.
-from tract_jupyter.analysis.rules import (
-    code,
-    cost,
-    environment,
-    files,
-    imports,
-    misspelt,
-    network,
-    process,
-    reflection,
-    shell,
-    sql,
-    text,
-    tools,
-)
-from tract_jupyter.analysis.rules.base import RULES, Reference, Rule
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, register
 from tract_jupyter.analysis.rules.lookup import all_rules, is_boring, module_level, rules_for
 
-_SUBJECTS = (
-    code,
-    files,
-    network,
-    cost,
-    environment,
-    code,
-    files,
-    text,
-    imports,
-    misspelt,
-    code,
-    network,
-    process,
-    reflection,
-    cost,
-    shell,
-    sql,
-    imports,
-    tools,
-    text,
-    code,
-)
+__all__ = ["RULES", "Reference", "Rule", "all_rules", "is_boring", "module_level", "register", "rules_for"]
 
-__all__ = ["RULES", "Reference", "Rule", "all_rules", "is_boring", "module_level", "rules_for"]
+
+def import_rules() -> None:
+    """Import every module of this package, so that its rules register themselves."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+
+
+import_rules()

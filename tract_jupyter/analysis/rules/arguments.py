@@ -1,4 +1,4 @@
-"""What an argument is, in the words of the files of effects, and what a call deserves by it.
+"""Descriptions of arguments, in the words of the files of effects, and the level that a call deserves by them.
 
 The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
 dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import LOW
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference, Rule
-    from tract_jupyter.analysis.tables.effects import Call
+    from tract_jupyter.analysis.tables.effects import ArgumentEffect
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _WORDS = frozenset(
     {
@@ -46,7 +46,7 @@ _WORDS = frozenset(
         "text",
         "computed",
     }
-    | {"public", "given", "foreign", *(place.name.lower() for place in Place)}
+    | {"public", "given", "foreign", *(place.name.lower() for place in PathLocation)}
 )
 """Words with a meaning of their own, which the name of somebody's attribute must not be taken for."""
 
@@ -57,8 +57,8 @@ _MAX_PARTS = 200
 _MAX_TEXT = 500
 
 
-def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
-    """What a mention deserves by the arguments of its call; None for no finding."""
+def judged(reference: Reference, rule: Rule, view: CodeView) -> RiskLevel | None:
+    """Return the level that a mention deserves by the arguments of its call; None for no finding."""
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
         return reference.level
@@ -71,7 +71,7 @@ def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
 
 
 def _levels(
-    entry: Call, reference: Reference, call: ast.Call | None, view: View
+    entry: ArgumentEffect, reference: Reference, call: ast.Call | None, view: CodeView
 ) -> Iterator[RiskLevel | None]:
     usual = entry.level if entry.is_set else reference.level
     if call is None:
@@ -94,8 +94,8 @@ def _levels(
 _SPREAD = ast.Name("**")
 
 
-def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
-    """The argument; a name of nothing when it may be among those that are unpacked."""
+def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
+    """Return the argument; `_SPREAD` if it may be among those that are unpacked."""
     for keyword in call.keywords:
         if keyword.arg in entry.keywords:
             return keyword.value
@@ -108,8 +108,8 @@ def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
     return _SPREAD if any(keyword.arg is None for keyword in call.keywords) else None
 
 
-def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
-    """The words for everything that an argument may be."""
+def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
+    """Yield the words for everything that an argument may be."""
     if node is None or node is _SPREAD:
         yield frozenset({"missing" if node is None else "unknown", "any"})
         return
@@ -122,8 +122,8 @@ def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Itera
     yield from described_value(view.resolver.value(node), call, view)
 
 
-def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
-    """The words for everything that a value may be; members of a list or tuple count as it."""
+def described_value(value: Value, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
+    """Yield the words for everything that a value may be; members of a list or tuple count as it."""
     for const in value.consts:
         if isinstance(const, int):
             yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
@@ -140,16 +140,16 @@ def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator
         yield frozenset({"unknown", "any"})
 
 
-def _of_text(text: str, call: ast.Call | None, view: View) -> frozenset[str]:
+def _of_text(text: str, call: ast.Call | None, view: CodeView) -> frozenset[str]:
     words = {"any", f"={text}"}
     words.add("computed" if HOLE in text else "text")
     words |= kind_of_code(text)
     suffix = PurePosixPath(text).suffix if len(text) <= _MAX_TEXT else ""
     if suffix:
         words.add(suffix.lower())
-    place = view.workspace.place(text) if len(text) <= _MAX_TEXT else Place.UNKNOWN
+    place = view.workspace.locate(text) if len(text) <= _MAX_TEXT else PathLocation.UNKNOWN
     words.add(place.name.lower())
-    if place is Place.REMOTE and is_public(text) and (call is None or not carries(call, view)):
+    if place is PathLocation.REMOTE and is_public(text) and (call is None or not carries(call, view)):
         words.add("public")
     return frozenset(words)
 
@@ -168,7 +168,7 @@ _FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def kind_of_code(text: str) -> frozenset[str]:
-    """``plain`` or ``reaches``; neither for what is no expression."""
+    """Return ``plain`` or ``reaches``, or neither if the text is not an expression."""
     if HOLE in text and not _DANGEROUS.search(text):
         return frozenset()
     if _DANGEROUS.search(text):
@@ -216,7 +216,7 @@ def _collectors() -> re.Pattern[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of data that anybody may read, rather than of code or of a place that collects."""
+    """Return True if an address has data that anybody may read, rather than code or a service that collects data."""
     match = _ADDRESS.match(text)
     if match is None or match["scheme"].lower() not in _PUBLIC_SCHEMES:
         return False
@@ -248,7 +248,7 @@ _PRIVATE_RULES = frozenset(
 
 @derived
 def _is_private(name: str) -> bool:
-    """Whether a value with this name was read from here: a file, a secret, the machine."""
+    """Return True if a value with this name was read from this machine: a file, a secret, a setting."""
     known = effects()
     root = name.partition("()")[0]
     parts = root.split(".")
@@ -260,14 +260,14 @@ def _is_private(name: str) -> bool:
     return root in known.words.get("private_sources", ())
 
 
-def carries(call: ast.Call, view: View) -> bool:
-    """Whether something that was read from here goes out with a call's arguments."""
+def carries(call: ast.Call, view: CodeView) -> bool:
+    """Return True if something read from this machine goes out with a call's arguments."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(private_parts(given, view))
 
 
-def is_given(node: ast.expr | None, view: View) -> bool:
-    """Whether something that somebody typed in flows into an argument."""
+def is_given(node: ast.expr | None, view: CodeView) -> bool:
+    """Return True if something that somebody typed in flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
 
 
@@ -285,7 +285,7 @@ _FOREIGN = (
 
 @derived
 def _brings(name: str) -> bool:
-    """Whether a value with this name came from elsewhere: a field, a file, the network, a person."""
+    """Return True if a value with this name came from elsewhere: a field, a file, the network, a person."""
     if name.startswith(_FOREIGN):
         return True
     root, _, rest = name.partition("()")
@@ -303,17 +303,17 @@ _TEXTS = frozenset(
 )
 
 
-def is_foreign(node: ast.expr | None, view: View) -> bool:
-    """Whether something from elsewhere flows into an argument."""
+def is_foreign(node: ast.expr | None, view: CodeView) -> bool:
+    """Return True if something from elsewhere flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
 
 
-def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
-    """The parts of expressions, and of what their names are bound to, that were read from here."""
+def private_parts(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[ast.AST]:
+    """Yield the parts of expressions, and of what their names are bound to, that were read from this machine."""
     return _parts(nodes, view, _is_private)
 
 
-def _parts(nodes: Iterable[ast.expr], view: View, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
+def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:

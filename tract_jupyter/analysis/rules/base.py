@@ -1,4 +1,4 @@
-"""What a rule is, what it is shown, and the registry that finds rules by code.
+"""The base class of rules, what a rule is shown, and the registry of rules by code.
 
 Most rules are a table from dotted name to level; `Rule.on_reference` is called for every mention of such a
 name, called or not. A name in a table may be
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.source import Positioned
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 LOW, MEDIUM, HIGH, CRITICAL = RiskLevel
 
@@ -36,7 +36,7 @@ GUESS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One mention of a name that a rule asked for: where, as what, at which level, how sure."""
+    """A mention of a name that a rule asks for: where, as what, at which level, how certain."""
 
     node: ast.expr | ast.alias | ast.keyword | ast.pattern
     symbol: str
@@ -70,32 +70,32 @@ class Rule:
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
-        """Dotted names and their levels; as the files of effects say, unless a rule has a table of its own."""
+        """The dotted names that the rule asks for, with their levels: from the files of effects, unless overridden."""
         return effects().symbols.get(self.name, {})
 
     @property
     def modules(self) -> Mapping[str, RiskLevel | None]:
-        """Modules whose import alone is worth a finding; None stands for a harmless part of one."""
+        """The modules whose import alone is worth a finding; None marks a harmless part of one."""
         return effects().modules.get(self.name, {})
 
     @classmethod
     def manual(cls) -> str:
-        """The manual page, in Markdown."""
+        """Return the manual page, in Markdown."""
         return inspect.cleandoc(cls.__doc__ or "")
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Judge one mention of a name in ``symbols``."""
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
 
-    def check(self, view: View) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
+    def check(self, view: CodeView) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
         """Judge what no table of names can tell."""
         return iter(())
 
     def finding(
         self,
-        view: View,
+        view: CodeView,
         where: Positioned | Span,
         reason: str,
         level: RiskLevel | None = None,
@@ -121,7 +121,7 @@ RULES: dict[str, Rule] = {}
 
 
 def register(rule: type[Rule]) -> type[Rule]:
-    """Class decorator: put the rule into the registry.
+    """Register the rule (class decorator).
 
     Raises:
         ValueError: Another rule has this code.
@@ -131,7 +131,7 @@ def register(rule: type[Rule]) -> type[Rule]:
 
 
 def add_rule(rule: Rule) -> None:
-    """Put a rule into the registry.
+    """Register a rule.
 
     Raises:
         ValueError: Another rule has this code.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 @register
@@ -52,8 +52,8 @@ class RunsText(Rule):
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """To ask for a type makes no text into code."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Leave out types that are only compared with: ``isinstance(x, types.FunctionType)``."""
         is_type = reference.symbol.startswith("types.")
         if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
             return
@@ -62,8 +62,8 @@ class RunsText(Rule):
         )
 
 
-def _is_asked(node: ast.AST, view: View) -> bool:
-    """Whether this is a type in ``isinstance`` or a comparison."""
+def _is_asked(node: ast.AST, view: CodeView) -> bool:
+    """Return True if this is a type in ``isinstance`` or a comparison."""
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
         parent = view.parent(parent)
@@ -158,8 +158,8 @@ class ConfiguresByName(Rule):
     effect = "calls whatever its configuration names"
     remedy = "Create the objects in code."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """A factory key in the code makes the difference."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Raise the level if the code contains a factory key."""
         factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
@@ -195,8 +195,8 @@ class LoadsObjects(Rule):
     effect = "runs code that the data contains"
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
 
-    def check(self, view: View) -> Iterator[Finding]:
-        """Look for objects that say what is called when they are read."""
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        """Look for objects that name a function to call when they are unpickled."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
                 reason = f"{function.name} names a function that runs when the object is read from a pickle."
@@ -235,8 +235,8 @@ class WritesCode(Rule):
     remedy = "Keep code in cells, where it is reviewed."
 
 
-def written_code(view: View) -> Iterator[tuple[ast.Call, str]]:
-    """The calls that write text which looks like Python, with that text."""
+def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls that write text which looks like Python, with that text."""
     found = (
         (call, text)
         for call in view.method_calls(_WRITES)

@@ -1,21 +1,24 @@
-"""What does not come to an end: loops and iterators (TJ702), waiting and recursion (TJ703)."""
+"""Code that does not end or takes too much (TJ701 to TJ704), and the size estimates behind these rules.
+
+Sizes are powers of ten: 11.0 stands for ``10**11``. A power of a power is as cheap to estimate as a literal.
+"""
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.folding import SIZED, length, magnitude
 from tract_jupyter.analysis.rules.base import LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tract_jupyter.analysis.findings import Finding
-    from tract_jupyter.analysis.view import View
-
+    from tract_jupyter.analysis.view import CodeView
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.While, ast.For, ast.AsyncFor)
@@ -61,7 +64,7 @@ class NeverEnds(Rule):
     effect = "never ends"
     remedy = "Count the rounds, or leave with break."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at loops and at what consumes iterators."""
         for loop in view.of(ast.While):
             if _always(loop.test) and not has_exit(loop, view):
@@ -78,7 +81,7 @@ class NeverEnds(Rule):
 
 
 def _grows(loop: ast.For) -> bool:
-    """Whether each round appends to the list that the loop runs over."""
+    """Return True if each round appends to the list that the loop runs over."""
     if not isinstance(loop.iter, ast.Name):
         return False
     calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
@@ -96,7 +99,7 @@ def _always(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and bool(test.value)
 
 
-def _is_endless(node: ast.expr, view: View) -> bool:
+def _is_endless(node: ast.expr, view: CodeView) -> bool:
     if not isinstance(node, ast.Call):
         return isinstance(node, ast.Name) and not view.resolver.value(node).names.isdisjoint(_ENDLESS)
     names = view.resolver.value(node.func).names
@@ -112,15 +115,15 @@ def _is_endless(node: ast.expr, view: View) -> bool:
     return not {f"{name}()" for name in names}.isdisjoint(_ENDLESS)
 
 
-def has_exit(loop: ast.While | ast.For, view: View) -> bool:
-    """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
+def has_exit(loop: ast.While | ast.For, view: CodeView) -> bool:
+    """Return True if the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
     stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
     steps = 0
     while stack:
         node, nested = stack.pop()
         steps += 1
         if not steps % _CHECKED:
-            view.clock.check()
+            view.deadline.check()
         if isinstance(node, _LEAVES) or (isinstance(node, ast.Break) and not nested) or _ends_all(node, view):
             return True
         if not isinstance(node, _FUNCTIONS):
@@ -132,7 +135,7 @@ def has_exit(loop: ast.While | ast.For, view: View) -> bool:
 _CHECKED = 1024
 
 
-def _ends_all(node: ast.AST, view: View) -> bool:
+def _ends_all(node: ast.AST, view: CodeView) -> bool:
     return isinstance(node, ast.Call) and not view.resolver.value(node.func).names.isdisjoint(_ENDS)
 
 
@@ -168,7 +171,7 @@ class WaitsForever(Rule):
     effect = "waits forever"
     remedy = "Use `with lock:`, a timeout, and a condition under which recursion ends."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at locks, at sleeping, and at functions that call themselves."""
         yield from self._locks(view)
         for call in view.calls_to(("time.sleep", "asyncio.sleep")):
@@ -182,7 +185,7 @@ class WaitsForever(Rule):
             if first is not None:
                 yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
 
-    def _locks(self, view: View) -> Iterator[Finding]:
+    def _locks(self, view: CodeView) -> Iterator[Finding]:
         held: set[str] = set()
         for node in view.of(ast.Expr):
             call = node.value
@@ -210,14 +213,14 @@ _GIVEN_BY = {
 }
 
 
-def _waits_for_nobody(view: View) -> Iterator[ast.Call]:
-    """The calls that wait for what was made here and is never set, put or handed to anybody."""
+def _waits_for_nobody(view: CodeView) -> Iterator[ast.Call]:
+    """Yield the calls that wait for an object of this code's own that nothing sets, fills or passes on."""
     waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
     passed_on = _passed_on(view) if waiting else set()
     return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
 
 
-def _waits(call: ast.Call, view: View) -> bool:
+def _waits(call: ast.Call, view: CodeView) -> bool:
     function = call.func
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         return False
@@ -228,14 +231,14 @@ def _waits(call: ast.Call, view: View) -> bool:
     return any(not any(view.method_calls(each)) for each in givers)
 
 
-def _passed_on(view: View) -> set[str]:
-    """Names that are used otherwise than to call a method: perhaps somebody else sets what is waited for."""
+def _passed_on(view: CodeView) -> set[str]:
+    """Return the names that are used other than to call a method: somebody else may set what is waited for."""
     loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
     return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
 
 
-def _recursive(view: View) -> set[ast.AST]:
-    """The functions with a call of their own name inside."""
+def _recursive(view: CodeView) -> set[ast.AST]:
+    """Return the functions that contain a call of their own name."""
     found: set[ast.AST] = set()
     own = {function.name for function in view.of(ast.FunctionDef)}
     for call in view.of(ast.Call):
@@ -248,8 +251,8 @@ def _recursive(view: View) -> set[ast.AST]:
     return found
 
 
-def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:
-    """The call of the function by itself that nothing comes before which could end it."""
+def _first_own_call(function: ast.FunctionDef, view: CodeView) -> ast.Call | None:
+    """Return the call by which the function calls itself before anything could end it."""
     for statement in function.body:
         if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
             return None
@@ -267,6 +270,152 @@ def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:
 
 def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
     return (node for node in nodes if isinstance(node, ast.Call))
+
+
+_MOST = 1e300
+
+
+_DEEPEST = 40
+
+
+_SHAPED = words("zeros ones empty full rand randn random random_sample normal uniform eye identity")
+
+
+_ARRAYS = ("numpy", "numpy.random", "numpy.random.default_rng()", "torch", "jax.numpy", "cupy")
+
+
+_SHAPING = frozenset(f"{module}.{name}" for module in _ARRAYS for name in _SHAPED)
+
+
+SIZED = _SHAPING | {
+    "builtins.range",
+    "builtins.bytes",
+    "builtins.bytearray",
+    "numpy.arange",
+    "itertools.product",
+}
+"""Functions whose arguments say how much they make."""
+
+
+_SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
+
+
+def magnitude(node: ast.expr | None, view: CodeView, depth: int = 0) -> float | None:
+    """Return the power of ten of the number that an expression evaluates to; None if it is unknown."""
+    if depth > _DEEPEST or node is None:
+        return None
+    estimate = _ESTIMATES.get(type(node), _of_known)
+    return estimate(node, view, depth + 1)
+
+
+def _of_known(node: ast.expr, view: CodeView, _depth: int) -> float | None:
+    known = [_log(const) for const in view.resolver.value(node).consts if isinstance(const, int)]
+    return max(known, default=None)
+
+
+def _of_constant(node: ast.Constant, _view: CodeView, _depth: int) -> float | None:
+    if isinstance(node.value, float):
+        return math.inf if math.isinf(node.value) else _log(node.value)
+    return _log(node.value) if isinstance(node.value, int) else None
+
+
+def _of_name(node: ast.Name, view: CodeView, depth: int) -> float | None:
+    known = _of_known(node, view, depth)
+    return magnitude(view.program.sole_value(node), view, depth) if known is None else known
+
+
+def _of_number(node: ast.Call, view: CodeView, depth: int) -> float | None:
+    """Estimate ``int(1e12)``."""
+    whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
+    return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
+
+
+def _log(number: float) -> float:
+    return math.log10(abs(number)) if number else 0.0
+
+
+def _of_operation(node: ast.BinOp, view: CodeView, depth: int) -> float | None:
+    left, right = magnitude(node.left, view, depth), magnitude(node.right, view, depth)
+    combine = _OPERATIONS.get(type(node.op))
+    if left is None or right is None or combine is None:
+        return None
+    return combine(left, right)
+
+
+def _power(base: float, exponent: float) -> float:
+    return base * 10**exponent if exponent < math.log10(_MOST) else math.inf if base else 0.0
+
+
+_OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Pow: _power,
+    ast.Mult: lambda left, right: left + right,
+    ast.Add: max,
+    ast.Sub: max,
+    ast.LShift: lambda left, right: left + math.log10(2) * 10 ** min(right, 300),
+    ast.FloorDiv: lambda left, right: max(left - right, 0.0),
+    ast.Div: lambda left, right: left - right,
+}
+
+
+_ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
+    ast.BinOp: _of_operation,
+    ast.UnaryOp: lambda node, view, depth: magnitude(node.operand, view, depth),
+    ast.Constant: _of_constant,
+    ast.Name: _of_name,
+    ast.Call: _of_number,
+}
+
+
+def length(node: ast.expr, view: CodeView) -> float | None:
+    """Return the power of ten of the number of members of an iterable."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for sequence, count in ((node.left, node.right), (node.right, node.left)):
+            if _is_sequence(sequence):
+                times = magnitude(count, view)
+                return None if times is None else times + _own_length(sequence)
+    if isinstance(node, ast.Call):
+        return _of_call(node, view)
+    return None
+
+
+def _is_sequence(node: ast.expr) -> bool:
+    return isinstance(node, _SEQUENCES) and not (
+        isinstance(node, ast.Constant) and not isinstance(node.value, (str, bytes))
+    )
+
+
+def _own_length(node: ast.expr) -> float:
+    members: Sequence[object] = ()
+    if isinstance(node, (ast.List, ast.Tuple)):
+        members = node.elts
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+        members = node.value
+    return _log(len(members))
+
+
+def _of_call(node: ast.Call, view: CodeView) -> float | None:
+    names = view.resolver.value(node.func).names
+    if "builtins.range" in names and node.args:
+        return magnitude(node.args[1] if len(node.args) > 1 else node.args[0], view)
+    if names & {"builtins.bytes", "builtins.bytearray"} and node.args:
+        return magnitude(node.args[0], view)
+    if "numpy.arange" in names and node.args:
+        return magnitude(node.args[min(1, len(node.args) - 1)], view)
+    if "itertools.product" in names:
+        repeat = magnitude(view.argument(node, -1, "repeat"), view)
+        return None if repeat is None else 10**repeat * math.log10(2)
+    if not names.isdisjoint(_SHAPING):
+        return _of_shape(node, view)
+    return None
+
+
+def _of_shape(node: ast.Call, view: CodeView) -> float | None:
+    shape = view.argument(node, 0, "shape", "size")
+    sizes: Sequence[ast.expr | None] = (
+        shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else node.args or [shape]
+    )
+    known = [magnitude(size, view) for size in sizes]
+    return sum(each for each in known if each is not None) if any(known) else None
 
 
 _TOO_MANY = 9.0
@@ -308,7 +457,7 @@ class TakesMemory(Rule):
     effect = "takes more memory or time than the machine has"
     remedy = "Work on pieces, or up to a limit."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at powers, repetitions, collected ranges and loops over them."""
         for node in view.of(ast.BinOp):
             if isinstance(node.op, (ast.Pow, ast.LShift)) and _has_many_digits(node, view):
@@ -327,7 +476,7 @@ class TakesMemory(Rule):
                 )
 
 
-def _has_many_digits(node: ast.BinOp, view: View) -> bool:
+def _has_many_digits(node: ast.BinOp, view: CodeView) -> bool:
     # 2.0**1e9 overflows at once, and a name on the left may be an array.
     outer = view.parent(node)
     size = magnitude(node, view)
@@ -335,7 +484,7 @@ def _has_many_digits(node: ast.BinOp, view: View) -> bool:
     return not inner and size is not None and size >= 10**_TOO_MANY_DIGITS
 
 
-def _makes_much(call: ast.Call, view: View) -> bool:
+def _makes_much(call: ast.Call, view: CodeView) -> bool:
     names = view.resolver.value(call.func).names
     if names & _COLLECTS and call.args and (length(call.args[0], view) or 0) >= _TOO_MANY:
         return True
@@ -344,7 +493,7 @@ def _makes_much(call: ast.Call, view: View) -> bool:
     return "builtins.range" not in names and (length(call, view) or 0) >= _TOO_MANY
 
 
-def _iterated(view: View) -> Iterator[tuple[ast.expr, ast.For | None]]:
+def _iterated(view: CodeView) -> Iterator[tuple[ast.expr, ast.For | None]]:
     yield from ((loop.iter, loop) for loop in view.of(ast.For))
     yield from ((iterable, None) for iterable in view.collected())
 
@@ -385,7 +534,7 @@ class MatchesForever(Rule):
     effect = "can take exponential time"
     remedy = "Write the pattern without a repetition of a repetition."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the patterns given to the functions of ``re``."""
         for call in view.calls_to(_PATTERN_CALLS):
             for text in view.resolver.value(call.args[0]).texts if call.args else ():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _SECRET = re.compile(
     r"(?i)(?:^|_|api)keys?(?:_|$)|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
@@ -26,7 +26,7 @@ _SECRET = re.compile(
 
 @derived
 def steers_code(name: str) -> bool:
-    """Whether a variable of the environment decides which code or which service later programs use."""
+    """Return True if a variable of the environment decides which code or which service later programs use."""
     known = effects().words.get("steering_variables", frozenset())
     return any(fnmatchcase(name, pattern) for pattern in known) and not _SETTING.match(name)
 
@@ -64,8 +64,8 @@ class ReadsEnvironment(Rule):
     effect = "reads environment variables, which may hold secrets"
     remedy = "Let the tool that needs the secret read it."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Writing is TJ502's; a variable whose name does not sound like a secret is none."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Leave writing to TJ502, and lower the level for variables whose names do not suggest a secret."""
         if _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
@@ -101,8 +101,8 @@ class ChangesEnvironment(Rule):
     effect = "changes environment variables for everything that starts later"
     remedy = "Pass settings as arguments."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Some variables decide which code runs."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Raise the level for variables that decide which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
@@ -142,7 +142,7 @@ class ReadsSecret(Rule):
     remedy = "Let the tool that needs the secret read it."
 
 
-def _is_write(node: ast.AST, view: View) -> bool:
+def _is_write(node: ast.AST, view: CodeView) -> bool:
     parent = view.parent(node)
     if isinstance(parent, ast.Subscript) and parent.value is node:
         return not isinstance(parent.ctx, ast.Load)
@@ -151,8 +151,8 @@ def _is_write(node: ast.AST, view: View) -> bool:
     return isinstance(node, (ast.Attribute, ast.Name)) and not isinstance(node.ctx, ast.Load)
 
 
-def _keys(node: ast.AST, view: View) -> tuple[str, ...]:
-    """The names of the variables that are read or written, where they are known."""
+def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
+    """Return the names of the variables that are read or written, where they are known."""
     parent = view.parent(node)
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:

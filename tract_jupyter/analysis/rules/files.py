@@ -1,4 +1,4 @@
-"""Files: reading (TJ201), writing (TJ202), outside (TJ204) or hidden (TJ205) ones, addresses (TJ303).
+"""Files: reading (TJ201), writing (TJ202), destroying (TJ203), outside (TJ204) or hidden (TJ205), addresses (TJ303).
 
 The codes share one table of sinks, operations that open a path; which of them a finding gets depends on where
 the path leads.
@@ -10,17 +10,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.arguments import carries, is_public
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, RULES, Rule, register
-from tract_jupyter.analysis.rules.lookup import Effect, Sink, paths_of, sinks
+from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, paths_of, sinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 _UNSURE = 0.5
@@ -55,42 +55,42 @@ class ReadsFile(Rule):
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
-        """What opens a path."""
+        """The operations that open a path."""
         return dict.fromkeys(sinks(), LOW)
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
         opens = sinks()[reference.symbol]
         if not found and not all(sink.anything for sink in opens):
-            yield self._mentioned(reference, opens[-1].effect, view)
-        for text, effect in found:
-            place = Place.UNKNOWN if text is None else view.workspace.place(text)
-            if place is Place.OUTSIDE and text is not None:
+            yield self._mentioned(reference, opens[-1].access, view)
+        for text, access in found:
+            place = PathLocation.UNKNOWN if text is None else view.workspace.locate(text)
+            if place is PathLocation.OUTSIDE and text is not None:
                 view.external.append(text)
-            code, level = _judge(place, effect)
-            if place is Place.REMOTE and effect is Effect.READ and is_public(text or ""):
+            code, level = _judge(place, access)
+            if place is PathLocation.REMOTE and access is PathAccess.READ and is_public(text or ""):
                 call = view.call_of(reference.node)
                 level = MEDIUM if call is None or not carries(call, view) else HIGH
-            if effect is Effect.ENTER and place is Place.OUTSIDE and _opens_anything(view):
+            if access is PathAccess.ENTER and place is PathLocation.OUTSIDE and _opens_anything(view):
                 level = HIGH
-            reason = f"{reference.shown} {effect.value} {place.value}."
+            reason = f"{reference.shown} {access.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
-            yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
-            if effect is Effect.WRITE and _only_empties(reference, view):
+            yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, access))
+            if access is PathAccess.WRITE and _only_empties(reference, view):
                 level = HIGH if view.in_loop(reference.node) else MEDIUM
                 yield RULES["TJ203"].finding(
                     view, reference.node, f"{reference.shown} empties the file.", level
                 )
 
     @staticmethod
-    def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
-        rule = RULES["TJ202" if effect is Effect.WRITE else "TJ201"]
-        return rule.finding(view, reference.node, f"{reference.shown} {effect.value} files.", LOW, _UNSURE)
+    def _mentioned(reference: Reference, access: PathAccess, view: CodeView) -> Finding:
+        rule = RULES["TJ202" if access is PathAccess.WRITE else "TJ201"]
+        return rule.finding(view, reference.node, f"{reference.shown} {access.value} files.", LOW, _UNSURE)
 
 
-def _only_empties(reference: Reference, view: View) -> bool:
-    """Whether nothing is written: ``open(path, "w").close()``, ``path.write_text("")``."""
+def _only_empties(reference: Reference, view: CodeView) -> bool:
+    """Return True if the call only empties the file: ``open(path, "w").close()``, ``path.write_text("")``."""
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
     if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
@@ -102,8 +102,8 @@ def _only_empties(reference: Reference, view: View) -> bool:
     return any("w" in text for text in (mode.texts if mode else ()))
 
 
-def _is_found(node: ast.AST, view: View) -> bool:
-    """Whether the method is called on a path that was found, and not made: ``for p in folder.glob("*")``."""
+def _is_found(node: ast.AST, view: CodeView) -> bool:
+    """Return True if the method is called on a path that was found rather than made: ``for p in folder.glob("*")``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     if not isinstance(owner, ast.Name):
         return False
@@ -119,8 +119,8 @@ def _is_found(node: ast.AST, view: View) -> bool:
 _FINDERS = frozenset({"glob", "rglob", "iglob", "iterdir", "listdir", "scandir", "walk"})
 
 
-def _opens_anything(view: View) -> bool:
-    """Whether some file is opened as well, whose name counts from the directory that was entered."""
+def _opens_anything(view: CodeView) -> bool:
+    """Return True if a file is opened as well; its relative path then starts at the entered directory."""
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
@@ -137,25 +137,25 @@ _OPENERS = (
 )
 
 
-def _category(place: Place, effect: Effect) -> Category:
-    if place is Place.REMOTE:
+def _category(place: PathLocation, access: PathAccess) -> Category:
+    if place is PathLocation.REMOTE:
         return Category.NETWORK
-    return Category.FILESYSTEM_WRITE if effect is Effect.WRITE else Category.FILESYSTEM_READ
+    return Category.FILESYSTEM_WRITE if access is PathAccess.WRITE else Category.FILESYSTEM_READ
 
 
-def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
-    lists = effect in {Effect.LIST, Effect.ENTER}
-    if place is Place.OUTSIDE:
+def _judge(place: PathLocation, access: PathAccess) -> tuple[str, RiskLevel]:
+    lists = access in {PathAccess.LIST, PathAccess.ENTER}
+    if place is PathLocation.OUTSIDE:
         return "TJ204", MEDIUM if lists else HIGH
-    if place is Place.SECRET:
+    if place is PathLocation.SECRET:
         return "TJ205", LOW if lists else HIGH
-    if place is Place.PROTECTED:
-        return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
-    if place is Place.STEERING and effect is Effect.WRITE:
+    if place is PathLocation.PROTECTED:
+        return "TJ205", LOW if lists else HIGH if access is PathAccess.WRITE else MEDIUM
+    if place is PathLocation.STEERING and access is PathAccess.WRITE:
         return "TJ205", HIGH
-    if place is Place.REMOTE:
+    if place is PathLocation.REMOTE:
         return "TJ303", HIGH
-    return ("TJ202" if effect is Effect.WRITE else "TJ201"), LOW
+    return ("TJ202" if access is PathAccess.WRITE else "TJ201"), LOW
 
 
 @register
@@ -269,16 +269,18 @@ class ReadsAddress(Rule):
     remedy = "Download the file once and read the copy."
 
 
-_FIRST = (Sink(Effect.DELETE, 0, ("path", "src", "filename", "paths", "directory", "fd", "path1", "lpath")),)
-_BOTH = (*_FIRST, Sink(Effect.DELETE, 1, ("dst", "target", "new", "path2", "rpath")))
-_OWN = (Sink(Effect.DELETE, -1),)
-_OWN_BOTH = (*_OWN, Sink(Effect.DELETE, 0, ("target", "target_dir")))
+_FIRST = (
+    Sink(PathAccess.DELETE, 0, ("path", "src", "filename", "paths", "directory", "fd", "path1", "lpath")),
+)
+_BOTH = (*_FIRST, Sink(PathAccess.DELETE, 1, ("dst", "target", "new", "path2", "rpath")))
+_OWN = (Sink(PathAccess.DELETE, -1),)
+_OWN_BOTH = (*_OWN, Sink(PathAccess.DELETE, 0, ("target", "target_dir")))
 _MOVES = frozenset(
     {"rename", "renames", "replace", "move", "move_into", "mv", "move_file", "movedir", "Rename"}
 )
 
 
-_DECISIVE = frozenset({Place.STEERING, Place.SECRET})
+_DECISIVE = frozenset({PathLocation.STEERING, PathLocation.SECRET})
 
 
 @register
@@ -308,31 +310,31 @@ class Destroys(Rule):
     effect = "deletes, moves or changes files"
     remedy = "Move it to a folder of things to delete, and let a person delete them."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Judge by how much goes and by where it is."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Judge by how much is destroyed and where it is."""
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
-        outside = [text for text in texts if view.workspace.place(text) is Place.OUTSIDE]
+        outside = [text for text in texts if view.workspace.locate(text) is PathLocation.OUTSIDE]
         view.external.extend(outside)
-        steering = [text for text in texts if view.workspace.place(text) in _DECISIVE]
+        steering = [text for text in texts if view.workspace.locate(text) in _DECISIVE]
         level = self._level(reference, view, outside=bool(outside or steering))
         reason = f"{reference.shown} {self.effect}{' outside the workspace' if outside else ''}."
         yield self.finding(view, reference.node, reason, level, reference.confidence)
 
-    def _level(self, reference: Reference, view: View, *, outside: bool) -> RiskLevel:
+    def _level(self, reference: Reference, view: CodeView, *, outside: bool) -> RiskLevel:
         if reference.level is HIGH:
             return CRITICAL if outside else HIGH
         many = view.in_loop(reference.node) or _is_handed_on(reference.node, view)
         return HIGH if outside or many else reference.level
 
 
-def _is_handed_on(node: ast.AST, view: View) -> bool:
-    """Whether the function is an argument: ``map(os.unlink, paths)`` calls it for each."""
+def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
+    """Return True if the function is passed as an argument: ``map(os.unlink, paths)`` calls it for each path."""
     parent = view.parent(node)
     return isinstance(parent, ast.Call) and node in parent.args
 
 
 def _sinks(symbol: str) -> tuple[Sink, ...]:
-    """Where a call of the symbol has the paths of what goes."""
+    """Return the arguments in which a call of the symbol has the paths that it destroys."""
     owner, _, last = symbol.rpartition(".")
     if owner == "*" or owner.endswith("Path()"):
         return _OWN_BOTH if last in _MOVES else _OWN

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import known_packages
 from tract_jupyter.analysis.tables import known_modules
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import Store, View
+    from tract_jupyter.analysis.view import CodeView, MemberWrite
 
 
 @register
@@ -74,23 +74,23 @@ class ChangesImports(Rule):
     effect = "decides where imports come from"
     remedy = "Install the package, or start the kernel in its folder."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """A folder of the workspace on ``sys.path`` is everyday; reading it changes nothing."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Lower the level for reading ``sys.path`` and for adding a folder of the workspace to it."""
         level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
 
-def _path_level(reference: Reference, view: View) -> RiskLevel:
+def _path_level(reference: Reference, view: CodeView) -> RiskLevel:
     node, parent = reference.node, view.parent(reference.node)
     call = view.call_of(parent) if isinstance(parent, ast.Attribute) else None
     if isinstance(parent, ast.Attribute) and call is not None and parent.attr in _CHANGES:
         texts = [text for argument in call.args for text in view.resolver.value(argument).texts]
-        places = {view.workspace.place(text) for text in texts}
-        if places & {Place.OUTSIDE, Place.TEMPORARY}:
+        places = {view.workspace.locate(text) for text in texts}
+        if places & {PathLocation.OUTSIDE, PathLocation.TEMPORARY}:
             return HIGH if any(map(_is_far, texts)) else MEDIUM
-        return LOW if places == {Place.INSIDE} else reference.level
+        return LOW if places == {PathLocation.INSIDE} else reference.level
     target = parent if isinstance(parent, ast.Subscript) else node
     return LOW if isinstance(getattr(target, "ctx", ast.Load()), ast.Load) else reference.level
 
@@ -129,7 +129,7 @@ class ImportsUnknown(Rule):
     effect = "is not known here"
     remedy = "Look up what the package is, and that its name is spelt right."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at import statements."""
         for statement in view.of(ast.Import):
             for alias in statement.names:
@@ -138,7 +138,7 @@ class ImportsUnknown(Rule):
             if not member.level:
                 yield from self._judged(member, member.module or "", view)
 
-    def _judged(self, node: ast.alias | ast.ImportFrom, module: str, view: View) -> Iterator[Finding]:
+    def _judged(self, node: ast.alias | ast.ImportFrom, module: str, view: CodeView) -> Iterator[Finding]:
         package = module.partition(".")[0]
         if package in _KNOWN or package in known_packages() or view.workspace.has_module(package):
             return
@@ -151,7 +151,7 @@ class ImportsUnknown(Rule):
 
 
 def _nearly(package: str) -> str | None:
-    """A known package that a slip of the finger would turn into this one."""
+    """Return a known package whose name differs from this one by a typing error."""
     close = difflib.get_close_matches(package, known_modules.KNOWN_HARMLESS, 1, cutoff=_CLOSE)
     near = [name for name in close if len(package) >= _LONG and abs(len(name) - len(package)) <= 1]
     return near[0] if near else None
@@ -199,17 +199,17 @@ class ReplacesMember(Rule):
     effect = "changes how the notebook itself works"
     remedy = "Write a function of your own and call that."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at what is assigned to members of modules, of their classes, and of what guards this notebook."""
-        for store in view.stores:
-            for name in sorted(_named(store.owner, view)):
+        for write in view.member_writes:
+            for name in sorted(_named(write.owner, view)):
                 if name.endswith(".__dict__") and "()" not in name:
                     reason = f"Changes members of {name.removesuffix('.__dict__')}."
-                    yield self.finding(view, store.node, reason)
-                level = None if store.is_item else _level(name, store, view)
+                    yield self.finding(view, write.node, reason)
+                level = None if write.is_item else _level(name, write, view)
                 if level is not None:
                     yield self.finding(
-                        view, store.node, f"Replaces {name}.{store.member} for everybody.", level
+                        view, write.node, f"Replaces {name}.{write.member} for everybody.", level
                     )
         for call in view.method_calls(("clear",)):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else call
@@ -218,8 +218,8 @@ class ReplacesMember(Rule):
                     yield self.finding(view, call, f"Changes members of {name.removesuffix('.__dict__')}.")
 
 
-def _named(owner: ast.expr, view: View) -> frozenset[str]:
-    """The names of an object; of the class of an object, that of the object's kind."""
+def _named(owner: ast.expr, view: CodeView) -> frozenset[str]:
+    """Return the dotted names of an object; for ``type(x)`` and ``x.__class__`` also those of x's class."""
     names = view.resolver.value(owner).names
     inner = owner.args[0] if isinstance(owner, ast.Call) and len(owner.args) == 1 else None
     if isinstance(owner, ast.Attribute) and owner.attr == "__class__":
@@ -230,27 +230,27 @@ def _named(owner: ast.expr, view: View) -> frozenset[str]:
     return names | {name.removesuffix("()") for name in kinds if name.startswith("tract_jupyter.")}
 
 
-def _level(name: str, store: Store, view: View) -> RiskLevel | None:
+def _level(name: str, write: MemberWrite, view: CodeView) -> RiskLevel | None:
     if name in sys.stdlib_module_names:
-        return MEDIUM if f"{name}.{store.member}" in _STREAMS else HIGH
+        return MEDIUM if f"{name}.{write.member}" in _STREAMS else HIGH
     package = name.partition(".")[0]
     if package == "tract_jupyter":
         part = name.partition("()")[2].partition(".")[2].partition(".")[0]
-        deleted = isinstance(getattr(store.node, "ctx", None), ast.Del)
-        opened = deleted or "()" not in name or store.member.startswith("_") or _is_own(store.value, view)
+        deleted = isinstance(getattr(write.node, "ctx", None), ast.Del)
+        opened = deleted or "()" not in name or write.member.startswith("_") or _is_own(write.value, view)
         return HIGH if opened or (part and part not in _OPEN_PARTS) else None
     if name == "builtins.type()" or name.endswith(".__class__"):
-        return HIGH if _is_own(store.value, view) else None
+        return HIGH if _is_own(write.value, view) else None
     if "()" in name or "?" in name or package == "tools":
         return None
     # Settings of packages are set every day, openai.api_key = ...; their functions are not replaced.
-    return HIGH if _is_own(store.value, view) else None
+    return HIGH if _is_own(write.value, view) else None
 
 
-def _is_own(new: ast.expr | None, view: View) -> bool:
+def _is_own(new: ast.expr | None, view: CodeView) -> bool:
     made = new.func if isinstance(new, ast.Call) else new
     return made is not None and bool(view.resolver.value(made).functions or _is_own_class(made, view))
 
 
-def _is_own_class(node: ast.expr, view: View) -> bool:
+def _is_own_class(node: ast.expr, view: CodeView) -> bool:
     return isinstance(node, ast.Name) and node.id in view.program.classes

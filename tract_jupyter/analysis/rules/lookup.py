@@ -1,4 +1,4 @@
-"""From dotted names to the rules that ask for them."""
+"""The way from dotted names to the rules that ask for them, and from calls to the paths that they open."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
-from tract_jupyter.analysis.rules.choice import load_plugins
+from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
 from tract_jupyter.analysis.values import HOLE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
@@ -35,19 +35,19 @@ _BORING = ("Error", "Exception", "Timeout", "Warning")
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, those of other packages too, ordered by code."""
+    """Return every rule, those of other packages too, ordered by code."""
     load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
 
 
 @cache
 def rules_by_name() -> dict[str, Rule]:
-    """Every rule by its name."""
+    """Return every rule by its name."""
     return {rule.name: rule for rule in all_rules()}
 
 
 def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Have further files say what the calls of libraries do, in this process and in place of those of before.
+    """Use these files of effects beside our own, in this process, instead of those given before.
 
     Raises:
         EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
@@ -56,7 +56,7 @@ def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
 
 
 def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Where the files of effects are, if they can be used.
+    """Return the absolute paths of the files of effects if all of them can be used.
 
     Raises:
         EffectsError: A file cannot be read, or says something that does not exist.
@@ -91,7 +91,7 @@ def _index() -> dict[str, _Hits]:
 
 @derived
 def rules_for(symbol: str) -> _Hits:
-    """The rules that ask for a dotted name, with their levels.
+    """Return the rules that ask for a dotted name, with their levels.
 
     A whole module's entry counts as well, unless the same rule has one for the name itself.
     """
@@ -104,12 +104,12 @@ def rules_for(symbol: str) -> _Hits:
 
 @derived
 def asked(names: frozenset[str]) -> Hits:
-    """Those of the names that rules ask for, sorted, each with a rule and its level; most values have none."""
+    """Return the names that rules ask for, sorted, each with a rule and its level. Most values have none."""
     return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
 
 
 def is_boring(symbol: str) -> bool:
-    """Whether the name is a constant or an error class, which do nothing by themselves."""
+    """Return True if the name is a constant or an error class, which does nothing by itself."""
     last = symbol.rpartition(".")[2]
     # SMTP, FFI and CDLL are no constants, AF_INET is.
     constant = last.isupper() and ("_" in last or last in {"PIPE", "STDOUT", "DEVNULL"})
@@ -130,13 +130,13 @@ def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
 
 @derived
 def asked_attributes() -> frozenset[str]:
-    """The attributes that some rule asks for, whatever they are read from."""
+    """Return the attributes that some rule asks for, whatever they are read from."""
     return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
 
 
 @derived
 def known_packages() -> frozenset[str]:
-    """The packages that some rule knows a part of."""
+    """Return the packages of which some rule knows a part."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
 
 
@@ -150,7 +150,7 @@ def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
 
 
 def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
-    """The rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
+    """Return the rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
     table = _modules()
     parts = module.split(".")
     for length in range(len(parts), 0, -1):
@@ -160,8 +160,8 @@ def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
     return None
 
 
-class Effect(Enum):
-    """What an operation does with a path."""
+class PathAccess(Enum):
+    """The way in which an operation accesses a path."""
 
     READ = "reads"
     WRITE = "writes to"
@@ -176,10 +176,10 @@ NOWHERE = 99
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where a call has its path (-1: the object that the method is called on) and what happens to it.
+    """The argument of a call that holds a path (-1: the object of a method call), and how the path is accessed.
 
     Attributes:
-        effect: What happens, unless ``mode`` says otherwise.
+        access: What happens, unless ``mode`` says otherwise.
         position: The path's position.
         keywords: The path's names as keyword.
         mode: The position of an ``open``-like mode; None without one.
@@ -187,7 +187,7 @@ class Sink:
         address: The path stands in a database's address, such as ``sqlite:///data.db``.
     """
 
-    effect: Effect = Effect.READ
+    access: PathAccess = PathAccess.READ
     position: int = 0
     keywords: tuple[str, ...] = ()
     mode: int | None = None
@@ -203,13 +203,13 @@ _DATABASE = ("url", "uri", "connection", "con", "name_or_url", "database", "conn
 
 @derived
 def sinks() -> Mapping[str, tuple[Sink, ...]]:
-    """Operations that open a path without destroying anything; those that do are in ``destructive``."""
+    """Return the operations that open a path without destroying anything, with their sinks."""
     kinds = _kinds()
     return {name: kinds[kind] for name, kind in effects().paths.items() if kind in kinds}
 
 
 def kinds_of_paths() -> Collection[str]:
-    """The kinds that lines of ``paths`` may begin with."""
+    """Return the kinds that lines of ``paths`` may begin with."""
     return _kinds().keys()
 
 
@@ -221,62 +221,62 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
     return {
         "open": (Sink(keywords=file, mode=1),),
         "read": (Sink(keywords=file),),
-        "write": (Sink(Effect.WRITE, keywords=file),),
-        "list": (Sink(Effect.LIST, keywords=_PLACE),),
-        "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
-        "copy": (Sink(keywords=_SOURCE), Sink(Effect.WRITE, 1, target)),
+        "write": (Sink(PathAccess.WRITE, keywords=file),),
+        "list": (Sink(PathAccess.LIST, keywords=_PLACE),),
+        "enter": (Sink(PathAccess.ENTER, keywords=_PLACE),),
+        "copy": (Sink(keywords=_SOURCE), Sink(PathAccess.WRITE, 1, target)),
         "compare": (Sink(keywords=_SOURCE), Sink(position=1, keywords=target)),
-        "unpack": (Sink(keywords=file), Sink(Effect.WRITE, 1, target)),
+        "unpack": (Sink(keywords=file), Sink(PathAccess.WRITE, 1, target)),
         "archive": (
-            Sink(Effect.WRITE, keywords=("base_name",)),
+            Sink(PathAccess.WRITE, keywords=("base_name",)),
             Sink(position=2, keywords=("root_dir",)),
             Sink(position=3, keywords=("base_dir",)),
         ),
         "read-second": (Sink(position=1, keywords=target),),
-        "write-second": (Sink(Effect.WRITE, 1, target),),
-        "write-third": (Sink(Effect.WRITE, 2, target),),
+        "write-second": (Sink(PathAccess.WRITE, 1, target),),
+        "write-third": (Sink(PathAccess.WRITE, 2, target),),
         "own-open": (Sink(position=-1, mode=0),),
         "own-read": (Sink(position=-1),),
-        "own-write": (Sink(Effect.WRITE, position=-1),),
-        "own-list": (Sink(Effect.LIST, position=-1),),
-        "own-copy": (Sink(position=-1), Sink(Effect.WRITE, 0, ("target", "target_dir"))),
-        "own-link": (Sink(Effect.WRITE, position=-1), Sink(position=0, keywords=("target",))),
+        "own-write": (Sink(PathAccess.WRITE, position=-1),),
+        "own-list": (Sink(PathAccess.LIST, position=-1),),
+        "own-copy": (Sink(position=-1), Sink(PathAccess.WRITE, 0, ("target", "target_dir"))),
+        "own-link": (Sink(PathAccess.WRITE, position=-1), Sink(position=0, keywords=("target",))),
         "any-read": (Sink(keywords=file, anything=True),),
-        "any-write": (Sink(Effect.WRITE, keywords=file, anything=True),),
-        "any-write-second": (Sink(Effect.WRITE, 1, target, anything=True),),
+        "any-write": (Sink(PathAccess.WRITE, keywords=file, anything=True),),
+        "any-write-second": (Sink(PathAccess.WRITE, 1, target, anything=True),),
         "named-read": (Sink(position=NOWHERE, keywords=named, anything=True),),
-        "named-write": (Sink(Effect.WRITE, NOWHERE, named, anything=True),),
+        "named-write": (Sink(PathAccess.WRITE, NOWHERE, named, anything=True),),
         "database": (Sink(keywords=_DATABASE, address=True),),
         "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
     }
 
 
 def paths_of(
-    reference: Reference, view: View, given: tuple[Sink, ...] | None = None
-) -> Iterator[tuple[str | None, Effect]]:
-    """The paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
+    reference: Reference, view: CodeView, given: tuple[Sink, ...] | None = None
+) -> Iterator[tuple[str | None, PathAccess]]:
+    """Yield the paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
     call = view.call_of(reference.node)
     if call is None:
         return
     for sink in given or sinks()[reference.symbol]:
-        effect = _effect(sink, call, view)
+        access = _access_of(sink, call, view)
         texts = _texts(sink, reference, call, view)
         if texts:
-            yield from ((text, effect) for text in texts)
+            yield from ((text, access) for text in texts)
         elif texts is not None and not sink.anything:
-            yield None, effect
+            yield None, access
 
 
-def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list[str] | None:
+def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> list[str] | None:
     if sink.position < 0:
         owner = reference.node.value if isinstance(reference.node, ast.Attribute) else None
         given = [] if owner is None else [owner]
     else:
         given = _given(sink, call, view)
         if not given:
-            return ["."] if sink.effect is Effect.LIST else None if sink.anything or not call.args else []
+            return ["."] if sink.access is PathAccess.LIST else None if sink.anything or not call.args else []
     texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
-    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.effect is Effect.LIST else None
+    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
     if base is not None and base.texts:
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
     if sink.address:
@@ -284,17 +284,17 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list
     return [text for text in texts if text and _is_known(text, view)]
 
 
-def _is_known(text: str, view: View) -> bool:
-    """Whether a path leads somewhere; of one that begins with something unknown, the rest may tell."""
-    return not text.startswith(HOLE) or view.workspace.place(text) is not Place.UNKNOWN
+def _is_known(text: str, view: CodeView) -> bool:
+    """Return True if the place of a path is known. If its beginning is unknown, the rest may still tell."""
+    return not text.startswith(HOLE) or view.workspace.locate(text) is not PathLocation.UNKNOWN
 
 
 def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _given(sink: Sink, call: ast.Call, view: View) -> list[ast.expr]:
-    """What is given for the path: by position, else by whichever of its names."""
+def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
+    """Return the expressions given for the path: by position, otherwise by any of its keywords."""
     plain = view.argument(call, sink.position)
     if plain is not None:
         return [plain]
@@ -303,16 +303,16 @@ def _given(sink: Sink, call: ast.Call, view: View) -> list[ast.expr]:
 
 
 def _all_texts(value: Value) -> tuple[str, ...]:
-    """The value's texts and, where it is a list or a dict of paths, those of its members."""
+    """Return the value's texts and, if it is a list or a dict of paths, those of its members."""
     members = [*(value.items or ()), *(member for _, member in value.entries or ())]
     return (*value.texts, *(text for member in members for text in member.texts))
 
 
-def _effect(sink: Sink, call: ast.Call, view: View) -> Effect:
+def _access_of(sink: Sink, call: ast.Call, view: CodeView) -> PathAccess:
     if any(keyword.arg == "inplace" and _is_true(keyword.value) for keyword in call.keywords):
-        return Effect.WRITE
+        return PathAccess.WRITE
     if sink.mode is None:
-        return sink.effect
+        return sink.access
     mode = view.value(view.argument(call, sink.mode, "mode"))
     writes = any(letter in text for text in (mode.texts if mode else ()) for letter in "wax+")
-    return Effect.WRITE if writes else sink.effect
+    return PathAccess.WRITE if writes else sink.access

@@ -1,10 +1,9 @@
-"""Names that the code of an operation uses and that nobody has (TJ801): what its definition says is known."""
+"""Misspelt names (TJ801): names in an operation's code that neither its definition nor Python has."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.analysis.findings import Category
@@ -12,29 +11,14 @@ from tract_jupyter.analysis.rules.base import LIKELY, LOW, Rule, register
 from tract_jupyter.exceptions import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView, KnownNames
 
 _KNOWN: Final = frozenset(dir(builtins)) | {"get_ipython", "display", "__name__", "__builtins__", "pending"}
 """What every action can name. IPython puts the first two among the builtins."""
 _MAKES_NAMES: Final = frozenset({"exec", "eval", "globals", "locals", "vars"})
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """What the definition of an operation says about the names in the code of an action.
-
-    Attributes:
-        members: what `pending` has: its attributes, methods and actions; None if that is not known.
-        fields: the keys of `pending.fields`; None if they are not known.
-        parameters: of the action.
-    """
-
-    members: Collection[str] | None
-    fields: Collection[str] | None
-    parameters: Collection[str]
 
 
 @register
@@ -62,9 +46,9 @@ class Misspelt(Rule):
     effect = "is a name that nothing defines"
     remedy = "Correct the name, or define it."
 
-    def check(self, view: View) -> Iterator[Finding]:
-        """Compare the names with those that the definition knows."""
-        known = view.definition
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        """Compare the names in the code with the known ones."""
+        known = view.known_names
         if known is None:
             return
         nodes = list(view.nodes)
@@ -75,7 +59,7 @@ class Misspelt(Rule):
             yield from self._unknown_fields(view, nodes, known)
 
     def _undefined(
-        self, view: View, nodes: list[ast.AST], names: set[str], known: Definition
+        self, view: CodeView, nodes: list[ast.AST], names: set[str], known: KnownNames
     ) -> Iterator[Finding]:
         used = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
         stars = any(isinstance(node, ast.alias) and node.name == "*" for node in nodes)
@@ -90,7 +74,7 @@ class Misspelt(Rule):
                 )
                 yield self._told(view, node, f"Nothing defines the name {node.id!r}.{meant}")
 
-    def _unknown_members(self, view: View, nodes: list[ast.AST], known: Definition) -> Iterator[Finding]:
+    def _unknown_members(self, view: CodeView, nodes: list[ast.AST], known: KnownNames) -> Iterator[Finding]:
         if known.members is None:
             return
         used = [node for node in nodes if isinstance(node, ast.Attribute) and _is_pending(node.value)]
@@ -100,7 +84,7 @@ class Misspelt(Rule):
                 meant = nearest(node.attr, members)
                 yield self._told(view, node, f"A pending has nothing called {node.attr!r}.{meant}")
 
-    def _unknown_fields(self, view: View, nodes: list[ast.AST], known: Definition) -> Iterator[Finding]:
+    def _unknown_fields(self, view: CodeView, nodes: list[ast.AST], known: KnownNames) -> Iterator[Finding]:
         if known.fields is None:
             return
         used = [
@@ -122,7 +106,7 @@ class Misspelt(Rule):
             if meant or key.value not in written:
                 yield self._told(view, node, f"The operation has no field {key.value!r}.{meant}")
 
-    def _told(self, view: View, where: ast.expr, reason: str) -> Finding:
+    def _told(self, view: CodeView, where: ast.expr, reason: str) -> Finding:
         return self.finding(view, where, reason, confidence=LIKELY)
 
 
@@ -135,7 +119,7 @@ def _is_fields(node: ast.expr) -> bool:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a node binds, wherever they can be seen from."""
+    """Yield the names that a node binds, wherever they can be seen from."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
             yield name

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 @register
@@ -115,7 +115,7 @@ class ShowsRemote(Rule):
     effect = "loads something as soon as it is shown"
     remedy = "Show data as a table or a plot; save pictures beside the notebook."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at what is given to display classes, and at cells of HTML."""
         for call in view.calls_to(_SHOWN):
             given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
@@ -132,7 +132,7 @@ class ShowsRemote(Rule):
 
 
 def _texts(value: Value) -> Iterator[str]:
-    """The texts of a value, and of a dict from MIME type to text."""
+    """Yield the texts of a value, and of a dict from MIME type to text."""
     yield from value.texts
     for key, inner in value.entries or ():
         yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))

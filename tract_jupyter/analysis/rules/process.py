@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.folding import magnitude
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.cost import magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _EXEC = "execl execle execlp execlpe execv execve execvp execvpe"
 _SPAWN = "spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
@@ -79,8 +79,8 @@ class SteersProcess(Rule):
     effect = "steers a process"
     remedy = "Return a value or raise an exception instead."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """How deep a recursion may go matters from a million on, where the C stack overflows."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Raise the level of a recursion limit so high that the C stack would overflow."""
         call, level = view.call_of(reference.node), reference.level
         if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
             level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _DESCRIPTIVE = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 _HIERARCHY = frozenset({"__mro__", "__bases__", "__base__"})
@@ -51,15 +51,15 @@ class ReadsInternals(Rule):
     effect = "leads to the interpreter's internals"
     remedy = "Import what you need by name; use type() and isinstance()."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Some of these attributes are everyday Python unless they are links of a chain."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Judge by the chain: some of these attributes are everyday Python on their own."""
         level = _internal_level(reference, view)
         if level is not None:
             name = reference.symbol.removeprefix("*.")
             yield self.finding(view, reference.node, f"{name} {self.effect}.", level, reference.confidence)
 
 
-def _internal_level(reference: Reference, view: View) -> RiskLevel | None:
+def _internal_level(reference: Reference, view: CodeView) -> RiskLevel | None:
     node, name = reference.node, reference.symbol.removeprefix("*.")
     if name == "builtins":
         return HIGH if isinstance(node, ast.Name) and node.id == "__builtins__" else None
@@ -71,24 +71,24 @@ def _internal_level(reference: Reference, view: View) -> RiskLevel | None:
     return judge(node, view) if judge else reference.level
 
 
-def _hierarchy_level(node: ast.Attribute, _view: View) -> RiskLevel:
+def _hierarchy_level(node: ast.Attribute, _view: CodeView) -> RiskLevel:
     return HIGH if _is_chain(node.value) else LOW
 
 
-def _mro_level(node: ast.Attribute, view: View) -> RiskLevel | None:
+def _mro_level(node: ast.Attribute, view: CodeView) -> RiskLevel | None:
     return MEDIUM if _is_chain(node.value) and view.call_of(node) else None
 
 
-def _code_level(node: ast.Attribute, view: View) -> RiskLevel:
+def _code_level(node: ast.Attribute, view: CodeView) -> RiskLevel:
     parent = view.parent(node)
     return MEDIUM if isinstance(parent, ast.Attribute) and parent.attr.startswith("co_") else HIGH
 
 
-def _step_level(node: ast.Attribute, view: View) -> RiskLevel:
+def _step_level(node: ast.Attribute, view: CodeView) -> RiskLevel:
     return HIGH if isinstance(view.parent(node), (ast.Attribute, ast.Subscript)) else LOW
 
 
-def _class_level(node: ast.Attribute, view: View) -> RiskLevel | None:
+def _class_level(node: ast.Attribute, view: CodeView) -> RiskLevel | None:
     if isinstance(node.ctx, ast.Store):
         return MEDIUM
     parent = view.parent(node)
@@ -105,12 +105,12 @@ def _is_chain(node: ast.expr) -> bool:
     )
 
 
-def _subclasses_level(node: ast.Attribute, view: View) -> RiskLevel:
+def _subclasses_level(node: ast.Attribute, view: CodeView) -> RiskLevel:
     own = isinstance(node.value, ast.Name) and node.value.id in view.program.classes
     return LOW if own else HIGH
 
 
-_JUDGES: dict[str, Callable[[ast.Attribute, View], RiskLevel | None]] = {
+_JUDGES: dict[str, Callable[[ast.Attribute, CodeView], RiskLevel | None]] = {
     "__class__": _class_level,
     "__code__": _code_level,
     "__subclasses__": _subclasses_level,
@@ -149,8 +149,8 @@ class InspectsProcess(Rule):
     effect = "gives access to everything the process holds"
     remedy = "Pass the objects as arguments."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """To ask whether a module is loaded, ``"google.colab" in sys.modules``, gives nothing away."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Leave out the question whether a module is loaded: ``"google.colab" in sys.modules``."""
         parent = view.parent(reference.node)
         asks = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
         if reference.symbol != "sys.modules" or not asks:
@@ -188,8 +188,8 @@ class ComputesAttribute(Rule):
     effect = "reaches an attribute that is chosen when the code runs"
     remedy = "Name the attribute, or choose from a dict of the functions meant."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """A literal name is an ordinary attribute access; what it leads to has its own rule."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Leave out literal names: that is ordinary attribute access, and what it leads to has its own rule."""
         call = view.call_of(reference.node)
         level: RiskLevel | None = reference.level
         if call is not None:
@@ -200,7 +200,7 @@ class ComputesAttribute(Rule):
             reason = f"{reference.shown} {self.effect}."
             yield self.finding(view, reference.node, reason, level, min(reference.confidence, LIKELY))
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Find calls of whatever a module's table gave, and format strings such as ``"{0._os}"``."""
         for call in view.calls_to((ANY_MODULE,)):
             yield self.finding(
@@ -218,7 +218,7 @@ class ComputesAttribute(Rule):
                 yield self.finding(view, node, reason, confidence=LIKELY)
 
 
-def _computed_level(call: ast.Call, reference: Reference, view: View) -> RiskLevel | None:
+def _computed_level(call: ast.Call, reference: Reference, view: CodeView) -> RiskLevel | None:
     if reference.symbol.startswith("operator."):
         known = all(
             isinstance(argument, ast.Constant) and "__" not in str(argument.value) for argument in call.args

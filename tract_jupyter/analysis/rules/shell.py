@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.environment import steers_code
 from tract_jupyter.analysis.tables import magics
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 @register
@@ -49,7 +49,7 @@ class EscapesToShell(Rule):
     effect = "runs a command of the system's shell"
     remedy = "Use a tool made for this one purpose, or do it in Python."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at what the line scanner recognised."""
         for escape in view.escapes:
             if is_shell(escape):
@@ -58,7 +58,7 @@ class EscapesToShell(Rule):
 
 
 def is_shell(escape: Escape) -> bool:
-    """Whether the escape hands its text to a shell or another interpreter."""
+    """Return True if the escape hands its text to a shell or another interpreter."""
     if escape.kind == "cell_magic":
         return escape.name in magics.SHELL_CELL
     return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
@@ -91,7 +91,7 @@ class UsesMagic(Rule):
     effect = "runs, installs, loads or writes"
     remedy = "Call the function itself, or leave this to the person at the notebook."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at what the line scanner recognised."""
         for escape in view.escapes:
             level = None if is_shell(escape) else _level(escape, view)
@@ -99,8 +99,8 @@ class UsesMagic(Rule):
                 sign = "%%" if escape.kind == "cell_magic" else "%"
                 yield self.finding(view, escape.span, f"{sign}{escape.name} {_effect(escape, level)}.", level)
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """``run_line_magic`` is as harmless as the magic that it names."""
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Judge ``run_line_magic`` by the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
         line = view.value(view.argument(view.call_of(reference.node), 1, "line"))
@@ -118,21 +118,21 @@ class UsesMagic(Rule):
         )
 
 
-def _level(escape: Escape, view: View) -> RiskLevel | None:
+def _level(escape: Escape, view: CodeView) -> RiskLevel | None:
     if escape.kind in {"help", "autocall"} or escape.name.startswith("tract"):
         return None
     judge = _cell_level if escape.kind == "cell_magic" else _line_level
     return judge(escape.name, escape.rest.strip(), view)
 
 
-def _cell_level(name: str, rest: str, view: View) -> RiskLevel | None:
+def _cell_level(name: str, rest: str, view: CodeView) -> RiskLevel | None:
     if name in {"writefile", "file"}:
         target = re.sub(r"\{.*?\}|\$\w+", HOLE, (rest.split() or [""])[-1])
-        return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
+        return LOW if view.workspace.locate(target) in {PathLocation.INSIDE, PathLocation.TEMPORARY} else HIGH
     return None if name in PYTHON_CELL_MAGICS else magics.CELL.get(name, MEDIUM)
 
 
-def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
+def _line_level(name: str, rest: str, view: CodeView) -> RiskLevel | None:
     level = magics.LINE.get(name, LOW)
     setting = rest.partition("=")[0].strip()
     if name == "config" and (
@@ -141,7 +141,7 @@ def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
         level = HIGH
     if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
         level = HIGH
-    if name in {"cd", "pushd"} and view.workspace.place(rest) is Place.OUTSIDE:
+    if name in {"cd", "pushd"} and view.workspace.locate(rest) is PathLocation.OUTSIDE:
         level = MEDIUM
     if name in {"load_ext", "reload_ext"} and rest in magics.HARMLESS_EXTENSIONS:
         level = None

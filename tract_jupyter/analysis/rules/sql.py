@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _EXECUTES = (
     "execute",
@@ -41,14 +41,14 @@ _PATH = re.compile(
 )
 
 
-def _statements(view: View) -> Iterator[tuple[ast.Call, str]]:
+def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     for call in view.method_calls(_EXECUTES):
         for text in view.resolver.value(call.args[0]).texts if call.args else ():
             yield call, text
 
 
-def _in_memory(call: ast.Call, view: View) -> bool:
-    """Whether the database is one of the code's own, which goes with the kernel."""
+def _in_memory(call: ast.Call, view: CodeView) -> bool:
+    """Return True if the database lives in memory and ends with the kernel."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     made = view.program.sole_value(owner) if isinstance(owner, ast.Name) else owner
     place = made.args[0] if isinstance(made, ast.Call) and made.args else None
@@ -60,14 +60,14 @@ _NAME = re.compile(r"[\w.\"`]+")
 _LOCAL = ("sqlite3.", "duckdb.")
 
 
-def _is_local(call: ast.Call, view: View) -> bool:
-    """Whether the database is a file, or made of frames."""
+def _is_local(call: ast.Call, view: CodeView) -> bool:
+    """Return True if the database is a local file or made of data frames."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
 
 
-def _is_made_here(text: str, view: View) -> bool:
-    """Whether the code makes the table itself; of several statements, it may have made only one."""
+def _is_made_here(text: str, view: CodeView) -> bool:
+    """Return True if the code itself creates the table. Of several statements, it may have created only one."""
     statement = text.rstrip("; \t\r\n")
     verb, *others = statement.split() or [""]
     if ";" in statement or verb.lower() not in _VERBS or not others or not _NAME.fullmatch(others[-1]):
@@ -104,7 +104,7 @@ class DestroysTable(Rule):
     effect = "removes data from a database"
     remedy = "Work on a copy of the database."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
         for node, text in _statements(view):
             if _DESTROYS.search(text) and not _in_memory(node, view):
@@ -139,7 +139,7 @@ class StatementReachesOut(Rule):
     effect = "reaches out of the database"
     remedy = "Load data with a reader whose path is seen, and query the table."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
         for call, text in _statements(view):
             if _RUNS.search(text):
@@ -153,11 +153,11 @@ class StatementReachesOut(Rule):
                     )
 
     @staticmethod
-    def _level(match: re.Match[str], view: View) -> RiskLevel | None:
-        place = view.workspace.place(match["path"])
-        if place is Place.OUTSIDE:
+    def _level(match: re.Match[str], view: CodeView) -> RiskLevel | None:
+        place = view.workspace.locate(match["path"])
+        if place is PathLocation.OUTSIDE:
             view.external.append(match["path"])
             return HIGH
-        if place is Place.PROTECTED:
+        if place is PathLocation.PROTECTED:
             return HIGH if match["write"] else MEDIUM
-        return (HIGH if match["write"] else MEDIUM) if place is Place.REMOTE else None
+        return (HIGH if match["write"] else MEDIUM) if place is PathLocation.REMOTE else None

@@ -1,4 +1,4 @@
-"""Text that is shown otherwise than it runs (TJ408)."""
+"""Text: characters that disguise code (TJ408), and code that cannot be analysed (TJ901 to TJ904)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
-from tract_jupyter.analysis.rules.choice import load_plugins
+from tract_jupyter.analysis.rules.settings import load_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -44,7 +44,7 @@ class HidesText(Rule):
     effect = "shows the line otherwise than it runs"
     remedy = "Remove the character, or write it as an escape."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at every line."""
         for number, line in enumerate(view.source.lines, 1):
             match = None if line.isascii() else _REORDERS.search(line)
@@ -157,7 +157,7 @@ class RuleFailed(Rule):
     effect = "a rule could not be asked"
     remedy = "Update or remove the package that the rule comes from."
 
-    def check(self, view: View) -> Iterator[Finding]:
-        """Tell what could not be loaded."""
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        """Report the rules that could not be loaded."""
         for problem in load_plugins():
             yield self.finding(view, view.source.line_span(1), f"Not asked: {problem}.")

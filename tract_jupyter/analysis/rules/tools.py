@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.ipython_syntax import Escape
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _READ, _WRITE = (
     frozenset({"read", "open", "load", "cat"}),
@@ -63,7 +63,7 @@ class PassesByTool(Rule):
     effect = "does directly what a tool does"
     remedy = "Call the tool."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look for a tool whose name says that it does what a call does."""
         for name, (verbs, objects) in _DIRECT.items() if view.tools else ():
             better = next((tool for tool in sorted(view.tools) if _is_for(tool, verbs, objects)), None)
@@ -104,7 +104,7 @@ class ChangesTools(Rule):
     effect = "changes the tools that other code relies on"
     remedy = "Give a function of your own another name."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at what is assigned to, deleted and set by name."""
         for node in view.of(ast.Attribute):
             if type(node.ctx) is not ast.Load and _is_tools(node.value, view):
@@ -117,7 +117,7 @@ class ChangesTools(Rule):
                 yield self.finding(view, name, "Deletes the tools.")
         yield from self._calls(view)
 
-    def _calls(self, view: View) -> Iterator[Finding]:
+    def _calls(self, view: CodeView) -> Iterator[Finding]:
         for call in view.calls_to(_LISTERS):
             if call.args and _is_module(call.args[0], view):
                 yield self.finding(view, call, "Gives every tool at once, without naming one.")
@@ -129,11 +129,11 @@ class ChangesTools(Rule):
 _LISTERS = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static"})
 
 
-def _is_module(node: ast.expr, view: View) -> bool:
+def _is_module(node: ast.expr, view: CodeView) -> bool:
     return "tools" in view.resolver.value(node).names
 
 
-def _is_tools(node: ast.expr, view: View) -> bool:
+def _is_tools(node: ast.expr, view: CodeView) -> bool:
     names = view.resolver.value(node).names
     return any(name == "tools" or name.startswith(("tools.", "tract_jupyter.tools")) for name in names)
 
@@ -165,7 +165,7 @@ class DecidesItself(Rule):
     effect = "is part of what decides about code"
     remedy = "Leave the decision to the person."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at private attributes that are assigned, at changed lists of rules, and at this package's magics."""
         for escape in view.escapes:
             if _decides(escape):
@@ -198,7 +198,7 @@ _DECIDES = re.compile(
 )
 
 
-def _is_ours(node: ast.expr, view: View) -> bool:
+def _is_ours(node: ast.expr, view: CodeView) -> bool:
     return any(name.startswith("tract_jupyter.") for name in view.resolver.value(node).names)
 
 
@@ -234,7 +234,7 @@ class CallsToolsUnbounded(Rule):
     effect = "is called as often as the loop goes round"
     remedy = "Count the rounds: for _ in range(20)."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look for the loop around each tool call."""
         for call in view.calls_below("tools."):
             loop = _while_around(call, view)
@@ -244,7 +244,7 @@ class CallsToolsUnbounded(Rule):
                 yield self.finding(view, call, reason, MEDIUM if endless else LOW)
 
 
-def _while_around(node: ast.AST, view: View) -> ast.While | None:
+def _while_around(node: ast.AST, view: CodeView) -> ast.While | None:
     around = view.parent(node)
     while around is not None and not isinstance(around, (ast.While, ast.For, ast.FunctionDef, ast.Lambda)):
         around = view.parent(around)

@@ -1,4 +1,4 @@
-"""What a library's call does, as data: TOML files, ours beside this one and a person's own, read when first needed.
+"""Effects of library calls as data: TOML files, ours beside this module and those of a user, read when first needed.
 
 A file may have
 
@@ -48,8 +48,8 @@ class EffectsError(TractError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """An argument that decides what a call deserves.
+class ArgumentEffect:
+    """The effect of an argument on the level of a call.
 
     Attributes:
         level: What a mention deserves, and a call whose argument no word below describes; None for no finding.
@@ -70,27 +70,27 @@ class Call:
 
 @dataclass
 class Effects:
-    """Everything that the files say; where two speak of one name, the later one counts."""
+    """The contents of all files of effects; where two mention the same name, the later one counts."""
 
     symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
     modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
     keywords: dict[str, dict[tuple[str, str], RiskLevel]] = field(default_factory=dict)
     sets: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
-    calls: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[ArgumentEffect]] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def rules(self) -> frozenset[str]:
-        """The names of the rules that are spoken of."""
+        """Return the names of all rules that occur in the files."""
         named = {rule for _, rule in self.calls}
         named.update(rule for found in self.keywords.values() for rule, _ in found)
         named.update(rule for found in self.sets.values() for rule in found)
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """Take in what a file says.
+        """Add the contents of a file.
 
         Raises:
             ValueError: It says something that has no meaning here.
@@ -116,7 +116,7 @@ class Effects:
             self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
 
     def check(self) -> None:
-        """Look whether every call has a level.
+        """Check that every call has a level.
 
         Raises:
             ValueError: One has none.
@@ -129,7 +129,7 @@ class Effects:
                 raise ValueError(f"the call {name} of {rule} needs a level")
 
     def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        new: dict[tuple[str, str], list[Call]] = {}
+        new: dict[tuple[str, str], list[ArgumentEffect]] = {}
         for entry in entries:
             unknown = entry.keys() - _ENTRY
             if unknown or not {"rule", "names"} <= entry.keys():
@@ -142,7 +142,7 @@ class Effects:
             where = entry.get("where", ["", ""])
             if not (isinstance(where, list) and len(where) == 2):  # noqa: PLR2004
                 raise ValueError(f"where is a list of an argument's name and a word for it, not {where!r}")
-            call = Call(
+            call = ArgumentEffect(
                 _level(entry.get("level", NONE)),
                 "level" in entry,
                 tuple(place for place in at if isinstance(place, str)),
@@ -174,7 +174,7 @@ _own: list[str] = []
 
 
 def derived(function: _Function) -> _Function:
-    """Decorator: remember what a function makes of the effects, until they change."""
+    """Cache a function's results until the effects change (decorator)."""
     remembered = lru_cache(maxsize=16_384)(function)
     _derived.append(remembered.cache_clear)
     return cast("_Function", remembered)
@@ -182,30 +182,30 @@ def derived(function: _Function) -> _Function:
 
 @derived
 def effects() -> Effects:
-    """What the files say: ours, then those that were given to `use`."""
+    """Return the effects of all files: ours, then those that were given to `use`."""
     return load(_own)
 
 
 @derived
 def of_keyword(name: str) -> tuple[tuple[tuple[str, str], RiskLevel], ...]:
-    """What is said of an argument's name: rule and word, and the level."""
+    """Return what the effects say of an argument's name: rule and word, and the level."""
     return _matching(effects().keywords, name)
 
 
 @derived
 def of_set(name: str) -> tuple[tuple[str, RiskLevel], ...]:
-    """What is said of assigning to a name: rule and level."""
+    """Return what the effects say of assigning to a name: rule and level."""
     return _matching(effects().sets, name)
 
 
 def _matching(known: Mapping[str, Mapping[_Key, RiskLevel]], name: str) -> tuple[tuple[_Key, RiskLevel], ...]:
-    """What is said of a name, and of the patterns (``*_command``) that it fits."""
+    """Return the entries of a name, and of the patterns (``*_command``) that it fits."""
     stars = (told for pattern, told in known.items() if "*" in pattern and fnmatchcase(name, pattern))
     return tuple(pair for told in (known.get(name, {}), *stars) for pair in told.items())
 
 
-def own() -> tuple[str, ...]:
-    """The files that were given to `use`."""
+def own_effects() -> tuple[str, ...]:
+    """Return the files that were given to `use`."""
     return tuple(_own)
 
 
@@ -228,7 +228,7 @@ def load(paths: Sequence[str]) -> Effects:
 
 
 def use(paths: Iterable[str]) -> None:
-    """Have these files, and no others beside ours, say what calls do, from now on and in this process."""
+    """Use exactly these files beside ours from now on, in this process."""
     given = list(paths)
     if given == _own == []:
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
-    """A table from dotted name to level; of two lines about a name the later one counts."""
+    """Return a table from dotted name to level; of two lines about a name the later one counts."""
     found: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()
@@ -33,19 +33,19 @@ def levels(text: str) -> Mapping[str, RiskLevel]:
 
 
 def modules(text: str) -> Mapping[str, RiskLevel | None]:
-    """A table from module to level, None for ``none``."""
+    """Return a table from module to level, None for ``none``."""
     return {
         name: None if level == "none" else RiskLevel(level) for level, names in _lines(text) for name in names
     }
 
 
 def words(text: str) -> frozenset[str]:
-    """A table of names only."""
+    """Return a table of names only."""
     return frozenset(text.split())
 
 
 def symbols(text: str) -> Mapping[str, str]:
-    """A table from dotted name to the first word of its line, such as a kind of operation on files."""
+    """Return a table from dotted name to the first word of its line, such as a kind of operation on files."""
     found: dict[str, str] = {}
     for head, names in _lines(text):
         kind, owner = head.split()
@@ -54,17 +54,17 @@ def symbols(text: str) -> Mapping[str, str]:
 
 
 def aliases(text: str) -> Mapping[str, str]:
-    """A table from each further name of a line to its first one."""
+    """Return a table from each further name of a line to its first one."""
     return {alias: name for name, others in _lines(text) for alias in others}
 
 
 def names(text: str) -> Iterator[str]:
-    """The dotted names of lines ``owner: name name``."""
+    """Yield the dotted names of lines ``owner: name name``."""
     return (_dotted(owner, name) for owner, members in _lines(text) for name in members or [""])
 
 
 def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
-    """The names of arguments, each with the word that describes its value, and a level."""
+    """Yield the names of arguments, each with the word that describes its value, and a level."""
     for head, members in _lines(text):
         level, word = head.split()
         yield from ((name, word, RiskLevel(level)) for name in members)

@@ -129,7 +129,7 @@ class BuiltinPending(Pending):
         """
 
 
-class Guided(BuiltinPending):
+class GuidedPending(BuiltinPending):
     """An operation whose text somebody writes, with guidance; `guidance_source` is `llm`, `user` or `user+llm`."""
 
     about: ClassVar[Mapping[str, str]] = {

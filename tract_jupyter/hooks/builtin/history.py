@@ -11,7 +11,7 @@ from tract_jupyter.context.merge import answers
 from tract_jupyter.context.rebase import check_planned
 from tract_jupyter.context.sides import Tips
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
-from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, Guided, ValidationResult
+from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
@@ -31,7 +31,7 @@ _SHORTEST = 10  # characters
 Index = Annotated[int, "Of the summary, from 0."]
 
 
-class PendingCompress(Guided):
+class PendingCompress(GuidedPending):
     """Put summaries in the places of messages.
 
     Args:
@@ -53,7 +53,7 @@ class PendingCompress(Guided):
         "price": "What it costs and saves.",
         "instructions": "What the summarizer is told besides the guidance.",
         "message": "A line for the log; the beginning of the summary if null.",
-        **Guided.about,
+        **GuidedPending.about,
         **PLACE,
     }
     in_view = frozenset({"summaries"})
@@ -215,7 +215,7 @@ Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_confl
 How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
 
 
-class PendingMerge(Guided):
+class PendingMerge(GuidedPending):
     """Merge a branch whose changes collide with those of the current one.
 
     Args:
@@ -236,7 +236,7 @@ class PendingMerge(Guided):
         "delete_branch": "Whether the merged branch is deleted then.",
         "message": "The message of the merge commit; names both branches if null.",
         "source_head": "The commit that the merged branch was at when this was asked.",
-        **Guided.about,
+        **GuidedPending.about,
         **PLACE,
     }
     in_view = frozenset({"conflicts", "resolutions"})

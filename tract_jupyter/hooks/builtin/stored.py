@@ -161,6 +161,7 @@ class _Profile(TypedDict):
     tools: list[str]
     left_out: list[str]
     has_others: bool
+    has_built_in: bool
 
 
 class _Script(TypedDict):
@@ -177,7 +178,7 @@ class _Script(TypedDict):
     argument_size: int
     result_size: int
     seconds: float
-    budget: dict[str, Any]
+    limits: dict[str, Any]
 
 
 class _ScriptCall(TypedDict):

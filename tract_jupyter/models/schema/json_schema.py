@@ -1,4 +1,4 @@
-"""A JSON Schema that somebody else wrote: checked, and bounded in what it may cost.
+"""Checked JSON Schemas: those that somebody else wrote, with a bound on what validating may cost.
 
 A schema may come from a server, so it is data that may be wrong or hostile. Nothing of it is fetched or evaluated, a
 check ends in time, and what cannot be bounded is refused. jsonschema does the validating; it is imported when the
@@ -46,20 +46,20 @@ _LONGEST_CHAIN: Final = 50
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
-class Place(NamedTuple):
+class SchemaNode(NamedTuple):
     """A schema within a document, and how its references are looked up from there."""
 
     schema: Any
     resolver: Any
     specification: Any
 
-    def within(self, schema: Any) -> Place:
-        """A subschema of this one."""
+    def within(self, schema: Any) -> SchemaNode:
+        """Return a subschema of this one."""
         resource = self.specification.create_resource(schema)
         return self._replace(schema=schema, resolver=self.resolver.in_subresource(resource))
 
-    def target(self, keyword: str = "$ref") -> Place:
-        """What the reference refers to.
+    def target(self, keyword: str = "$ref") -> SchemaNode:
+        """Return the schema that the reference leads to.
 
         Raises:
             SpecError: it is no place of this document. Nothing is fetched.
@@ -77,28 +77,28 @@ class Place(NamedTuple):
             raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
         return self._replace(schema=found.contents, resolver=found.resolver)
 
-    def targets(self) -> Iterator[Place]:
-        """What all references of this schema refer to."""
+    def targets(self) -> Iterator[SchemaNode]:
+        """Yield the schemas that the references of this one lead to."""
         return (self.target(keyword) for keyword in _REFERENCES if keyword in self.schema)
 
-    def subschemas(self) -> Iterator[Place]:
-        """The schemas right within this one."""
+    def subschemas(self) -> Iterator[SchemaNode]:
+        """Yield the schemas right within this one."""
         return map(self.within, self.specification.subresources_of(self.schema))
 
-    def every(self) -> Iterator[Place]:
-        """What must hold of the same value too."""
+    def every(self) -> Iterator[SchemaNode]:
+        """Yield the schemas that the same value must match as well."""
         if "$ref" in self.schema:
             yield self.target()
         yield from map(self.within, self.schema.get("allOf", ()))
 
-    def alternatives(self) -> Iterator[list[Place]]:
-        """Of each list, one at least must hold of the same value."""
+    def alternatives(self) -> Iterator[list[SchemaNode]]:
+        """Yield lists of schemas. The same value must match at least one of each list."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in self.schema:
                 yield [self.within(part) for part in self.schema[keyword]]
 
-    def sometimes(self) -> Iterator[Place]:
-        """What must hold of the same value under a condition."""
+    def sometimes(self) -> Iterator[SchemaNode]:
+        """Yield the schemas that the same value must match under a condition."""
         yield from (
             self.within(self.schema[keyword]) for keyword in ("then", "else") if keyword in self.schema
         )
@@ -106,8 +106,8 @@ class Place(NamedTuple):
             parts = self.schema.get(keyword, {}).values()
             yield from (self.within(part) for part in parts if isinstance(part, dict))
 
-    def of_the_same_value(self) -> Iterator[Place]:
-        """All that may be applied to the value that this is applied to."""
+    def of_the_same_value(self) -> Iterator[SchemaNode]:
+        """Yield every schema that may be applied to the same value as this one."""
         others = (self.within(self.schema[keyword]) for keyword in ("not", "if") if keyword in self.schema)
         return chain(self.targets(), self.every(), *self.alternatives(), self.sometimes(), others)
 
@@ -134,13 +134,13 @@ class JsonSchema:
         _check(draft, document)
         specification = specification_with(draft.META_SCHEMA.get("$schema"))
         resolver = EMPTY_REGISTRY.resolver_with_root(specification.create_resource(document))
-        self.root = Place(document, resolver, specification)
+        self.root = SchemaNode(document, resolver, specification)
         _check_keywords(self.root)
         _check_ends(self.root)
         self._validator = draft(document, registry=EMPTY_REGISTRY)
 
     def errors(self, values: Any) -> list[Any]:
-        """What is wrong with the values: `ValidationError`s of jsonschema.
+        """Return what is wrong with the values: `ValidationError`s of jsonschema.
 
         Raises:
             SpecError: checking takes too long.
@@ -155,7 +155,7 @@ class JsonSchema:
 
 
 def read_schema(schema: Any) -> dict[str, Any]:
-    """A copy of a schema, as JSON would give it back.
+    """Return a copy of a schema, as JSON would give it back.
 
     Raises:
         SpecError: it has no JSON form, is no object or is too large.
@@ -178,12 +178,12 @@ def read_schema(schema: Any) -> dict[str, Any]:
 
 
 def count_parts(value: Any) -> int:
-    """How many objects, lists and values there are in a JSON value, itself included."""
+    """Return how many objects, lists and values there are in a JSON value, itself included."""
     return sum(map(len, _levels(value)))
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """The value, the values in it, those in them, and so on."""
+    """Yield the value, the values in it, those in them, and so on."""
     level = [value]
     while level:
         yield level
@@ -213,7 +213,7 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
         ) from None
 
 
-def _check_keywords(root: Place) -> None:
+def _check_keywords(root: SchemaNode) -> None:
     """Check that nothing is in a schema that cannot be bounded, and that every reference leads somewhere.
 
     Raises:
@@ -228,7 +228,7 @@ def _check_keywords(root: Place) -> None:
         )
 
 
-def _check_ends(root: Place) -> None:
+def _check_ends(root: SchemaNode) -> None:
     """Check that no schema is applied to a value because it is applied to that value already.
 
     Raises:
@@ -236,7 +236,7 @@ def _check_ends(root: Place) -> None:
     """
     lengths: dict[int, int] = {}
 
-    def length(place: Place, above: frozenset[int]) -> int:
+    def length(place: SchemaNode, above: frozenset[int]) -> int:
         key = id(place.schema)
         if key in above:
             raise SpecError("the schema refers to itself without end")
@@ -251,8 +251,8 @@ def _check_ends(root: Place) -> None:
         length(place, frozenset())
 
 
-def _places(root: Place) -> Iterator[Place]:
-    """All schemas of a document, also those that only references lead to."""
+def _places(root: SchemaNode) -> Iterator[SchemaNode]:
+    """Yield all schemas of a document, also those that only references lead to."""
     waiting, seen = [root], {id(root.schema)}
     while waiting:
         place = waiting.pop()
@@ -287,7 +287,7 @@ class TooDeepError(Exception):
 
 
 class _Bounds:
-    """How far a check has come."""
+    """The progress of a check: its deadline and its depth."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = perf_counter() + seconds
@@ -326,7 +326,7 @@ def bounded(seconds: float) -> Iterator[None]:
 
 @cache
 def validator_class(dialect: str) -> Any:
-    """The validator of a draft, with our keywords in the place of those that cannot be bounded."""
+    """Return the validator of a draft, with our keywords in the place of those that cannot be bounded."""
     import jsonschema
     from jsonschema.validators import extend
 
@@ -336,7 +336,7 @@ def validator_class(dialect: str) -> Any:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """1.0 is none, as in the rest of the package."""
+    """Return True for an integer. 1.0 is none, as in the rest of the package."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -392,7 +392,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterato
 
 
 def _multiple_of(validator: Any, factor: Any, instance: Any, _: Any) -> Iterator[Any]:
-    """As decimal numbers: 0.3 is a multiple of 0.1."""
+    """Check `multipleOf` with decimal numbers: 0.3 is a multiple of 0.1."""
     from jsonschema import ValidationError
 
     if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
@@ -400,7 +400,7 @@ def _multiple_of(validator: Any, factor: Any, instance: Any, _: Any) -> Iterator
 
 
 def _comparable(value: Any) -> str:
-    """A text that is the same for equal values; 1.0 and 1 are."""
+    """Return a text that is the same for equal values; 1.0 and 1 are."""
     return canonical_json(json.loads(canonical_json(value), parse_float=_number))
 
 
@@ -419,7 +419,7 @@ _OWN: Final[dict[str, Any]] = {
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Whether a text has a match; so has any, of a pattern that cannot be matched in linear time."""
+    """Return True if a text has a match; so has any, of a pattern that cannot be matched in linear time."""
     matcher = _matcher(pattern)
     return matcher is None or matcher.isinstance_python(text)
 

@@ -48,12 +48,12 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a value must be given."""
+        """True if a value must be given."""
         return self.default is REQUIRED
 
     @property
     def optional(self) -> bool:
-        """Whether it may be left out without a value of its own taking its place: the default is None."""
+        """True if it may be left out with no value taking its place: the default is None."""
         return self.default is None
 
     @property
@@ -67,7 +67,7 @@ class Parameter:
         return Optional[self.annotation] if self.optional and self.annotation is not Any else self.annotation  # noqa: UP045
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of the type."""
+        """Return True if a value is of the type."""
         try:
             TypeAdapter(self.accepted, config=None).validate_python(value, strict=True)
         except ValidationError:
@@ -75,7 +75,7 @@ class Parameter:
         return True
 
     def with_default(self, value: Any) -> Parameter:
-        """The same with another default; of any type, if that is wider than ours."""
+        """Return the same with another default; of any type, if that is wider than ours."""
         return replace(self, default=value, annotation=self.annotation if self.fits(value) else Any)
 
 
@@ -94,7 +94,7 @@ class ParameterSet(ABC):
     @property
     @abstractmethod
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of an object with these properties."""
+        """The JSON Schema of an object with these properties."""
 
     @property
     def object_schema(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class ParameterSet(ABC):
         return tuple(p.name for p in self)
 
     def types(self) -> dict[str, Any]:
-        """The type of each name, in full."""
+        """Return the type of each name, in full."""
         return {p.name: p.annotation for p in self}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ParameterSet(ABC):
         return inspect.Signature(items)
 
     def signature_text(self, *leading: str) -> str:
-        """The signature as a person writes it: `(pending, strict: bool = False)`."""
+        """Return the signature as a person writes it: `(pending, strict: bool = False)`."""
         return f"({', '.join(signature_parts(self.signature(*leading), _argument_text))})"
 
     def _missing(self, name: str) -> str:
@@ -207,7 +207,7 @@ class Parameters(ParameterSet):
         skip: int = 0,
         descriptions: Mapping[str, str] = MappingProxyType({}),
     ) -> Parameters:
-        """The parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
+        """Return the parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
 
         Args:
             function: its parameters have names; `*args` and `**kwargs` are refused.
@@ -233,7 +233,7 @@ class Parameters(ParameterSet):
         )
 
     def without(self, names: Collection[str]) -> Parameters:
-        """The others."""
+        """Return the parameters except those with these names."""
         return Parameters(self.subject, [p for p in self if p.name not in names])
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class Parameters(ParameterSet):
 
     @cached_property
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema (draft 2020-12) of an object with these properties."""
+        """The JSON Schema (draft 2020-12) of an object with these properties."""
         schema = _adapter({p.name: _documented(p) for p in self}).json_schema(schema_generator=_PlainSchema)
         return {"type": "object", "properties": schema.get("properties", {}),
                 "required": schema.get("required", []), "additionalProperties": False,
@@ -287,7 +287,7 @@ class Parameters(ParameterSet):
 
 
 def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
-    """What stands between the brackets of a function: the `text` of each parameter, and the stars where they belong."""
+    """Yield the parts of a parameter list: the `text` of each parameter, and the stars where they belong."""
     only_by_name = False
     for given in signature.parameters.values():
         if given.kind is given.KEYWORD_ONLY and not only_by_name:
@@ -304,17 +304,17 @@ def _argument_text(given: inspect.Parameter) -> str:
 
 
 def misfit(place: str, wanted: str, value: Any) -> str:
-    """What is wrong with a value."""
+    """Return the problem of a value that does not fit."""
     return f"{place} should be {wanted}, got {brief_repr(value)} ({type(value).__name__})"
 
 
 def no_dict(value: Any) -> str:
-    """What is wrong with arguments that are no dict."""
+    """Return the problem of arguments that are not a dict."""
     return f"a dict of values is needed, got {type(value).__name__}"
 
 
 def no_name(name: Any) -> str:
-    """What is wrong with the name of an argument."""
+    """Return the problem of an argument's name that is not a string."""
     return f"{name!r} is no name; names are strings"
 
 
@@ -332,14 +332,14 @@ def _documented(p: Parameter) -> Any:
 
 
 def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
-    """An adapter for a TypedDict class: pydantic's public way to validate a dict with any keys."""
+    """Return an adapter for a TypedDict class: pydantic's public way to validate a dict with any keys."""
     typed: Any = TypedDict("Parameters", entries)  # type: ignore[misc] # the keys are data
     shape: Any = with_config(ConfigDict(strict=True, extra="forbid"))(typed)
     return TypeAdapter(shape)
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The type hints of a function, by name.
+    """Return the type hints of a function, by name.
 
     Raises:
         SpecError: one names what is not there.

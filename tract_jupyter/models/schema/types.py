@@ -1,10 +1,10 @@
-"""Type names as data: `"list[str]"`, `"int | None"`, `"Literal['a', 'b']"`.
+"""Python types: from text such as `"list[str]"`, to text, and from a JSON Schema.
 
 A specification may come from a model, so its type names are parsed into a syntax tree and mapped through a table.
 Nothing is evaluated.
 
-A type is wider than the schema where Python has no words for it, hardly ever narrower. How much is read is bounded,
-since references can make a short schema stand for an endless one; the rest is `Any`.
+A type that is read from a schema is wider than the schema where Python has no words for it, hardly ever narrower. How
+much is read is bounded, since references can make a short schema stand for an endless one; the rest is `Any`.
 """
 
 from __future__ import annotations
@@ -22,29 +22,53 @@ from typing import (
     Final,
     Literal,
     NamedTuple,
+    NotRequired,
     Optional,
+    Required,
     Union,
     get_args,
     get_origin,
 )
+
+from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.models.schema.json_schema import Place
+    from tract_jupyter.models.schema.json_schema import SchemaNode
 
 
-_PLAIN: dict[str, Any] = {
-    "str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict, "Any": Any, "None": None,
-    "object": Any,
+class JsonType(NamedTuple):
+    """A type of JSON: the Python type of its values, and how messages name them."""
+
+    python: Any
+    wanted: str
+
+
+JSON_TYPES: Final = {
+    "string": JsonType(str, "a valid string"),
+    "integer": JsonType(int, "a valid integer"),
+    "number": JsonType(float, "a valid number"),
+    "boolean": JsonType(bool, "a valid boolean"),
+    "array": JsonType(list, "a valid list"),
+    "object": JsonType(dict, "a valid dictionary"),
+    "null": JsonType(None, "None"),
+}
+"""Every type of JSON by its name in a schema: the one table between JSON's types and Python's."""
+
+CONTAINERS: Final = frozenset({list, dict, tuple, set, frozenset})
+"""The types whose parts stand in brackets."""
+
+_NAMES: Final = {name: getattr(kind.python, "__name__", "None") for name, kind in JSON_TYPES.items()}
+_BY_NAME: Final[dict[str, Any]] = {
+    **{_NAMES[name]: kind.python for name, kind in JSON_TYPES.items()}, "Any": Any, "object": Any,
 }  # fmt: skip
-_GENERIC = {"list", "dict", "Literal", "Optional", "Union"}
-_FOREIGN = {
-    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "null": "None",
-    "List": "list", "Dict": "dict", "text": "str",
-}  # fmt: skip
+_SUBSCRIPTED: Final = frozenset({"list", "dict", "Literal", "Optional", "Union"})
+_MISTAKEN: Final = {**_NAMES, "List": "list", "Dict": "dict", "text": "str"}
+"""What people and models write, and what they mean by it."""
+
 _MAX_LENGTH = 500
 
 
@@ -84,10 +108,10 @@ def _convert(node: ast.expr, text: str) -> Any:
 
 
 def _named(name: str) -> Any:
-    if name in _PLAIN:
-        return _PLAIN[name]
-    known = sorted(set(_PLAIN) | _GENERIC)
-    hint = f" Did you mean {_FOREIGN[name]!r}?" if name in _FOREIGN else nearest(name, known)
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    known = sorted(_SUBSCRIPTED | _BY_NAME.keys())
+    hint = f" Did you mean {_MISTAKEN[name]!r}?" if name in _MISTAKEN else nearest(name, known)
     raise SpecError(f"unknown type name {name!r}.{hint} Known are: {', '.join(known)}")
 
 
@@ -97,7 +121,7 @@ def _subscripted(name: str, index: ast.expr, text: str) -> Any:
         raise SpecError(f"there is nothing in the brackets of {name!r}, in {text!r}")
     if name == "Literal":
         return Literal[tuple(_literal(argument, text) for argument in arguments)]
-    if name not in _GENERIC:
+    if name not in _SUBSCRIPTED:
         _named(name)
         raise SpecError(f"{name!r} takes no type in brackets, in {text!r}")
     types = [_convert(argument, text) for argument in arguments]
@@ -125,11 +149,10 @@ def _literal(node: ast.expr, text: str) -> str | int | bool | None:
 
 
 _WRITTEN = (str, bytes, int, type(None))  # as they stand in code
-_CONTAINERS = frozenset({list, dict, tuple, set, frozenset})
 
 
 def type_name(annotation: Any) -> str:
-    """The name of what has no parts."""
+    """Return the name of a type that has no parts."""
     if annotation is None or annotation is type(None):
         return "None"
     if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
@@ -138,17 +161,61 @@ def type_name(annotation: Any) -> str:
 
 
 def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
-    """The way a person writes the type: `list[str]`, not `<class 'list'>`; `name` tells how a part of it is called."""
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in {typing.Union, types.UnionType}:
+    """Return the type as a person writes it: `list[str]`, not `<class 'list'>`; `name` gives the name of each part."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in {Union, types.UnionType}:
         return " | ".join(type_text(part, name) for part in parts)
-    if origin is typing.Literal and all(isinstance(part, _WRITTEN) for part in parts):
+    if origin is Literal and all(isinstance(part, _WRITTEN) for part in parts):
         return f"{name(origin)}[{', '.join(map(repr, parts))}]"
     if origin is Annotated:
         return type_text(parts[0], name)
-    if origin in _CONTAINERS and parts:
+    if origin in CONTAINERS and parts:
         return f"{name(origin)}[{', '.join(type_text(part, name) for part in parts)}]"
     return name(annotation)
+
+
+_LEAVES: Final = frozenset({*_BY_NAME.values(), type(None)})
+_COMPOSED: Final = frozenset({list, Union, types.UnionType, NotRequired, Required})
+
+
+def without_json_form(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
+    """Return the part of a type that JSON has no form for; None if there is none."""
+    annotation = _unwrapped(annotation)
+    if annotation in within or _is_leaf(annotation):
+        return None
+    parts = _parts(annotation)
+    if parts is None:
+        return annotation
+    found = (without_json_form(part, (*within, annotation)) for part in parts)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """Return the type without annotations, or the one that an alias (`type Row = dict[str, int]`) stands for."""
+    if get_origin(annotation) is Annotated:
+        return annotation.__origin__
+    return getattr(annotation, "__value__", annotation)
+
+
+def _parts(annotation: Any) -> list[Any] | None:
+    """Return the types that a type is made of; None if JSON has no form for it."""
+    origin, arguments = get_origin(annotation), list(get_args(annotation))
+    if origin is Literal:
+        return [type(value) for value in arguments]
+    if origin is dict:
+        return arguments[1:] if arguments[0] is str else None
+    if origin in _COMPOSED:
+        return arguments
+    if is_typeddict(annotation):
+        return list(typing.get_type_hints(annotation, include_extras=True).values())
+    return None
+
+
+def _is_leaf(annotation: Any) -> bool:
+    try:
+        return annotation in _LEAVES
+    except TypeError:  # it has no hash, so it is none of them
+        return False
 
 
 _MOST_READ: Final = 2_000
@@ -157,16 +224,13 @@ _MOST_READ: Final = 2_000
 _DEEPEST: Final = 20
 _MOST_CHOICES: Final = 50
 _LONGEST_CHOICE: Final = 60
-_JSON_NAMES: Final[dict[str, Any]] = {
-    "string": str, "integer": int, "number": float, "boolean": bool, "null": None,
-}  # fmt: skip
 _EXTRAS: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
 class Member(NamedTuple):
     """One property of an object: all schemas that describe it, and whether it must be given."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[SchemaNode, ...] = ()
     required: bool = False
 
     @property
@@ -198,7 +262,7 @@ class TypeReader:
         records: whether objects are `Record`s, or `dict[str, Any]`.
     """
 
-    def __init__(self, root: Place, *, records: bool = False) -> None:
+    def __init__(self, root: SchemaNode, *, records: bool = False) -> None:
         self.root = root
         self._left = _MOST_READ
         self._wants_records = records
@@ -206,15 +270,15 @@ class TypeReader:
         self._reading: set[int] = set()
 
     def members(self) -> dict[str, Member]:
-        """The properties of the whole, whichever part of it names them."""
+        """Return the properties of the whole document, whichever part of it names them."""
         return self._members(self.root)
 
     def type_of(self, member: Member) -> Any:
-        """The type of a property: what any of its schemas may stand for."""
+        """Return the type of a property: the union of what its schemas stand for."""
         return _union(map(self.read, member.places)) if member.places else Any
 
-    def read(self, place: Place) -> Any:
-        """The type that a schema stands for."""
+    def read(self, place: SchemaNode) -> Any:
+        """Return the type that a schema stands for."""
         key = id(place.schema)
         if key in self._records:
             return self._records[key]
@@ -229,14 +293,14 @@ class TypeReader:
             self._reading.discard(key)
 
     def says_what_else(self) -> bool:
-        """Whether the whole says something about properties that it does not name, or names none."""
+        """Return True if the schema names no properties, or says something about those that it does not name."""
         parts = list(self._parts(self.root))
         return any(not _EXTRAS.isdisjoint(part) for part in parts) or not any(
             "properties" in p for p in parts
         )
 
     def is_open(self) -> bool:
-        """Whether there may be properties that the whole does not name."""
+        """Return True if there may be properties that the schema does not name."""
         return self.says_what_else() and not any(
             part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
             for part in self._parts(self.root)
@@ -246,7 +310,7 @@ class TypeReader:
         self._left -= 1
         return self._left >= 0
 
-    def _read(self, place: Place) -> Any:
+    def _read(self, place: SchemaNode) -> Any:
         schema = place.schema
         if "$ref" in schema:
             return self.read(place.target())
@@ -261,15 +325,15 @@ class TypeReader:
             return _union(map(self.read, parts))
         return next((made for made in map(self.read, place.every()) if made is not Any), Any)
 
-    def _of_kind(self, kind: str, place: Place) -> Any:
+    def _of_kind(self, kind: str, place: SchemaNode) -> Any:
         if kind == "array":
             items = place.schema.get("items", True)
             return list[Any if isinstance(items, list) else self.read(place.within(items))]  # type: ignore[misc]
         if kind == "object":
             return self._object(place)
-        return _JSON_NAMES.get(kind, Any)
+        return JSON_TYPES[kind].python if kind in JSON_TYPES else Any
 
-    def _object(self, place: Place) -> Any:
+    def _object(self, place: SchemaNode) -> Any:
         others = place.schema.get("additionalProperties")
         is_mapping = others is not None and others is not False
         if is_mapping and "properties" not in place.schema:
@@ -283,7 +347,7 @@ class TypeReader:
             record.members[name] = RecordMember(self.type_of(member), member.required, text)
         return record
 
-    def _members(self, place: Place, depth: int = 0) -> dict[str, Member]:
+    def _members(self, place: SchemaNode, depth: int = 0) -> dict[str, Member]:
         schema = place.schema
         if not isinstance(schema, dict) or depth > _DEEPEST or not self._enter():
             return {}
@@ -299,8 +363,8 @@ class TypeReader:
             found[name] = found.get(name, Member())._replace(required=True)
         return found
 
-    def _parts(self, place: Place, depth: int = 0) -> Iterator[dict[str, Any]]:
-        """The schemas that may apply to the same value as this one."""
+    def _parts(self, place: SchemaNode, depth: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield the schemas that may apply to the same value as this one."""
         if not isinstance(place.schema, dict) or depth > _DEEPEST or not self._enter():
             return
         yield place.schema
@@ -316,7 +380,7 @@ def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
 
 
 def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
-    """What holds if one of several does, whichever."""
+    """Return the members that hold whichever of the branches applies."""
     found: dict[str, Member] = {}
     for name in dict.fromkeys(chain(*branches)):
         members = [branch.get(name, Member()) for branch in branches]
@@ -325,7 +389,7 @@ def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
 
 
 def _implied(schema: dict[str, Any]) -> str:
-    """The kind of value that a schema is about, where it does not say so."""
+    """Return the kind of value that a schema is about, where it does not say so."""
     if "properties" in schema:
         return "object"
     return "array" if "items" in schema else ""

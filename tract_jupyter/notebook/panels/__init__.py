@@ -1,1 +1,5 @@
-"""Panels: a request on display in a cell's output."""
+"""Panels: a request on display in a cell's output.
+
+`panel` is the widget of one request, `inbox` that of several; `render` and `code` make the HTML of both and
+of the record that stays in a saved notebook. The scripts and styles lie beside them.
+"""

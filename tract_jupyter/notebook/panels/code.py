@@ -7,27 +7,31 @@ A line is one row, a long one several, each of which says by its key whether it 
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
-from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.analysis.rules import RULES
-from tract_jupyter.notebook.rule_commands import page_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading
+from tract_jupyter.analysis import RULES, RiskLevel
+from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading
 from tract_jupyter.review.display import by_rule, lines_text, shown_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pygments.token import _TokenType
 
-    from tract_jupyter.analysis import Finding
-    from tract_jupyter.review.display import Place, RuleFindings, ShownLine
+    from tract_jupyter.analysis import Finding, Rule
+    from tract_jupyter.review.display import Occurrence, RuleFindings, ShownLine
     from tract_jupyter.review.request import CodeBlock
 
+
+STATIC_STYLES = ("panels/record.css", "panels/code.css")
+"""The style sheets of whatever shows code and needs no script."""
 
 _SHOWN_PLACES = 12
 
@@ -86,7 +90,7 @@ def _reasons_html(rule: RuleFindings) -> str:
     return f'<ul class="tract-reasons">{reasons}</ul>{instead}'
 
 
-def _places_html(places: Iterable[Place]) -> str:
+def _places_html(places: Iterable[Occurrence]) -> str:
     shown = [f"<li>{lines_text(place.lines)}: <code>{escaped(place.text)}</code></li>" for place in places]
     more = len(shown) - _SHOWN_PLACES
     return "".join(shown[:_SHOWN_PLACES]) + (f"<li>… {more:,} more</li>" if more > 0 else "")
@@ -102,6 +106,45 @@ def _page_html(rule: RuleFindings, part: str) -> str:
     )
 
 
+_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+_HEADING = re.compile(r"#+ (.*)")
+
+
+@cache
+def page_html(rule: Rule) -> str:
+    """Everything that the page says, everything escaped."""
+    parts = []
+    # of a split by one group, every second part is what the group found
+    for number, part in enumerate(_FENCED.split(rule.manual())):
+        parts.append(f"<pre>{_as_typed(part)}</pre>" if number % 2 else _prose_html(part))
+    return f'<div class="tract-page">{"".join(parts)}</div>'
+
+
+def _prose_html(text: str) -> str:
+    """Headings and paragraphs; a heading may stand right above its paragraph."""
+    parts = []
+    for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
+        first, _, rest = block.partition("\n")
+        title = _HEADING.fullmatch(first)
+        parts.append(heading(title[1], 5) if title else "")
+        paragraph = (rest if title else block).strip()
+        parts.append(f"<p>{_inline_html(paragraph)}</p>" if paragraph else "")
+    return "".join(parts)
+
+
+def _inline_html(text: str) -> str:
+    parts, position = [], 0
+    for found in _CODE.finditer(text):
+        parts += [escaped(text[position : found.start()]), f"<code>{escaped(found[2])}</code>"]
+        position = found.end()
+    return "".join(parts) + escaped(text[position:])
+
+
+def _as_typed(code: str) -> str:
+    return escaped(code.rstrip("\n"))
+
+
 _FEW = 4  # findings that leave the code readable with a note under each
 Piece = tuple[str, str]
 """A CSS class and a text."""
@@ -111,7 +154,7 @@ def code_html(block: CodeBlock) -> str:
     """The block under its title, all of it. Everything is escaped, and what cannot be seen is marked."""
     shown = shown_code(block)
     texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
-    lines = _highlight("\n".join(texts), block.language)
+    lines = highlighted("\n".join(texts), block.language)
     rows = [_row("", piece.key, escaped(piece.text), "tract-header") for piece in shown.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
@@ -130,7 +173,9 @@ def code_html(block: CodeBlock) -> str:
     )
 
 
-def _line_html(line: ShownLine, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> list[str]:
+def _line_html(
+    line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, asked: bool
+) -> list[str]:
     """A row for each piece of the line: the first has its number, the last the rules that found something."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
@@ -183,25 +228,43 @@ def _finding_html(finding: Finding) -> str:
     )
 
 
-def _highlight(text: str, language: str) -> list[list[Piece]]:
-    """The pieces of each line; a token that spans lines is cut at their ends."""
+@lru_cache(maxsize=64)
+def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
+    """Return the pieces of each line; a token that spans lines is cut at their ends.
+
+    Neighbours that look the same are one piece. The result is kept, since a request is drawn as a panel, again for
+    each answer, and as a record, while finding the tokens takes longer than all the rest.
+    """
     lines: list[list[Piece]] = [[]]
     for kind, value in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(text):
+        css = _css(kind)
         for index, part in enumerate(value.split("\n")):
             if index:
                 lines.append([])
             if part:
-                lines[-1].append((_css(kind), part))
-    return lines
+                line = lines[-1]
+                if line and line[-1][0] == css:
+                    line[-1] = (css, line[-1][1] + part)
+                else:
+                    line.append((css, part))
+    return tuple(map(tuple, lines))
 
 
+@cache
 def _css(kind: _TokenType) -> str:
+    """Return the class of a token, empty if the style sheet says nothing about it."""
     while kind not in STANDARD_TYPES:
         kind = kind.parent or Token
-    return STANDARD_TYPES[kind]
+    return STANDARD_TYPES[kind] if STANDARD_TYPES[kind] in _styled() else ""
 
 
-def _joined(pieces: list[Piece], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
+@cache
+def _styled() -> frozenset[str]:
+    """Return the classes of tokens that `code.css` gives a look."""
+    return frozenset(re.findall(r"\.tract-panel \.([a-z]{1,2}\d?)(?=[ ,{])", asset("panels/code.css")))
+
+
+def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
     """The spans of findings in a line; those that overlap are joined under the worst level."""
     spans = sorted((*_columns(f, pieces), f.level) for f in findings)
     joined: list[tuple[int, int, RiskLevel]] = []
@@ -214,8 +277,10 @@ def _joined(pieces: list[Piece], findings: Iterable[Finding]) -> list[tuple[int,
     return joined
 
 
-def _mark(pieces: list[Piece], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
+def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
     """The columns from `first` to `last` of a line, with the spans in it underlined."""
+    if not spans and not first and last == sum(len(text) for _, text in pieces):
+        return _pieces_html(pieces)
     parts, position = [], first
     for first_column, last_column, level in spans:
         start, end = max(first_column, first), min(last_column, last)
@@ -226,24 +291,26 @@ def _mark(pieces: list[Piece], spans: list[tuple[int, int, RiskLevel]], first: i
     return "".join(parts) + _pieces_html(_cut(pieces, position, last))
 
 
-def _columns(finding: Finding, pieces: list[Piece]) -> tuple[int, int]:
+def _columns(finding: Finding, pieces: tuple[Piece, ...]) -> tuple[int, int]:
     length = sum(len(text) for _, text in pieces)
     span = finding.span
     end = span.end_column if span.end_line == span.line else length
     return min(span.column, length), min(end, length)
 
 
-def _cut(pieces: list[Piece], start: int, end: int) -> list[Piece]:
-    cut, position = [], 0
+def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
+    """Yield what of the pieces stands between two columns."""
+    position = 0
     for css, text in pieces:
         first, last = max(start - position, 0), min(end - position, len(text))
         if first < last:
-            cut.append((css, text[first:last]))
+            yield css, text[first:last]
         position += len(text)
-    return cut
 
 
-def _pieces_html(pieces: list[Piece]) -> str:
+def _pieces_html(pieces: Iterable[Piece]) -> str:
+    """Return the pieces as HTML; what cannot be shown is a mark in their text already."""
     return "".join(
-        f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text) for css, text in pieces
+        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text)
+        for css, text in pieces
     )

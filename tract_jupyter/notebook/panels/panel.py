@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import anywidget
 import traitlets
 
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
+from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
-    asset,
     body_html,
     decided_text,
     record_html,
     record_text,
-    static_css,
 )
+from tract_jupyter.notebook.views.html import asset
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.grants import whom_in_words
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.models.schema.parameters import Parameter, Parameters
+    from tract_jupyter.models.schema import Parameter, Parameters
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.request import ReviewAction
@@ -239,8 +239,8 @@ class Panel(ReviewWidget):
     Synced state: `view` is everything that is drawn.
     """
 
-    _esm = asset("common.js") + asset("forms.js") + asset("panel.js")
-    _css = static_css() + asset("panel.css")
+    _esm = "".join(map(asset, ("panels/common.js", "panels/forms.js", "panels/panel.js")))
+    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css")))
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import html
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html, style_tag
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.grants import pattern_text, whom_in_words
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.display import Piece
+    from tract_jupyter.review.display import DisplayedPiece
     from tract_jupyter.review.request import ReviewRequest, ValueTable
 
 
@@ -54,7 +52,7 @@ _MAX_PATTERN = 300
 _HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
 
 
-class Change(NamedTuple):
+class ValueChange(NamedTuple):
     """A value that a person changed before approving, as it is shown."""
 
     name: str
@@ -62,13 +60,13 @@ class Change(NamedTuple):
     after: str
 
 
-def changed_values(ticket: Ticket) -> list[Change]:
+def changed_values(ticket: Ticket) -> list[ValueChange]:
     """What was changed with the approval; with several approvals, as one may fail, with each of them."""
     changes = []
     for request, decision in ticket.decided:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
-            Change(name, show_value(before.get(name)), show_value(value))
+            ValueChange(name, show_value(before.get(name)), show_value(value))
             for name, value in (decision.arguments.get("edits") or {}).items()
         ]
     return changes
@@ -115,17 +113,6 @@ _RESULT_CHARACTERS = 2_000
 _FEW_PIECES = 8  # of a value that needs no box of its own
 
 
-@cache
-def asset(name: str) -> str:
-    """The text of a file beside this module."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def static_css() -> str:
-    """The styles of whatever shows code and needs no script."""
-    return asset("record.css") + asset("code.css")
-
-
 def body_html(ticket: Ticket, *, why: bool = True) -> str:
     """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
@@ -165,7 +152,7 @@ def record_html(ticket: Ticket) -> str:
         else ""
     )
     return (
-        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
+        f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )
@@ -204,7 +191,7 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     )
 
 
-def _cell_html(pieces: tuple[Piece, ...]) -> str:
+def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
     """A part of a row; where it is long, in a box of its own that scrolls."""
     if len(pieces) <= _FEW_PIECES:
         return pieces_html(pieces)

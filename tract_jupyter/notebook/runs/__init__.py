@@ -1,1 +1,5 @@
-"""What a person sees of runs: graph, time line, prompt, profiles; and the magics for them."""
+"""Runs as a person sees them.
+
+`view` shows one, with the graph (`graph`, `picture`), the prompt (`prompt`), profiles (`profiles`), and their
+`%tract` commands.
+"""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import html
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.runs.picture import GLYPHS, State, commit_order, duration
+from tract_jupyter.notebook.runs.picture import GLYPHS, NodeState, commit_order, duration
+from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import text_width
 from tract_jupyter.runs.terms import Hook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from tract_jupyter.notebook.runs.picture import Node, Picture
+    from tract_jupyter.notebook.runs.picture import OperationNode, Picture
 
 
 ROWS = 14
@@ -23,10 +22,10 @@ ROWS = 14
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePosition:
     """A node's column and row; both count from 0, within its hook."""
 
-    node: Node
+    node: OperationNode
     column: int
     row: int
 
@@ -36,28 +35,28 @@ class Band:
     """The operations of one hook, how many columns and rows they take, and who depends on whom among them."""
 
     hook: Hook
-    places: tuple[Place, ...]
+    places: tuple[NodePosition, ...]
     columns: int
     rows: int
-    edges: tuple[tuple[Place, Place], ...]
+    edges: tuple[tuple[NodePosition, NodePosition], ...]
 
 
-def lay_out(nodes: Sequence[Node]) -> tuple[Band, ...]:
+def lay_out(nodes: Sequence[OperationNode]) -> tuple[Band, ...]:
     """A band for each hook that has operations."""
     bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
     return tuple(band for band in bands if band.places)
 
 
-def _band(hook: Hook, nodes: list[Node]) -> Band:
+def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
     levels = _levels(nodes)
-    places: dict[str, Place] = {}
+    places: dict[str, NodePosition] = {}
     column = 0
     for level in range(max(levels.values(), default=-1) + 1):
         here = sorted(
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
         for number, node in enumerate(here):
-            places[node.id] = Place(node, column + number // ROWS, number % ROWS)
+            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS)
         column += -(-len(here) // ROWS)
     edges = [
         (places[one], place) for place in places.values() for one in place.node.depends_on if one in places
@@ -66,7 +65,7 @@ def _band(hook: Hook, nodes: list[Node]) -> Band:
     return Band(hook, tuple(places.values()), column, rows, tuple(edges))
 
 
-def _levels(nodes: list[Node]) -> dict[str, int]:
+def _levels(nodes: list[OperationNode]) -> dict[str, int]:
     """One more than the highest of the dependencies. What waits in a circle, and never runs, stands with the first."""
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
@@ -76,7 +75,7 @@ def _levels(nodes: list[Node]) -> dict[str, int]:
     return levels
 
 
-def _wanted(node: Node, places: dict[str, Place]) -> float:
+def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
     """The mean row of what it depends on, so that lines cross little."""
     rows = [places[one].row for one in node.depends_on if one in places]
     return sum(rows) / len(rows) if rows else 0.0
@@ -105,11 +104,11 @@ class _Size(NamedTuple):
     is_named: bool
 
     @classmethod
-    def of(cls, nodes: Sequence[Node], *, timed: bool) -> _Size:
+    def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
         """Small squares where there are too many for names."""
         if len(nodes) > _MOST_NAMED:
             return cls(18, 18, 44, 23, is_named=False)
-        widest = max((text_width(short(node.title, _NAME)) for node in nodes), default=4)
+        widest = max((text_width(svg.short(node.title, _NAME)) for node in nodes), default=4)
         width = round(36 + widest * _TEXT + (_TIME if timed else 0))
         return cls(width, 26, width + 44, 35, is_named=True)
 
@@ -120,22 +119,12 @@ def graph_svg(picture: Picture) -> str:
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
-def profile_svg(nodes: Sequence[Node]) -> str:
+def profile_svg(nodes: Sequence[OperationNode]) -> str:
     """The same of operations that are not in a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
-def short(text: str, limit: int) -> str:
-    """The beginning of a name, of at most so many columns of a font of fixed width."""
-    name = " ".join(printable(text).split())
-    if text_width(name) <= limit:
-        return name
-    while text_width(name) >= limit:
-        name = name[: -max(1, (text_width(name) - limit) // 2)]
-    return f"{name}…"
-
-
-def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: State | None) -> str:
+def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState | None) -> str:
     rows = max((band.rows for band in bands), default=1)
     height = _HEAD + 2 * _PAD + (rows - 1) * size.down + max(size.height, 26)
     parts, x = [], 0.0
@@ -149,10 +138,7 @@ def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: State | Non
             parts.append(_main_svg(main, x, height))
             x += _MAIN + _BETWEEN
     end = x - _BETWEEN + 2  # a thick line is wider than its shape
-    return (
-        f'<svg role="list" aria-label="{html.escape(label)}" width="{end:g}" height="{height:g}" '
-        f'style="min-width:{_SMALLEST * end:g}px" viewBox="0 0 {end:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
-    )
+    return svg.drawing(end, height, label, "".join(parts), least=_SMALLEST * end)
 
 
 def _band_width(band: Band, size: _Size) -> float:
@@ -167,73 +153,63 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     nodes = "".join(_node(place, size, left, top) for place in band.places)
     many = "" if size.is_named else " tract-many"
     return (
-        f'<rect class="tract-band" x="{x:g}" y="{_HEAD}" width="{width:g}" height="{height - _HEAD:g}" rx="6"/>'
-        f'<text class="tract-dim" aria-hidden="true" x="{x + 2:g}" y="{_HEAD - 8}">{_HEADS[band.hook]}</text>'
-        f'<g class="tract-edges{many}" aria-hidden="true">{edges}</g>{nodes}'
+        svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6)
+        + svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim"))
+        + svg.unspoken(edges, f"tract-edges{many}")
+        + nodes
     )
 
 
-def _main_svg(main: State | None, x: float, height: float) -> str:
+def _main_svg(main: NodeState | None, x: float, height: float) -> str:
     """The main call: all operations before it come together there."""
-    state = main or State.PLANNED
+    state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {_main_word(state)}"
     glyph = "" if main is None else GLYPHS[state]
-    arrows = "".join(
-        f'<path class="tract-arrow" d="M{at:g} {y - 5}l6 5l-6 5"/>'
-        for at in (x - _BETWEEN + 5, x + _MAIN + 5)
-    )
-    return (
-        f'<g aria-hidden="true">{arrows}</g><g role="listitem" class="tract-node tract-main tract-{state}" '
-        f'aria-label="{said}"><title>{said}</title><rect x="{x:g}" y="{y - 18}" width="{_MAIN}" height="36" rx="18"/>'
-        f'<text class="tract-glyph" x="{x + 12:g}" y="{y + 4}">{glyph}</text>'
-        f'<text x="{x + (28 if glyph else 22):g}" y="{y + 4}">main call</text></g>'
-    )
+    arrows = [svg.arrow_head(at, y, "tract-arrow") for at in (x - _BETWEEN + 5, x + _MAIN + 5)]
+    content = [
+        svg.box(x, y - 18, _MAIN, 36, radius=18),
+        svg.text(x + 12, y, glyph, "tract-glyph"),
+        svg.text(x + (28 if glyph else 22), y, "main call"),
+    ]
+    css = f"tract-node tract-main tract-{state}"
+    return svg.unspoken("".join(arrows)) + svg.item("".join(content), said, said, css)
 
 
-def _main_word(state: State) -> str:
-    return {State.SKIPPED: "not made", State.PLANNED: "not made yet"}.get(state, state.value)
+def _main_word(state: NodeState) -> str:
+    return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
-def _node(place: Place, size: _Size, left: float, top: float) -> str:
+def _node(place: NodePosition, size: _Size, left: float, top: float) -> str:
     node = place.node
     x, y = left + place.column * size.across, top + place.row * size.down
     words = _words(node, size, x, y) if size.is_named else ""
     css = f"tract-node tract-{node.state}{' tract-required' if node.required else ''}"
-    middle = y + size.height / 2 + 4
-    glyph_x = x + (10 if size.is_named else 5)
-    return (
-        f'<g role="listitem" class="{css}" aria-label="{html.escape(spoken(node))}">'
-        f"<title>{html.escape(hover(node))}</title>"
-        f'<rect x="{x:g}" y="{y:g}" width="{size.width:g}" height="{size.height:g}" rx="{5 if size.is_named else 3}"/>'
-        f'<text class="tract-glyph" x="{glyph_x:g}" y="{middle:g}">{GLYPHS[node.state]}</text>{words}</g>'
-    )
+    content = [
+        svg.box(x, y, size.width, size.height, radius=5 if size.is_named else 3),
+        svg.text(x + (10 if size.is_named else 5), y + size.height / 2, GLYPHS[node.state], "tract-glyph"),
+        words,
+    ]
+    return svg.item("".join(content), spoken(node), hover(node), css)
 
 
-def _words(node: Node, size: _Size, x: float, y: float) -> str:
-    middle = y + size.height / 2 + 4
-    name = html.escape(short(node.title, _NAME))
+def _words(node: OperationNode, size: _Size, x: float, y: float) -> str:
+    middle = y + size.height / 2
     told = node.note or (duration(node.milliseconds) if node.milliseconds else "")
-    time = html.escape(short(told, 8))
-    end = (
-        f'<text class="tract-dim tract-end" x="{x + size.width - 8:g}" y="{middle:g}">{time}</text>'
-        if time
-        else ""
-    )
-    return f'<text x="{x + 25:g}" y="{middle:g}">{name}</text>{end}'
+    time = svg.text(x + size.width - 8, middle, svg.short(told, 8), "tract-dim tract-end")
+    return svg.text(x + 25, middle, svg.short(node.title, _NAME)) + time
 
 
-def _edge(one: Place, other: Place, size: _Size, left: float, top: float) -> str:
+def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top: float) -> str:
     x = left + one.column * size.across + size.width
     y = top + one.row * size.down + size.height / 2
     to_x = left + other.column * size.across
     to_y = top + other.row * size.down + size.height / 2
-    bend = max(abs(to_x - x) / 2, 20)
-    css = "" if one.node.state is State.DONE or not one.node.why else ' class="tract-broken"'
-    return f'<path{css} d="M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}"/>'
+    css = "" if one.node.state is NodeState.DONE or not one.node.why else "tract-broken"
+    return svg.flowing(x, y, to_x, to_y, css)
 
 
-def spoken(node: Node) -> str:
+def spoken(node: OperationNode) -> str:
     """A node as a sentence, for who hears it."""
     parts = [
         printable(node.title),
@@ -246,7 +222,7 @@ def spoken(node: Node) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def hover(node: Node) -> str:
+def hover(node: OperationNode) -> str:
     """What is told on hovering."""
     lines = [
         printable(node.title),
@@ -264,14 +240,13 @@ def hover(node: Node) -> str:
 
 
 _ROW = 20
-
 _BAR_NAME = 26
-
 _BARS = 390
 _LEAST = 3.0
 _BAR_TIME = 60
 _COMMIT = 66
 _TICKS = 6
+_AXIS = 11  # the middle of the words above the rows
 _MOMENT = 1e-6  # seconds that even what took no time is there
 
 
@@ -280,10 +255,10 @@ class Bar:
     """A row: from when to when, in seconds since the first bar's start."""
 
     title: str
-    state: State
+    state: NodeState
     start: float
     end: float
-    node: Node | None = None
+    node: OperationNode | None = None
     is_exact: bool = True
 
     @property
@@ -332,7 +307,7 @@ def gantt(picture: Picture) -> Gantt:
     return Gantt(tuple(bars), max(bar.end for bar in bars))
 
 
-def _of(node: Node, zero: float, at: float) -> Bar:
+def _of(node: OperationNode, zero: float, at: float) -> Bar:
     start = node.span.start if node.span else zero
     end = node.span.end if node.span and node.span.end is not None else max(at, start)
     return Bar(node.title, node.state, start - zero, end - zero, node)
@@ -344,50 +319,31 @@ def _phase(bar: Bar) -> int:
 
 def gantt_svg(chart: Gantt) -> str:
     """The drawing; everything escaped. Screen readers are told a list."""
-    name_width = 34 + max(text_width(short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
+    name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
     width = name_width + _BARS + _BAR_TIME + _COMMIT
     height = _HEAD + _ROW * len(chart.bars) + 6
     rows = "".join(_row(bar, number, chart.seconds, name_width) for number, bar in enumerate(chart.bars))
-    return (
-        f'<svg role="list" aria-label="When each operation ran" width="{width:g}" height="{height}" '
-        f'viewBox="0 0 {width:g} {height}" xmlns="http://www.w3.org/2000/svg">'
-        f'<g aria-hidden="true">{_axis(chart.seconds, name_width, height)}'
-        f'<text class="tract-dim tract-end" x="{name_width + _BARS + _BAR_TIME:g}" y="15">time</text>'
-        f"{_commit_head(chart, width)}</g>{rows}</svg>"
-    )
+    heads = [
+        _axis(chart.seconds, name_width, height),
+        svg.text(name_width + _BARS + _BAR_TIME, _AXIS, "time", "tract-dim tract-end"),
+        _commit_head(chart, width),
+    ]
+    return svg.drawing(width, height, "When each operation ran", svg.unspoken("".join(heads)) + rows)
 
 
 def _commit_head(chart: Gantt, width: float) -> str:
     if not any(bar.node and bar.node.committed for bar in chart.bars):
         return ""
-    return f'<text class="tract-dim tract-end" x="{width - 4:g}" y="15">commit</text>'
+    return svg.text(width - 4, _AXIS, "commit", "tract-dim tract-end")
 
 
 def _axis(seconds: float, left: float, height: float) -> str:
     parts = []
-    for tick in _ticks(seconds):
+    for tick in svg.ticks(seconds, _TICKS):
         x = left + _at(tick, seconds)
-        parts.append(f'<path class="tract-tick" d="M{x:g} {_HEAD - 4}V{height - 6}"/>')
-        parts.append(f'<text class="tract-dim tract-mid" x="{x:g}" y="15">{_tick_text(tick, seconds)}</text>')
+        parts.append(svg.path(f"M{x:g} {_HEAD - 4}V{height - 6}", "tract-tick"))
+        parts.append(svg.text(x, _AXIS, svg.tick_text(tick, seconds), "tract-dim tract-mid"))
     return "".join(parts)
-
-
-def _ticks(seconds: float) -> Iterator[float]:
-    """Round times, about six of them."""
-    if seconds <= 0:
-        yield 0.0
-        return
-    rough = seconds / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    number = 0
-    while number * step <= seconds * 0.96:
-        yield number * step
-        number += 1
-
-
-def _tick_text(tick: float, seconds: float) -> str:
-    return "0" if not tick else f"{tick:.3g} s" if seconds >= 1 else f"{tick * 1000:.3g} ms"
 
 
 def _at(moment: float, seconds: float) -> float:
@@ -396,23 +352,22 @@ def _at(moment: float, seconds: float) -> float:
 
 def _row(bar: Bar, number: int, seconds: float, left: float) -> str:
     y = _HEAD + number * _ROW
-    middle, end = y + _ROW / 2 + 4, left + _BARS + _BAR_TIME
+    middle, end = y + _ROW / 2, left + _BARS + _BAR_TIME
     x = left + min(_at(bar.start, seconds), _BARS - _LEAST)
     width = max(_at(bar.end - bar.start, seconds), _LEAST)
     time = "" if not bar.is_exact else duration((bar.end - bar.start) * 1000)
     commit = f"{bar.node.committed}" if bar.node and bar.node.committed else ""
     of_main = f" tract-main{'' if bar.is_exact else ' tract-about-then'}" if bar.is_main else ""
-    said = html.escape(_said(bar))
-    name = html.escape(short(bar.title, _BAR_NAME))
-    return (
-        f'<g role="listitem" class="tract-node tract-{bar.state}{of_main}" aria-label="{said}"><title>{said}</title>'
-        f'<rect class="tract-row" x="0" y="{y}" width="{end + _COMMIT:g}" height="{_ROW}"/>'
-        f'<text class="tract-glyph" x="6" y="{middle:g}">{GLYPHS[bar.state]}</text>'
-        f'<text x="22" y="{middle:g}">{name}</text>'
-        f'<rect class="tract-span" x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="3"/>'
-        f'<text class="tract-dim tract-end" x="{end:g}" y="{middle:g}">{time}</text>'
-        f'<text class="tract-dim tract-end" x="{end + _COMMIT - 4:g}" y="{middle:g}">{commit}</text></g>'
-    )
+    content = [
+        svg.box(0, y, end + _COMMIT, _ROW, "tract-row"),
+        svg.text(6, middle, GLYPHS[bar.state], "tract-glyph"),
+        svg.text(22, middle, svg.short(bar.title, _BAR_NAME)),
+        svg.box(round(x, 1), y + 3, round(width, 1), _ROW - 6, "tract-span", radius=3),
+        svg.text(end, middle, time, "tract-dim tract-end"),
+        svg.text(end + _COMMIT - 4, middle, commit, "tract-dim tract-end"),
+    ]
+    said = _said(bar)
+    return svg.item("".join(content), said, said, f"tract-node tract-{bar.state}{of_main}")
 
 
 def _said(bar: Bar) -> str:

@@ -16,7 +16,7 @@ from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, headi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.runs.model import Piece, Run, RunMessage
+    from tract_jupyter.runs.model import MessagePiece, Run, RunMessage
 
     Count = Callable[[str], int]
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.diff import DiffLine
 
 
-class Change(StrEnum):
+class MessageChange(StrEnum):
     """How a message relates to the prompt without operations."""
 
     SAME = "as it was"
@@ -34,11 +34,11 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class PromptPart:
     """A message. `before` is its text without operations, where it has changed; `number` counts what is sent from 1."""
 
     message: RunMessage
-    change: Change
+    change: MessageChange
     number: int | None
     before: str = ""
     tokens: int | None = None
@@ -52,7 +52,7 @@ class Part:
         return tuple(dict.fromkeys(inner or own))
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[MessagePiece, ...]:
         """The parts of its text, where several are known and make it up."""
         pieces = self.message.pieces
         return pieces if "".join(piece.text for piece in pieces) == self.message.content else ()
@@ -63,7 +63,7 @@ class Inspection:
     """The effective prompt, message by message, with what was left out of it at its end."""
 
     run_id: str
-    parts: tuple[Part, ...]
+    parts: tuple[PromptPart, ...]
     source: str = ""
 
     @property
@@ -78,13 +78,13 @@ class Inspection:
         sent = sum(part.number is not None for part in self.parts)
         if not self.parts:
             return "no prompt was made"
-        counts = {change: sum(part.change is change for part in self.parts) for change in Change}
+        counts = {change: sum(part.change is change for part in self.parts) for change in MessageChange}
         told = [
             f"{counts[c]:,} {c.value}"
-            for c in (Change.INSERTED, Change.CHANGED, Change.LEFT_OUT)
+            for c in (MessageChange.INSERTED, MessageChange.CHANGED, MessageChange.LEFT_OUT)
             if counts[c]
         ]
-        same = counts[Change.SAME]
+        same = counts[MessageChange.SAME]
         told += [f"{same:,} as {'it was' if same == 1 else 'they were'}"] if same else []
         return f"{sent:,} message{'s' * (sent != 1)}: {', '.join(told)}"
 
@@ -101,23 +101,27 @@ def inspect_prompt(run: Run, count: Count | None = None, source: str = "") -> In
     return Inspection(run.run_id, tuple(_parts(run, plain, count)), source)
 
 
-def _parts(run: Run, plain: Mapping[str | None, RunMessage], count: Count | None) -> Iterator[Part]:
+def _parts(run: Run, plain: Mapping[str | None, RunMessage], count: Count | None) -> Iterator[PromptPart]:
     for number, message in enumerate(run.prompt, 1):
         before = plain.get(message.key)
         tokens = count(message.content) if count else None
         each = tuple(count(piece.text) for piece in message.pieces) if count else ()
-        yield Part(message, _change(message, before), number, before.content if before else "", tokens, each)
+        yield PromptPart(
+            message, _change(message, before), number, before.content if before else "", tokens, each
+        )
     if run.prompt:
         kept = {message.key for message in run.prompt}
-        yield from (Part(m, Change.LEFT_OUT, None) for key, m in plain.items() if key not in kept)
+        yield from (
+            PromptPart(m, MessageChange.LEFT_OUT, None) for key, m in plain.items() if key not in kept
+        )
 
 
-def _change(message: RunMessage, before: RunMessage | None) -> Change:
+def _change(message: RunMessage, before: RunMessage | None) -> MessageChange:
     if before is None:
         # one without a key cannot be compared; its label tells where it is from
-        return Change.INSERTED if message.key is not None or message.label else Change.SAME
+        return MessageChange.INSERTED if message.key is not None or message.label else MessageChange.SAME
     same = before.content == message.content and before.role == message.role
-    return Change.SAME if same else Change.CHANGED
+    return MessageChange.SAME if same else MessageChange.CHANGED
 
 
 _WHOLE = 10_000
@@ -129,8 +133,18 @@ _NAME = 60
 _NAMED = 6
 _EDGE = 2  # of a run of messages that are as they were, so many are shown at either end
 _TEXT_LINES = 6
-_CSS = {Change.SAME: "same", Change.INSERTED: "added", Change.CHANGED: "changed", Change.LEFT_OUT: "removed"}
-_SIGNS = {Change.SAME: " ", Change.INSERTED: "+", Change.CHANGED: "~", Change.LEFT_OUT: "−"}  # noqa: RUF001 # a minus
+_CSS = {
+    MessageChange.SAME: "same",
+    MessageChange.INSERTED: "added",
+    MessageChange.CHANGED: "changed",
+    MessageChange.LEFT_OUT: "removed",
+}
+_SIGNS = {
+    MessageChange.SAME: " ",
+    MessageChange.INSERTED: "+",
+    MessageChange.CHANGED: "~",
+    MessageChange.LEFT_OUT: "−",  # noqa: RUF001 # a minus
+}
 _ROLES = {"system", "user", "assistant", "tool"}
 
 
@@ -146,7 +160,7 @@ class PromptView:
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
-        styles = style_tag("views.css") + style_tag("runs.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         return (
             f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
             f"{title}{self.body_html()}</section>"
@@ -184,8 +198,8 @@ class PromptView:
         return self.inspection.source
 
 
-def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, list[Part]]]:
-    for is_same, run in groupby(parts, lambda part: part.change is Change.SAME):
+def _runs(parts: Sequence[PromptPart]) -> Iterator[tuple[bool, list[PromptPart]]]:
+    for is_same, run in groupby(parts, lambda part: part.change is MessageChange.SAME):
         yield is_same, list(run)
 
 
@@ -193,7 +207,7 @@ def _fold_note(count: int) -> str:
     return f"{count:,} more messages as they were"
 
 
-def _folded_html(parts: list[Part], source: str) -> str:
+def _folded_html(parts: list[PromptPart], source: str) -> str:
     drawn = [_part_html(part, source) for part in parts]
     if len(parts) <= 2 * _EDGE + 1:
         return "".join(drawn)
@@ -203,7 +217,7 @@ def _folded_html(parts: list[Part], source: str) -> str:
     return "".join([*drawn[:_EDGE], fold, *drawn[-_EDGE:]])
 
 
-def _part_html(part: Part, source: str) -> str:
+def _part_html(part: PromptPart, source: str) -> str:
     role = part.message.role if part.message.role in _ROLES else "other"
     number = "" if part.number is None else f'<span class="tract-dim">{part.number:,}</span>'
     tokens = (
@@ -218,22 +232,21 @@ def _part_html(part: Part, source: str) -> str:
     return f'<div class="tract-part tract-{_CSS[part.change]}">{head}{_body_html(part, source)}</div>'
 
 
-def _origin_html(part: Part) -> str:
-    if part.change is Change.SAME:
+def _origin_html(part: PromptPart) -> str:
+    if part.change is MessageChange.SAME:
         return ""
     by = "".join(f" <code>{html.escape(label)}</code>" for label in _labels(part))
-    word = {Change.INSERTED: "inserted", Change.CHANGED: "changed", Change.LEFT_OUT: "left out"}[part.change]
-    return f'<span class="tract-origin">{word}{" by" if by else ""}{by}</span>'
+    return f'<span class="tract-origin">{part.change.value}{" by" if by else ""}{by}</span>'
 
 
-def _labels(part: Part) -> list[str]:
+def _labels(part: PromptPart) -> list[str]:
     names = [one_line(label, _NAME) for label in part.labels]
     return names[:_NAMED] + ([f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])
 
 
-def _body_html(part: Part, source: str) -> str:
+def _body_html(part: PromptPart, source: str) -> str:
     text = part.message.content
-    if part.change is not Change.CHANGED:
+    if part.change is not MessageChange.CHANGED:
         return _text_html(text)
     pieces = _pieces_html(part, source)
     lines = "".join(map(_line_html, diff_lines(part.before, text)))
@@ -247,7 +260,7 @@ def _body_html(part: Part, source: str) -> str:
     return f"{pieces}<details><summary {OWN_KEYS}>Difference to the plain prompt</summary>{diff}</details>"
 
 
-def _pieces_html(part: Part, source: str) -> str:
+def _pieces_html(part: PromptPart, source: str) -> str:
     """The parts of the text one below the other, each with the operation it is from."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
     drawn = []
@@ -293,15 +306,15 @@ def _line_html(line: DiffLine) -> str:
     return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
 
 
-def _part_text(part: Part, source: str) -> str:
+def _part_text(part: PromptPart, source: str) -> str:
     number = "" if part.number is None else f"{part.number:,}"
-    by = f" by {', '.join(_labels(part))}" if part.change is not Change.SAME and part.labels else ""
-    origin = "" if part.change is Change.SAME else f"  {part.change.value}{by}"
+    by = f" by {', '.join(_labels(part))}" if part.change is not MessageChange.SAME and part.labels else ""
+    origin = "" if part.change is MessageChange.SAME else f"  {part.change.value}{by}"
     tokens = "" if part.tokens is None else f"  {show_tokens(part.tokens, source)} tokens"
     head = (
         f"{_SIGNS[part.change]} {number:>3} {one_line(part.message.role, _NAME):<9}{origin}{tokens}".rstrip()
     )
-    if part.change is Change.CHANGED:
+    if part.change is MessageChange.CHANGED:
         drawn = diff_lines(part.before, part.message.content)
         lines = [f"{line.sign if line.sign != '@' else ' '} {line.text}" for line in drawn]
     else:

@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.text import one_line, printable, shortened
-from tract_jupyter.notebook.arguments import when
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, short
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
 from tract_jupyter.notebook.runs.picture import (
     GLYPHS,
-    State,
+    NodeState,
     duration,
     error_text,
     note_place,
@@ -21,14 +20,23 @@ from tract_jupyter.notebook.runs.picture import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, heading, style_tag, text_width
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    cut_note,
+    escaped,
+    heading,
+    style_tag,
+    text_width,
+    when,
+)
+from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs.terms import EffectStatus, Hook, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.notebook.runs.graph import Bar, Gantt
-    from tract_jupyter.notebook.runs.picture import Event, Node, Picture
+    from tract_jupyter.notebook.runs.picture import OperationNode, Picture, RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.runs.model import Run
 
@@ -37,15 +45,15 @@ _NAME = 60
 _NAMED = 8
 _COMMITTED = 20
 _HASH = 16
-_URGENT = (State.ERROR, State.ABORTED, State.WAITING, State.SKIPPED)
+_URGENT = (NodeState.ERROR, NodeState.ABORTED, NodeState.WAITING, NodeState.SKIPPED)
 _HOOKS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after it"}
 
 
 @dataclass(frozen=True)
-class Reason:
+class StatusReason:
     """Operations that are not done for the same reason."""
 
-    state: State
+    state: NodeState
     names: str
     why: str
 
@@ -80,29 +88,29 @@ def _time(shown: Picture) -> str:
 
 def progress(shown: Picture) -> str:
     """How far a run that goes on is."""
-    running = [node for node in shown.nodes if node.state is State.RUNNING]
+    running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
     told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
-    if shown.main is State.RUNNING:
+    if shown.main is NodeState.RUNNING:
         told.append("the main call is made")
     told += [f"running: {_listed(running)}"] if running else []
     return "; ".join(told) or "it begins"
 
 
-def reasons(shown: Picture) -> list[Reason]:
+def reasons(shown: Picture) -> list[StatusReason]:
     """Why operations are not done, the failed ones first; those with the same reason together."""
     if shown.run.status is RunStatus.RUNNING:
-        nodes = [node for node in shown.nodes if node.why and node.state is not State.PLANNED]
+        nodes = [node for node in shown.nodes if node.why and node.state is not NodeState.PLANNED]
     else:
         nodes = [node for node in shown.nodes if node.why]
-    groups: dict[tuple[int, str], list[Node]] = {}
+    groups: dict[tuple[int, str], list[OperationNode]] = {}
     for node in nodes:
         groups.setdefault((_URGENT.index(node.state), node.why), []).append(node)
     ordered = sorted(groups.items(), key=lambda group: group[0][0])
-    told = [Reason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
+    told = [StatusReason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
     return [*_not_committed(shown.run.reports), *told]
 
 
-def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[Reason]:
+def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReason]:
     """Effects of operations that are done, which were refused all the same."""
     for report in reports:
         for entry in report.get("entries", ()):
@@ -111,7 +119,7 @@ def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[Reason]:
                 why = error_text(str(error.get("code", "")), str(error.get("message", "")))
                 effect = one_line(str(entry.get("effectType", "")), _NAME)
                 name = one_line(str(entry.get("operationId", "")), _NAME)
-                yield Reason(State.ERROR, name, f"Its effect {effect} was not committed. {why}")
+                yield StatusReason(NodeState.ERROR, name, f"Its effect {effect} was not committed. {why}")
 
 
 def commit_lines(shown: Picture) -> list[str]:
@@ -129,7 +137,7 @@ def side_by_side(chart: Gantt) -> str:
     return "one after the other" if most <= 1 else f"up to {most:,} operations at once"
 
 
-def _listed(nodes: list[Node], between: str = ", ", most: int = _NAMED) -> str:
+def _listed(nodes: list[OperationNode], between: str = ", ", most: int = _NAMED) -> str:
     names = [
         f"{one_line(node.title, _NAME)}{' (required)' if node.required and node.why else ''}"
         for node in nodes
@@ -191,20 +199,20 @@ def _rows(shown: Picture) -> Iterator[str]:
             yield _main(shown, chart, width)
 
 
-def _counted(nodes: Iterable[Node]) -> str:
+def _counted(nodes: Iterable[OperationNode]) -> str:
     states = [node.state for node in nodes]
-    counts = ((state, states.count(state)) for state in State)
+    counts = ((state, states.count(state)) for state in NodeState)
     return ", ".join(f"{count:,} more {state}" for state, count in counts if count)
 
 
-def _row(node: Node, bar: Bar | None, chart: Gantt, width: int) -> str:
+def _row(node: OperationNode, bar: Bar | None, chart: Gantt, width: int) -> str:
     name = short(node.title, _NODE_NAME)
     drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration(node.milliseconds) if node.span and node.milliseconds else ""
     told = (
         f"#{node.committed}"
         if node.committed
-        else node.note or ("" if node.state is State.DONE else node.state.value)
+        else node.note or ("" if node.state is NodeState.DONE else node.state.value)
     )
     required = "!" if node.required else " "
     return f"  {GLYPHS[node.state]}{required}{_padded(name, width)} {drawn.ljust(_CELLS)} {time:>9}  {told}".rstrip()
@@ -214,7 +222,7 @@ def _main(shown: Picture, chart: Gantt, width: int) -> str:
     bar = next((bar for bar in chart.bars if bar.is_main), None)
     drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
-    said = {State.SKIPPED: "not made", State.PLANNED: "not made yet", State.DONE: ""}.get(
+    said = {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet", NodeState.DONE: ""}.get(
         shown.main, shown.main.value
     )
     return f"{GLYPHS[shown.main]} {_padded('main call', width + 2)} {drawn.ljust(_CELLS)} {time:>9}  {said}".rstrip()
@@ -247,7 +255,7 @@ class RunView:
     """
 
     run: Run
-    events: Sequence[Event] = ()
+    events: Sequence[RunEventLike] = ()
     inspection: Inspection | None = None
     now: float | None = None
     said: str = ""
@@ -263,7 +271,7 @@ class RunView:
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
         status = self.run.status.value
-        styles = style_tag("views.css") + style_tag("runs.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         body = [
             _head_html(self.picture, self.said),
             _progress_html(self.picture, self.said),
@@ -331,10 +339,10 @@ def _graph_html(shown: Picture) -> str:
     return drawing + legend_html(shown.nodes)
 
 
-def legend_html(nodes: Iterable[Node]) -> str:
+def legend_html(nodes: Iterable[OperationNode]) -> str:
     """What the marks of a graph mean, and how many there are of each."""
     nodes = list(nodes)
-    counts = {state: sum(node.state is state for node in nodes) for state in State}
+    counts = {state: sum(node.state is state for node in nodes) for state in NodeState}
     entries = "".join(
         f'<span><i class="tract-mark tract-{state}">{GLYPHS[state]}</i>{count:,} {state.value}</span>'
         for state, count in counts.items()
@@ -344,7 +352,7 @@ def legend_html(nodes: Iterable[Node]) -> str:
     return f'<p class="tract-legend">{entries}{required}<span>Hover over an operation for more</span></p>'
 
 
-def _reasons_html(told: list[Reason]) -> str:
+def _reasons_html(told: list[StatusReason]) -> str:
     if not told:
         return ""
     rows = [
@@ -434,7 +442,7 @@ def _table_html(shown: Picture) -> str:
     )
 
 
-def _table_row(heads: tuple[str, ...], node: Node, right: set[str]) -> str:
+def _table_row(heads: tuple[str, ...], node: OperationNode, right: set[str]) -> str:
     cells = zip(heads, _cells(node), strict=True)
     return f"<tr>{''.join(f'<td{_right(head, right)}>{escaped(cell)}</td>' for head, cell in cells)}</tr>"
 
@@ -443,7 +451,7 @@ def _right(name: str, right: set[str]) -> str:
     return ' class="tract-right"' if name in right else ' class="tract-why"' if name == "Why not done" else ""
 
 
-def _cells(node: Node) -> tuple[str, ...]:
+def _cells(node: OperationNode) -> tuple[str, ...]:
     required = ", required" if node.required else ""
     return (
         one_line(node.title, _NAME),

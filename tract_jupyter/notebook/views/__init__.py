@@ -1,1 +1,4 @@
-"""What notebooks show of a context: its messages, graph and differences."""
+"""A context as a person sees it.
+
+Its messages (`context`), its graph (`graph`), differences (`diff`), on shared pieces of HTML (`html`).
+"""

@@ -225,7 +225,7 @@ def _html(shown: _Shown) -> str:
     )
     tools = f"<p><b>Tools</b> {html.escape(shown.tools)}</p>" if shown.context.tools else ""
     return (
-        f'{style_tag("views.css")}<div class="tract-views">{heading("Context", 3, shown.title)}'
+        f'{style_tag("views/views.css")}<div class="tract-views">{heading("Context", 3, shown.title)}'
         f"{shown.bar.to_html()}{tools}{table}</div>"
     )
 

@@ -169,7 +169,7 @@ def _parts(
 
 
 def _title(result: DiffResult) -> str:
-    a, b = (commit[:8] if commit else "nothing" for commit in (result.a, result.b))
+    a, b = (commit[:8] if commit else "nothing" for commit in (result.commit_a, result.commit_b))
     return f"{a} → {b}"
 
 
@@ -186,7 +186,7 @@ def _html(result: DiffResult) -> str:
     config = "".join(f"<p>{html.escape(line)}</p>" for line in _config_lines(result))
     parts = "".join(_parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html))
     return (
-        f'{style_tag("views.css")}<div class="tract-views">{heading("Difference", 3, _title(result))}'
+        f'{style_tag("views/views.css")}<div class="tract-views">{heading("Difference", 3, _title(result))}'
         f"<p><b>{result.stat}</b></p>{config}{parts}</div>"
     )
 

@@ -17,6 +17,7 @@ from zlib import crc32
 from tract_jupyter.models.commit import CommitOperation, show_tokens
 from tract_jupyter.models.content import Priority
 from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag, text_width
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommitRow:
     """One commit in words, all of it safe to be shown once it is escaped."""
 
     short_hash: str
@@ -225,12 +226,12 @@ def make_rows(
     head: str | None,
     contents: Mapping[str, str],
     roles: Mapping[str, str],
-) -> list[Row]:
+) -> list[CommitRow]:
     """One row for each commit, in the same order."""
     names = _names(branches, head)
     pattern = _time_pattern([info.created_at for info in commits])
     return [
-        Row(
+        CommitRow(
             short_hash=info.short_hash,
             mark=_mark(info),
             kind=one_line(_kind(info, roles.get(info.commit_hash, "")), _KIND_LENGTH),
@@ -331,7 +332,7 @@ _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _BOXES = " │││─╯╮┤─╰╭├─┴┬┼"  # at the sum of the directions
 
 
-def graph_text(layout: Layout, rows: Sequence[Row]) -> str:
+def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
     """Lanes, marks and words. The first parent is below in the same lane or where that lane turns to."""
     begins: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in layout.edges:
@@ -394,7 +395,7 @@ def _draw(cells: Sequence[int], marks: dict[int, str] | None = None) -> str:
     )
 
 
-def _words(row: Row) -> str:
+def _words(row: CommitRow) -> str:
     labels = ", ".join(f"#{label.text}" if label.kind == "tag" else label.text for label in row.labels)
     parts = [row.short_hash, f"({labels})" if labels else "", f"{row.kind}:", row.message]
     return f"{' '.join(part for part in parts if part)} · {row.tokens} tokens · {row.time}"
@@ -410,7 +411,7 @@ _TEXT = 6.6
 _COLOURS = 8  # as many as graph.css names
 
 
-def graph_svg(layout: Layout, rows: Sequence[Row], label: str) -> str:
+def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
     """The drawing; everything escaped. Screen readers are told a list of commits."""
     columns = _Columns(layout, rows)
     colours = _colours(layout)
@@ -420,18 +421,15 @@ def graph_svg(layout: Layout, rows: Sequence[Row], label: str) -> str:
         _item(row, number, layout.columns[number], colours[layout.strands[info.commit_hash]], columns)
         for number, (row, info) in enumerate(zip(rows, layout.commits, strict=True))
     )
-    return (
-        f'<svg role="list" aria-label="{html.escape(label)}" width="{columns.end:.0f}" height="{height}" '
-        f'viewBox="0 0 {columns.end:.0f} {height}" xmlns="http://www.w3.org/2000/svg">'
-        f'{columns.heads()}<g aria-hidden="true" class="tract-lines">{lines}</g>{items}'
-        f"{_cut(columns, len(rows)) if layout.is_cut else ''}</svg>"
-    )
+    cut = svg.text(columns.code, _middle(len(rows)), "older commits are not shown", "tract-dim")
+    content = [columns.heads(), svg.unspoken(lines, "tract-lines"), items, cut if layout.is_cut else ""]
+    return svg.drawing(round(columns.end), height, label, "".join(content))
 
 
 class _Columns:
     """Where the words begin, by the longest of each kind."""
 
-    def __init__(self, layout: Layout, rows: Sequence[Row]) -> None:
+    def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
         self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
         self.time = self.code + 8 * _CODE + _GAP
         self.tokens = (  # these are flush right: where they end
@@ -448,29 +446,29 @@ class _Columns:
         """The words above the columns; each row tells a screen reader what is what."""
         places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
                   (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
-        words = "".join(_text(x, _middle(-1), f"tract-dim {css}".strip(), word) for x, css, word in places)
-        return f'<g aria-hidden="true">{words}</g>'
+        return svg.unspoken(
+            "".join(svg.text(x, _middle(-1), word, f"tract-dim {css}".strip()) for x, css, word in places)
+        )
 
 
-def _item(row: Row, number: int, column: int, colour: int, at: _Columns) -> str:
+def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> str:
     y = _middle(number)
     labels, x = _drawn_labels(row.labels, at.message, y)
     dim = "tract-dim" if row.mark is Mark.SKIP else ""
     parts = (
-        f"<title>{html.escape(row.hover)}</title>",
-        f'<rect class="tract-row" x="0" y="{y - ROW // 2}" width="{at.end:.0f}" height="{ROW}"/>',
+        svg.box(0, y - ROW // 2, round(at.end), ROW, "tract-row"),
         dot(row.mark, _x(column), y, f"tract-c{colour}"),
-        _text(at.code, y, "tract-code", row.short_hash),
-        _text(at.time, y, "tract-dim", row.time),
-        _text(at.tokens, y, "tract-right", row.tokens),
-        _text(at.kind, y, dim or "tract-kind", row.kind),
+        svg.text(at.code, y, row.short_hash, "tract-code"),
+        svg.text(at.time, y, row.time, "tract-dim"),
+        svg.text(at.tokens, y, row.tokens, "tract-right"),
+        svg.text(at.kind, y, row.kind, dim or "tract-kind"),
         labels,
-        _text(x, y, dim, row.message),
+        svg.text(x, y, row.message, dim),
     )
-    return f'<g role="listitem" aria-label="{html.escape(_spoken(row))}">{"".join(parts)}</g>'
+    return svg.item("".join(parts), _spoken(row), row.hover)
 
 
-def _spoken(row: Row) -> str:
+def _spoken(row: CommitRow) -> str:
     """The row as a sentence, for who hears it."""
     names = ", ".join(label.text for label in row.labels)
     parts = [
@@ -488,15 +486,14 @@ def dot(mark: Mark, x: float, y: float, css: str) -> str:
     """The mark of a commit around a point."""
     css = f"tract-dot {css}"
     if mark is Mark.PINNED:
-        return f'<path class="{css}" d="M{x} {y - 6}l6 6l-6 6l-6-6z"/>'
+        return svg.path(f"M{x} {y - 6}l6 6l-6 6l-6-6z", css)
     if mark is Mark.IMPORTANT:
-        return f'<path class="{css}" d="M{x} {y - 6}l6 10.5h-12z"/>'
+        return svg.path(f"M{x} {y - 6}l6 10.5h-12z", css)
     if mark is Mark.SKIP:
-        return f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="4"/>'
+        return svg.circle(x, y, 4, f"{css} tract-hollow")
     if mark is Mark.MERGE:
-        ring = f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="5.5"/>'
-        return f'{ring}<circle class="{css}" cx="{x}" cy="{y}" r="2.5"/>'
-    return f'<circle class="{css}" cx="{x}" cy="{y}" r="{4.5 if mark is Mark.NORMAL else 2.5}"/>'
+        return svg.circle(x, y, 5.5, f"{css} tract-hollow") + svg.circle(x, y, 2.5, css)
+    return svg.circle(x, y, 4.5 if mark is Mark.NORMAL else 2.5, css)
 
 
 def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
@@ -505,7 +502,7 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
     x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
     parent = rows if edge.parent is None else edge.parent
     if parent == edge.child + 1 and edge.parent is not None:
-        return f'<path class="{css}" d="M{x} {y}{_curve(x, y, _x(edge.parent_column))}"/>'
+        return svg.path(f"M{x} {y}{_curve(x, y, _x(edge.parent_column))}", css)
     path = f"M{x} {y}"
     if lane != x:
         path += _curve(x, y, lane)
@@ -513,9 +510,9 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
         below = _middle(rows)
         start = min(below, _middle(edge.child) + (ROW if lane != x else 0))
         last = max(start, below - ROW)
-        return f'<path class="{css}" d="{path}V{last}"/><path class="{css} tract-cut" d="M{lane} {last}V{below}"/>'
+        return svg.path(f"{path}V{last}", css) + svg.path(f"M{lane} {last}V{below}", f"{css} tract-cut")
     path += f"V{_middle(parent - 1)}"
-    return f'<path class="{css}" d="{path}{_curve(lane, _middle(parent - 1), _x(edge.parent_column))}"/>'
+    return svg.path(f"{path}{_curve(lane, _middle(parent - 1), _x(edge.parent_column))}", css)
 
 
 def _curve(x: float, y: float, to: float) -> str:
@@ -531,8 +528,9 @@ def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, flo
     for label in labels:
         width = _label_width(label)
         drawn.append(
-            f'<g class="tract-label tract-{label.kind}"><rect x="{x:g}" y="{y - 8}" width="{width:g}" height="16" '
-            f'rx="{3 if label.kind == "tag" else 8}"/><text x="{x + 7:g}" y="{y + 4}" textLength="{width - 14:g}" '
+            f'<g class="tract-label tract-{label.kind}">'
+            f"{svg.box(x, y - 8, width, 16, radius=3 if label.kind == 'tag' else 8)}"
+            f'<text x="{x + 7:g}" y="{y + svg.BASELINE:g}" textLength="{width - 14:g}" '
             f'lengthAdjust="spacingAndGlyphs">{html.escape(_label_text(label))}</text></g>'
         )
         x += width + 5
@@ -561,15 +559,6 @@ def _colours(layout: Layout) -> dict[str, int]:
     return colours
 
 
-def _cut(at: _Columns, row: int) -> str:
-    return _text(at.code, _middle(row), "tract-dim", "older commits are not shown")
-
-
-def _text(x: float, y: float, css: str, text: str) -> str:
-    name = f' class="{css}"' if css else ""
-    return f'<text{name} x="{x:g}" y="{y + 4:g}">{html.escape(text)}</text>' if text else ""
-
-
 def _widest(texts: Iterable[str], at_least: int) -> float:
     return max([at_least * _TEXT, *map(_width, texts)])
 
@@ -595,7 +584,7 @@ class Graph:
     """A drawn history. IPython shows it by `_repr_mimebundle_`."""
 
     layout: Layout
-    rows: Sequence[Row]
+    rows: Sequence[CommitRow]
     summary: str
     notes: tuple[str, ...] = ()
 
@@ -611,7 +600,7 @@ class Graph:
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return (
-            f'{style_tag("graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
+            f'{style_tag("views/graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
             f"{drawing if self.rows else ''}{notes}</div>"
         )
 

@@ -13,9 +13,9 @@ from tract_jupyter.models.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
-    from tract_jupyter.review.display import Piece
-
+    from tract_jupyter.review.display import DisplayedPiece
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
 """Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
@@ -29,7 +29,7 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def pieces_html(pieces: Iterable[Piece]) -> str:
+def pieces_html(pieces: Iterable[DisplayedPiece]) -> str:
     """A text in pieces; each that an approval depends on says by its key whether it was on display."""
     return "".join(
         f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
@@ -37,7 +37,7 @@ def pieces_html(pieces: Iterable[Piece]) -> str:
     )
 
 
-def heading(text: str, level: int, about: str | Iterable[Piece] = "") -> str:
+def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -> str:
     """A heading with a note behind it, both escaped.
 
     JupyterLab adds an anchor link to every real `h3`, which
@@ -62,9 +62,15 @@ def text_width(text: str) -> int:
 
 
 @cache
-def style_tag(name: str) -> str:
-    """The style sheet of that name beside this module, as an element."""
-    return f"<style>{files(__package__).joinpath(name).read_text(encoding='utf-8')}</style>"
+def asset(path: str) -> str:
+    """Return the text of a style sheet or script of this room, such as `panels/code.css`. Each is read once."""
+    return files("tract_jupyter.notebook").joinpath(path).read_text(encoding="utf-8")
+
+
+@cache
+def style_tag(*paths: str) -> str:
+    """Return style sheets of this room as one element."""
+    return f"<style>{''.join(map(asset, paths))}</style>"
 
 
 _TEXT_WIDTH = 80
@@ -109,7 +115,7 @@ def _shortened(cell: str) -> str:
 
 
 @dataclass(frozen=True)
-class View:
+class GridView:
     """What a command shows."""
 
     title: str
@@ -123,9 +129,7 @@ class View:
         """The view as HTML, everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
-        return (
-            f"<style>{_style()}</style><div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
-        )
+        return f"{style_tag('views/display.css')}<div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
 
     def to_text(self) -> str:
         """The view in plain text."""
@@ -133,6 +137,6 @@ class View:
         return printable("\n".join(texts))
 
 
-@cache
-def _style() -> str:
-    return files(__package__).joinpath("display.css").read_text(encoding="utf-8")
+def when(moment: datetime) -> str:
+    """A time as a person reads it, in their own zone."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -2,7 +2,7 @@
 
 A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
 from the context to an `Output`. Whatever that function raises becomes an error in `perform`, so a kind raises
-`OperationFailed` where a code of its own says more, and `abort.Aborted` where it stops since it was told to.
+`OperationFailed` where a code of its own says more, and `workers.Aborted` where it stops since it was told to.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
         return cls(ErrorCode.VALIDATION, message)
 
 
-Made = Output | Skipped | Waits
-Runner = Callable[["OperationContext"], Made]
+KindOutcome = Output | Skipped | Waits
+Runner = Callable[["OperationContext"], KindOutcome]
 """Does an operation's work once. It may be called from several threads, and again for another attempt."""
 
 
@@ -198,11 +198,11 @@ class Decisions(Protocol):
 class Resumable(Protocol):
     """A runner whose operation may wait for a person."""
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Do the work once."""
         ...
 
-    def resume(self, context: OperationContext, pending_id: str) -> Made:
+    def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
         """Go on after a decision about the pending that `Waits` named; it may be that there is none yet."""
         ...
 
@@ -217,7 +217,7 @@ class Services:
         call_tool: name and arguments of a tool, `actor`, perhaps `is_approved` -> its result; permissions are the
             executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
-        search: query, how many, and filters -> documents, best first; see `runs.retrieval`.
+        search: query, how many, and filters -> documents, best first; see `runs.kinds.rag`.
         decisions: what operations fire, and what a person decides about; see `runs.deciding`.
     """
 
@@ -236,7 +236,7 @@ class ModelRef(NamedTuple):
     credential: str | None = None
 
 
-class Kind(Protocol):
+class OperationKind(Protocol):
     """A kind of operation.
 
     It may also have

@@ -29,7 +29,7 @@ from tract_jupyter.runs.terms import Data, Tagged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -76,7 +76,7 @@ class Computation:
         """Whether another process can run it, too."""
         return is_importable(self.function)
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Call it; what it raises is the operation's error."""
         arguments = filled(self.arguments, context)
         debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}  # before it can change them

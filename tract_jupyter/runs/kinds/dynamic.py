@@ -30,7 +30,7 @@ from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode, SkippedRea
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.runs.kinds.base import Decisions, Made, Problem, Services
+    from tract_jupyter.runs.kinds.base import Decisions, KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -65,13 +65,13 @@ class DynamicFiring:
     params: DynamicParams
     decisions: Decisions
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Fire it with fields from the context."""
         fields = filled(self.params.fields, context)
         pending = _active(lambda: self.decisions.fire(self.params.operation, fields, context))
         return _made(pending, context.policy.max_snapshot)
 
-    def resume(self, context: OperationContext, pending_id: str) -> Made:
+    def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
         """What was decided meanwhile; a pending that is gone is fired again."""
         pending = _active(lambda: self.decisions.find(pending_id))
         is_it = pending is not None and pending.operation == self.params.operation
@@ -86,7 +86,7 @@ def _active(look: Callable[[], Any]) -> Any:
         raise OperationFailed.invalid(str(error)[:MAX_ERROR_TEXT]) from None
 
 
-def _made(pending: Any, limit: int) -> Made:
+def _made(pending: Any, limit: int) -> KindOutcome:
     status = pending.status
     if status is PendingStatus.APPROVED:
         debug = {"fields": quoted(pending.fields, limit)}

@@ -170,7 +170,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """What a model said, and what the log tells of it."""
 
     text: str
@@ -185,7 +185,7 @@ def ask(
     services: Services,
     context: OperationContext,
     options: Mapping[str, Any] | None = None,
-) -> Answer:
+) -> ModelAnswer:
     """Ask once; trying again is the engine's business.
 
     Args:
@@ -217,7 +217,7 @@ def ask(
     outputs = _outputs(reply, response, limit)
     _check_cost(params, reply, inputs, outputs)
     asked = {one["role"]: quoted(one["content"], limit) for one in messages}
-    return Answer(reply.text, reply.usage, inputs, outputs, {"asked": asked})
+    return ModelAnswer(reply.text, reply.usage, inputs, outputs, {"asked": asked})
 
 
 def text_summary(text: str, limit: int) -> dict[str, Any]:
@@ -389,6 +389,6 @@ def _check(params: LlmParams) -> list[Problem]:
     return params.problems() + templates
 
 
-def _with_log(failed: OperationFailed, answer: Answer) -> OperationFailed:
+def _with_log(failed: OperationFailed, answer: ModelAnswer) -> OperationFailed:
     outputs = {**answer.outputs, **failed.outputs}
     return OperationFailed(failed.code, failed.message, failed.details, inputs=answer.inputs, outputs=outputs)

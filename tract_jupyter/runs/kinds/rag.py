@@ -1,16 +1,12 @@
 """Kind `rag`: finds what the history of the branch says about something.
 
 `params`: `{"query": template, "k": 5, "minScore": 0, "roles": [...], "skipLast": 0}`. The value is a list of
-`{"commit", "role", "text", "score"}`, best first; see `runs.retrieval`. The user's current message is never among them:
+`{"commit", "role", "text", "score"}`, best first. The user's current message is never among them:
 it is in the prompt, and asks.
 
-It is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store that would be those
-of other tracts and branches too, so that they changed the order, and a search gave another result on PostgreSQL. A
-history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
-
-`params`: `{"query": template, "k": 5, "minScore": 0, "roles": [...], "skipLast": 0}`. The value is a list of
-`{"commit", "role", "text", "score"}`, best first; see `runs.retrieval`. The user's current message is never among them:
-it is in the prompt, and asks.
+The index (`TextIndex`) is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store
+that would be those of other tracts and branches too, so that they changed the order, and a search gave another result
+on PostgreSQL. A history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tract_jupyter.models.context import Message
-    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -214,7 +210,7 @@ class Retrieval:
     params: RagParams
     search: Callable[..., Any]
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Search; a query without words finds nothing, which is no error."""
         params, query = self.params, rendered(self.params.query, context)
         found = self.search(

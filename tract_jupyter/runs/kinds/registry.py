@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import LLMConfigError, RunError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tract_jupyter.runs.kinds.base import Kind, ModelRef
+    from tract_jupyter.runs.kinds.base import ModelRef, OperationKind
     from tract_jupyter.runs.model import Operation
 
 GROUP: Final = "tract_jupyter.run_kinds"
@@ -37,8 +37,10 @@ class KindRegistry:
         more: others, which win over those of the same name.
     """
 
-    def __init__(self, names: Iterable[str] | None = None, more: Mapping[str, Kind] | None = None) -> None:
-        self._made: dict[str, Kind] = dict(more or {})
+    def __init__(
+        self, names: Iterable[str] | None = None, more: Mapping[str, OperationKind] | None = None
+    ) -> None:
+        self._made: dict[str, OperationKind] = dict(more or {})
         self._homes = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
         # whoever installs a package cannot thereby change what a built-in kind does
         self._brought: dict[str, Any] = {} if names is not None else _brought(self._homes)
@@ -52,7 +54,7 @@ class KindRegistry:
     def __len__(self) -> int:
         return len({*self._made, *self._homes, *self._brought})
 
-    def __getitem__(self, name: str) -> Kind:
+    def __getitem__(self, name: str) -> OperationKind:
         """A kind.
 
         Raises:
@@ -100,15 +102,15 @@ class KindRegistry:
         ref: ModelRef | None = None if named is None else named(operation)
         return ref
 
-    def _make(self, name: str) -> Kind:
+    def _make(self, name: str) -> OperationKind:
         if name in self._homes:
             module, _, attribute = self._homes[name].partition(":")
-            kind: Kind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
+            kind: OperationKind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
             return kind
         if name not in self._brought:
             raise RunError(f"there is no kind {name!r} of operation.{nearest(name, self)}")
         try:
-            brought: Kind = self._brought[name].load()()
+            brought: OperationKind = self._brought[name].load()()
         except Exception as error:
             raise RunError(
                 f"the kind {name!r} of another package cannot be used: {error}; mend or remove that package"

@@ -22,7 +22,7 @@ from tract_jupyter.storage.journal import triggered
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -57,11 +57,11 @@ class ToolCaller:
     params: ToolParams
     services: Services
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Call it with arguments from the context."""
         return self._called(filled(self.params.arguments, context), context)
 
-    def resume(self, context: OperationContext, pending_id: str) -> Made:
+    def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
         """Make the call that was allowed meanwhile, with the arguments that were allowed."""
         decisions = self.services.decisions
         pending = None if decisions is None else decisions.find(pending_id)
@@ -80,7 +80,7 @@ class ToolCaller:
             raise _denied(self.params.tool, str(error)) from None
         return self._called(pending.call_arguments, context, is_approved=pending.choice or True)
 
-    def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> Made:
+    def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> KindOutcome:
         call, tool = self.services.call_tool, self.params.tool
         assert call is not None, "prepare has looked"  # noqa: S101
         with triggered(RUN + context.run_id):  # what is asked about the call belongs to this run
@@ -95,7 +95,7 @@ class ToolCaller:
                 raise OperationFailed.invalid(f"the result of {tool!r} has no JSON form: {error}") from None
         return self._failed(tool, result)
 
-    def _failed(self, tool: str, result: ToolResult) -> Made:
+    def _failed(self, tool: str, result: ToolResult) -> KindOutcome:
         cause, decisions = result.cause, self.services.decisions
         if isinstance(cause, UndecidedError) and cause.pending is not None and decisions is not None:
             decisions.keep(cause.pending)

@@ -30,7 +30,7 @@ from tract_jupyter.runs.templates.values import MISSING, as_json, item_of, text_
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -302,7 +302,7 @@ class Transformation:
 
     params: TransformParams
 
-    def __call__(self, context: OperationContext) -> Made:
+    def __call__(self, context: OperationContext) -> KindOutcome:
         """Take the input from the context, and transform it."""
 
         def render(template: str, value: Any) -> str:

@@ -36,13 +36,13 @@ _CONFIG: Final = (
 )  # fmt: skip
 
 
-def operation(
+def run_operation(
     operation_id: str, kind: str = "template", *, order: float, text: str | None = None, tag: str | None = None,
     into: Into | Mapping[str, Any] | Iterable[Into | Mapping[str, Any]] = (), when: When = "before",
     after: str | Iterable[str] = (), only_if: Mapping[str, bool] | None = None, keep: bool = False,
     outputs: Iterable[str] = (), **more: Any,
 ) -> Operation:  # fmt: skip
-    """Make an operation: `operation("mood", order=10, text="Be kind.", into="system")`.
+    """Make an operation: `run_operation("mood", order=10, text="Be kind.", into="system")`.
 
     Args:
         operation_id: also its name, unless `name` is given.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.profile.model import Block, Profile
+    from tract_jupyter.runs.profile.model import Block, OperationProfile
     from tract_jupyter.runs.terms import ExecutionMode
 
 
@@ -27,7 +27,7 @@ _OLD_BLOCK: Final = "main"
 _OLD_NAMES: Final = {"operationProfileSessionId": "sessionId"}
 
 
-def export_bundle(profile: Profile) -> dict[str, Any]:
+def export_bundle(profile: OperationProfile) -> dict[str, Any]:
     """Return the JSON of a profile with all that it needs; `import_bundle` gives the same profile."""
     head = profile.model_copy(update={"blocks": ()}).to_dict()
     refs = [
@@ -39,7 +39,7 @@ def export_bundle(profile: Profile) -> dict[str, Any]:
 
 def import_bundle(
     given: object, *, taken: Collection[str] = (), replace: bool = False, kinds: KindRegistry | None = None
-) -> Profile:
+) -> OperationProfile:
     """Read a bundle, or a single profile from before there were blocks, which becomes one of one block.
 
     Args:
@@ -146,7 +146,7 @@ class CompiledProfile:
     execution_mode: ExecutionMode
 
 
-def compile_profile(profile: Profile) -> CompiledProfile:
+def compile_profile(profile: OperationProfile) -> CompiledProfile:
     """Put a profile's own operations and those of its enabled blocks into one list.
 
     Blocks go by (order, id). An operation of a block is called `block:operation`, also in dependencies and
@@ -179,7 +179,7 @@ class _Part:
     operations: tuple[Operation, ...]
 
 
-def _parts(profile: Profile) -> list[_Part]:
+def _parts(profile: OperationProfile) -> list[_Part]:
     own = _Part("", f"{profile.profile_id}:{profile.version}", profile.operations)
     refs = sorted(profile.blocks, key=lambda ref: (ref.order, ref.block.block_id))
     shared = [_part(ref.block) for ref in refs if ref.enabled and ref.block.enabled]

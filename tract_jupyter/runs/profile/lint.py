@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import nearest
-from tract_jupyter.runs.effect_types import History
+from tract_jupyter.runs.effect_types import ArtifactHistory
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
 from tract_jupyter.runs.patterns import problem_of
@@ -274,7 +274,11 @@ def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 
 def _history(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     artifact = one.config.artifact
-    if artifact is None or artifact.history == History() or artifact.persistence is Persistence.PERSISTED:
+    if (
+        artifact is None
+        or artifact.history == ArtifactHistory()
+        or artifact.persistence is Persistence.PERSISTED
+    ):
         return
     if len(set(one.config.hooks)) == 1:
         message = "in one run it has one value, so no earlier ones are kept: give persistence 'persisted' (keep=True)"

@@ -72,7 +72,7 @@ class BlockRef(Data):
     enabled: bool = True
 
 
-class Profile(Data):
+class OperationProfile(Data):
     """The operations of a run: its own, and blocks of them.
 
     Attributes:
@@ -95,8 +95,8 @@ class Profile(Data):
     def of(
         cls, name: str, operations: Iterable[Operation | dict[str, Any]] = (),
         blocks: Iterable[Block | BlockRef | dict[str, Any]] = (), **fields: Any,
-    ) -> Profile:  # fmt: skip
-        """Make a profile and check it: `Profile.of("diary", [operation("summary", ...), ...])`.
+    ) -> OperationProfile:  # fmt: skip
+        """Make a profile and check it: `OperationProfile.of("diary", [run_operation("summary", ...), ...])`.
 
         Args:
             name: of the profile; also its id, if none is given.
@@ -117,7 +117,7 @@ class Profile(Data):
         return read_profile({"profile_id": name, "name": name, **fields, **content})
 
     @classmethod
-    def from_dict(cls, value: object) -> Profile:
+    def from_dict(cls, value: object) -> OperationProfile:
         """Read what `to_dict` gave, and check it.
 
         Raises:
@@ -148,7 +148,7 @@ class Profile(Data):
 
         return lint(self.compile().operations)
 
-    def with_new_session(self) -> Profile:
+    def with_new_session(self) -> OperationProfile:
         """Return the same profile with an empty memory: later runs start without artifacts and counters (E11)."""
         return self.model_copy(update={"session_id": uuid4().hex})
 
@@ -159,7 +159,7 @@ class Profile(Data):
 
     def __repr__(self) -> str:
         shared = [f"{ref.block.block_id}:{one.id}" for ref in self.blocks for one in ref.block.operations]
-        return f"<Profile {self.name!r}: {_few([one.id for one in self.operations] + shared)}>"
+        return f"<OperationProfile {self.name!r}: {_few([one.id for one in self.operations] + shared)}>"
 
 
 def _listed(given: Any, what: str) -> list[Any]:

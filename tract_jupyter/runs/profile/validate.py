@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import ProfileError, RunError
 from tract_jupyter.models.canonical import sha256
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
+from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
 from tract_jupyter.runs.profile.rules import RULES, Together
 from tract_jupyter.runs.reading import read
 from tract_jupyter.runs.terms import Data
@@ -171,7 +171,9 @@ _FIELDS: Final = {
 """Under which rule the value of a field is."""
 
 
-def read_profile(given: Profile | dict[str, Any], *, kinds: KindRegistry | None = None) -> Profile:
+def read_profile(
+    given: OperationProfile | dict[str, Any], *, kinds: KindRegistry | None = None
+) -> OperationProfile:
     """Read a profile, bring it into normal form, and check it.
 
     Args:
@@ -183,7 +185,7 @@ def read_profile(given: Profile | dict[str, Any], *, kinds: KindRegistry | None 
     """
     kinds = KindRegistry() if kinds is None else kinds
     fields, inner = _apart(given, "operations", "blocks")
-    profile, found = _read(Profile, fields, "profile")
+    profile, found = _read(OperationProfile, fields, "profile")
     operations, wrong = check_operations(inner["operations"], kinds, room=0)
     refs, wrong_refs = _read_refs(inner["blocks"], kinds)
     whole = _passed(profile, [*found, *wrong, *wrong_refs])

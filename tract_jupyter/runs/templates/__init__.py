@@ -6,6 +6,6 @@ data says is never executed.
 """
 
 from tract_jupyter.runs.templates.engine import Template, parse
-from tract_jupyter.runs.templates.values import Limits
+from tract_jupyter.runs.templates.values import TemplateLimits
 
-__all__ = ["Limits", "Template", "parse"]
+__all__ = ["Template", "TemplateLimits", "parse"]

@@ -20,8 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.tags import Block, Reader, Text, Written, cut
-from tract_jupyter.runs.templates.values import MAX_SOURCE, Limits, Scope, number
+from tract_jupyter.runs.templates.tags import Reader, TagBody, TemplateOutput, Text, cut
+from tract_jupyter.runs.templates.values import MAX_SOURCE, TemplateLimits, TemplateScope, number
 from tract_jupyter.runs.terms import MAX_TEXT
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import OperationContext
 
 
-_USUAL: Final = Limits()
+_USUAL: Final = TemplateLimits()
 
 
 class Template:
     """A template that was read; `parse` makes it. It may be rendered from several threads."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: TagBody) -> None:
         self._block = block
 
     def render(
@@ -45,7 +45,7 @@ class Template:
         functions: Mapping[str, Callable[..., Any]] | None = None,
         *,
         strict: bool = False,
-        limits: Limits = _USUAL,
+        limits: TemplateLimits = _USUAL,
         seed: object = 0,
         now: str = "",
     ) -> str:
@@ -62,8 +62,10 @@ class Template:
         Raises:
             TemplateError: a variable is missing, a filter cannot be used, or it costs too much; has the line.
         """
-        scope = Scope(variables or {}, functions or {}, strict=strict, limits=limits, seed=seed, now=now)
-        out = Written(scope)
+        scope = TemplateScope(
+            variables or {}, functions or {}, strict=strict, limits=limits, seed=seed, now=now
+        )
+        out = TemplateOutput(scope)
         try:
             self._block.render(scope, out)
         except (MemoryError, RecursionError):
@@ -80,7 +82,7 @@ def parse(source: str) -> Template:
     if "{{" not in source and "{%" not in source:
         if len(source) > MAX_TEXT:
             raise TemplateError(f"the text has {len(source)} characters, and may have {MAX_TEXT}")
-        return Template(Block((Text(1, source),)))
+        return Template(TagBody((Text(1, source),)))
     if len(source) > MAX_SOURCE:
         raise TemplateError(f"the template has {len(source)} characters, and may have {MAX_SOURCE}")
     return _parsed(source)

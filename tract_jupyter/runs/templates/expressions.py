@@ -15,7 +15,7 @@ from tract_jupyter.runs.templates.filters import FILTERS, apply_filter
 from tract_jupyter.runs.templates.values import MAX_DEPTH, Empty, contains, is_true, number, same
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.templates.values import Scope
+    from tract_jupyter.runs.templates.values import TemplateScope
 
 
 Token = tuple[str, str]
@@ -111,7 +111,7 @@ class Expression(ABC):
     """Something that has a value."""
 
     @abstractmethod
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         """Its value now."""
 
 
@@ -122,7 +122,7 @@ class Literal(Expression):
     constant: Any
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         return self.constant
 
 
@@ -135,7 +135,7 @@ class Path(Expression):
     parts: tuple[Expression, ...] = ()
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         scope.budget.step(1 + len(self.parts))
         if self.arguments is None:
             found = scope.find(self.name)
@@ -150,14 +150,14 @@ class Path(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Expression):
+class RangeExpression(Expression):
     """`(1..3)`: 1, 2, 3."""
 
     first: Expression
     last: Expression
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         first, last = int(number(self.first.value(scope))), int(number(self.last.value(scope)))
         scope.budget.step(max(0, last - first + 1))
         return list(range(first, last + 1))
@@ -172,7 +172,7 @@ _ORDER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Expression):
+class ComparisonExpression(Expression):
     """`left == right`, `left contains right`, ..."""
 
     operator: str
@@ -180,7 +180,7 @@ class Comparison(Expression):
     right: Expression
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         left, right = self.left.value(scope), self.right.value(scope)
         scope.budget.weigh(left)
         scope.budget.weigh(right)
@@ -204,7 +204,7 @@ class Logic(Expression):
     right: Expression
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         scope.budget.step()
         left = is_true(self.left.value(scope))
         if left == (self.operator == "or"):
@@ -219,7 +219,7 @@ class Not(Expression):
     one: Expression
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         return not is_true(self.one.value(scope))
 
 
@@ -240,7 +240,7 @@ class Filtered(Expression):
     filters: tuple[Filter, ...] = field(default=())
 
     @override
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: TemplateScope) -> Any:
         found = self.start.value(scope)
         for one in self.filters:
             arguments = [argument.value(scope) for argument in one.arguments]
@@ -294,14 +294,14 @@ def _comparison(tokens: Tokens, depth: int) -> Expression:
         return Not(_comparison(tokens, depth + 1))
     left = read_value(tokens, depth)
     operator = tokens.takes(*_COMPARISONS)
-    return Comparison(operator, left, read_value(tokens, depth)) if operator else left
+    return ComparisonExpression(operator, left, read_value(tokens, depth)) if operator else left
 
 
 def _bracket(tokens: Tokens, depth: int) -> Expression:
     """A range, or a condition in brackets."""
     inner = read_condition(tokens, depth + 1)
     if tokens.takes(".."):
-        inner = Range(inner, read_value(tokens, depth + 1))
+        inner = RangeExpression(inner, read_value(tokens, depth + 1))
     tokens.expect(")")
     return inner
 

@@ -28,7 +28,7 @@ from tract_jupyter.runs.templates.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tract_jupyter.runs.templates.values import Scope
+    from tract_jupyter.runs.templates.values import TemplateScope
 
 
 _MOST_BITS: Final = 128
@@ -52,7 +52,7 @@ def _decimal(value: float) -> Decimal:
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
     """Whole numbers stay whole; others are taken for the decimals that they are written as, so 0.1 and 0.2 are 0.3."""
 
-    def apply(scope: Scope, value: Any, other: Any) -> int | float:  # noqa: ARG001
+    def apply(scope: TemplateScope, value: Any, other: Any) -> int | float:  # noqa: ARG001
         one, two = _bounded(number(value)), _bounded(number(other))
         if isinstance(one, int) and isinstance(two, int):
             return _bounded(compute(one, two))
@@ -89,7 +89,7 @@ def _modulo(value: Any, other: Any) -> Any:
     return rest + other if rest and (rest < 0) != (other < 0) else rest
 
 
-def _round(scope: Scope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
+def _round(scope: TemplateScope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
     """To the nearest, and a half away from zero."""
     places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
     found = _bounded(number(value))
@@ -125,7 +125,7 @@ NUMBER_FILTERS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _join(scope: Scope, value: Any, glue: Any = " ") -> str:
+def _join(scope: TemplateScope, value: Any, glue: Any = " ") -> str:
     texts, between = [text_of(one) for one in flat(value)], text_of(glue)
     scope.budget.charge(len(between) * len(texts))
     return between.join(texts)
@@ -143,13 +143,13 @@ def _by(one: Any, key: Any) -> Any:
     return one if key is None else _property(one, key)
 
 
-def _concat(scope: Scope, value: Any, more: Any) -> list[Any]:  # noqa: ARG001
+def _concat(scope: TemplateScope, value: Any, more: Any) -> list[Any]:  # noqa: ARG001
     if not isinstance(more, list | tuple):
         raise TypeError(f"a list is needed, and this is {text_of(more)[:40]!r}")
     return flat(value) + flat(more)
 
 
-def _size(scope: Scope, value: Any) -> int:  # noqa: ARG001
+def _size(scope: TemplateScope, value: Any) -> int:  # noqa: ARG001
     return len(value) if isinstance(value, str | list | tuple | dict) else 0
 
 
@@ -160,7 +160,7 @@ def _index(value: Any) -> int:
     return found
 
 
-def _slice(scope: Scope, value: Any, start: Any, length: Any = 1) -> Any:  # noqa: ARG001
+def _slice(scope: TemplateScope, value: Any, start: Any, length: Any = 1) -> Any:  # noqa: ARG001
     whole = list(value) if isinstance(value, list | tuple) else text_of(value)
     count = 1 if length is None or length is MISSING else max(0, _index(length))
     first = _index(start)
@@ -168,11 +168,11 @@ def _slice(scope: Scope, value: Any, start: Any, length: Any = 1) -> Any:  # noq
     return whole[first : first + count] if first >= 0 else whole[:0]
 
 
-def _sort(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _sort(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
     return sorted(flat(value), key=lambda one: _by_kind(_by(one, key)))
 
 
-def _sort_natural(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _sort_natural(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
     def by_letters(one: Any) -> tuple[bool, str]:
         found = _by(one, key)
         return found is None or found is MISSING, text_of(found).casefold()
@@ -187,18 +187,18 @@ def _by_kind(value: Any) -> tuple[int, Any]:
     return (2 if value is None or value is MISSING else 1, text_of(value))
 
 
-def _uniq(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _uniq(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
     found: dict[str, Any] = {}
     for one in flat(value):
         found.setdefault(as_json(_by(one, key)), one)
     return list(found.values())
 
 
-def _compact(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _compact(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
     return [one for one in flat(value) if _by(one, key) not in (None, MISSING)]
 
 
-def _map(scope: Scope, value: Any, key: Any) -> list[Any]:  # noqa: ARG001
+def _map(scope: TemplateScope, value: Any, key: Any) -> list[Any]:  # noqa: ARG001
     found = [_property(one, key) for one in flat(value)]
     return [None if one is MISSING else one for one in found]
 
@@ -209,7 +209,7 @@ def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[...
     `give` gets the place of each element, the element, and whether it fits.
     """
 
-    def choose(scope: Scope, value: Any, key: Any, wanted: Any = None) -> Any:
+    def choose(scope: TemplateScope, value: Any, key: Any, wanted: Any = None) -> Any:
         found = flat(value)
         scope.budget.step(len(found))
         return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(found)])
@@ -224,7 +224,7 @@ def _fits(one: Any, key: Any, wanted: Any) -> bool:
     return is_true(found) if wanted is None or wanted is MISSING else same(found, wanted)
 
 
-def _sum(scope: Scope, value: Any, key: Any = None) -> int | float:  # noqa: ARG001
+def _sum(scope: TemplateScope, value: Any, key: Any = None) -> int | float:  # noqa: ARG001
     return total(_by(one, key) for one in flat(value))
 
 
@@ -234,7 +234,7 @@ def _end(value: Any, place: int) -> Any:
     return found[place] if found else None
 
 
-def _pick(scope: Scope, value: Any) -> Any:
+def _pick(scope: TemplateScope, value: Any) -> Any:
     """One element, by the run's own dice: the same one in each replay."""
     found = elements(value)
     return scope.random.choice(found) if found else None
@@ -458,30 +458,30 @@ def _of_text(change: Callable[[str], str]) -> FilterFunction:
     return lambda scope, value: change(text_of(value))  # noqa: ARG005
 
 
-def _replace(scope: Scope, value: Any, old: Any, new: Any = "") -> str:
+def _replace(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:
     text, old, new = text_of(value), text_of(old), text_of(new)
     scope.budget.charge(text.count(old) * len(new))
     return text.replace(old, new)
 
 
-def _replace_first(scope: Scope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+def _replace_first(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
     return text_of(value).replace(text_of(old), text_of(new), 1)
 
 
-def _replace_last(scope: Scope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+def _replace_last(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
     text, old = text_of(value), text_of(old)
     place = text.rfind(old)
     return text if place < 0 else f"{text[:place]}{text_of(new)}{text[place + len(old) :]}"
 
 
 def _removing(replace: FilterFunction) -> FilterFunction:
-    def remove(scope: Scope, value: Any, old: Any) -> Any:
+    def remove(scope: TemplateScope, value: Any, old: Any) -> Any:
         return replace(scope, value, old, "")
 
     return remove
 
 
-def _split(scope: Scope, value: Any, separator: Any = " ") -> list[str]:  # noqa: ARG001
+def _split(scope: TemplateScope, value: Any, separator: Any = " ") -> list[str]:  # noqa: ARG001
     """A space stands for any white space; empty parts at the end are left out."""
     text, separator = text_of(value), text_of(separator)
     if not separator:
@@ -492,28 +492,28 @@ def _split(scope: Scope, value: Any, separator: Any = " ") -> list[str]:  # noqa
     return parts
 
 
-def _truncate(scope: Scope, value: Any, length: Any = 50, ellipsis: Any = "...") -> str:  # noqa: ARG001
+def _truncate(scope: TemplateScope, value: Any, length: Any = 50, ellipsis: Any = "...") -> str:  # noqa: ARG001
     text, end, most = text_of(value), text_of(ellipsis), int(number(length))
     return text if len(text) <= most else text[: max(0, most - len(end))] + end
 
 
-def _truncate_words(scope: Scope, value: Any, count: Any = 15, ellipsis: Any = "...") -> str:  # noqa: ARG001
+def _truncate_words(scope: TemplateScope, value: Any, count: Any = 15, ellipsis: Any = "...") -> str:  # noqa: ARG001
     text, most = text_of(value), max(1, int(number(count)))
     words = text.split()
     return text if len(words) <= most else " ".join(words[:most]) + text_of(ellipsis)
 
 
-def _default(scope: Scope, value: Any, other: Any = "", *, allow_false: Any = False) -> Any:  # noqa: ARG001
+def _default(scope: TemplateScope, value: Any, other: Any = "", *, allow_false: Any = False) -> Any:  # noqa: ARG001
     if value is False and is_true(allow_false):
         return value
     return value if is_true(value) and value not in ("", [], {}) else other
 
 
-def _json(scope: Scope, value: Any) -> str:  # noqa: ARG001
+def _json(scope: TemplateScope, value: Any) -> str:  # noqa: ARG001
     return as_json(None if value is MISSING else value)
 
 
-def _date(scope: Scope, value: Any, form: Any = "%Y-%m-%d") -> Any:
+def _date(scope: TemplateScope, value: Any, form: Any = "%Y-%m-%d") -> Any:
     """A time, written as `form` says. `now` is the run's clock; what is no time stays as it is."""
     pattern = text_of(form)
     check_format(pattern)
@@ -610,7 +610,9 @@ TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
 FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS}
 
 
-def apply_filter(scope: Scope, name: str, value: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
+def apply_filter(
+    scope: TemplateScope, name: str, value: Any, arguments: list[Any], options: dict[str, Any]
+) -> Any:
     """A filter's result. What goes in and what comes out is charged to the budget.
 
     Raises:

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.runs.templates.expressions import Expression
-    from tract_jupyter.runs.templates.values import Scope
+    from tract_jupyter.runs.templates.values import TemplateScope
 
 
 Signal = Literal["break", "continue"] | None
 """What a loop is told by what is in it."""
 
 
-class Written:
+class TemplateOutput:
     """What was rendered so far."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TemplateScope) -> None:
         self._parts: list[str] = []
         self._left = scope.budget.limits.output
         self._scope = scope
@@ -53,23 +53,23 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Node(ABC):
+class TemplateNode(ABC):
     """A part of a template. `line` counts from 1."""
 
     line: int
 
     @abstractmethod
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         """Write it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TagBody:
     """Several nodes, in order."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[TemplateNode, ...] = ()
 
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         """Write all, up to a `break` or `continue`. Errors get the line of their node."""
         for node in self.nodes:
             scope.budget.step()
@@ -85,25 +85,25 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Node):
+class Text(TemplateNode):
     """Plain text."""
 
     text: str
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         out.add(self.text)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Print(Node):
+class Print(TemplateNode):
     """`{{ value }}`."""
 
     expression: Expression
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         value = self.expression.value(scope)
         scope.budget.weigh(value)
         out.add(text_of(value))
@@ -111,15 +111,15 @@ class Print(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Node):
+class IfNode(TemplateNode):
     """`if`, `elsif`, `else`; `unless` is one whose first condition is turned round. The first that holds counts."""
 
-    branches: tuple[tuple[Expression, Block], ...]
-    otherwise: Block = Block()
+    branches: tuple[tuple[Expression, TagBody], ...]
+    otherwise: TagBody = TagBody()
     inverted: bool = False
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         for place, (condition, block) in enumerate(self.branches):
             if is_true(condition.value(scope)) != (self.inverted and place == 0):
                 return block.render(scope, out)
@@ -127,15 +127,15 @@ class Choice(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Node):
+class CaseNode(TemplateNode):
     """`case`, `when`, `else`."""
 
     subject: Expression
-    branches: tuple[tuple[tuple[Expression, ...], Block], ...]
-    otherwise: Block = Block()
+    branches: tuple[tuple[tuple[Expression, ...], TagBody], ...]
+    otherwise: TagBody = TagBody()
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         subject = self.subject.value(scope)
         for values, block in self.branches:
             for value in values:
@@ -146,7 +146,7 @@ class Case(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class LoopSelection:
     """`list limit: 2 offset: 1 reversed`: what a loop goes through. `offset: continue` begins where `key` ended."""
 
     over: Expression
@@ -156,7 +156,7 @@ class Selection:
     resumed: bool = False
     backwards: bool = False
 
-    def elements(self, scope: Scope) -> list[Any]:
+    def elements(self, scope: TemplateScope) -> list[Any]:
         """They, in order."""
         found = elements(self.over.value(scope))
         scope.budget.step(len(found))
@@ -167,23 +167,23 @@ class Selection:
         return found[::-1] if self.backwards else found
 
 
-def _whole(expression: Expression | None, scope: Scope) -> int | None:
+def _whole(expression: Expression | None, scope: TemplateScope) -> int | None:
     """A whole number that is not negative, or None if nothing is there."""
     value = expression.value(scope) if expression else None
     return None if value is None or value is MISSING else max(0, int(number(value)))
 
 
 @dataclass(frozen=True, slots=True)
-class Loop(Node):
+class ForNode(TemplateNode):
     """`for name in list limit: 2 offset: 1 reversed`."""
 
     name: str
-    over: Selection
-    block: Block
-    otherwise: Block = Block()
+    over: LoopSelection
+    block: TagBody
+    otherwise: TagBody = TagBody()
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         found = self.over.elements(scope)
         if not found:
             return self.otherwise.render(scope, out)
@@ -203,16 +203,16 @@ class Loop(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Node):
+class TableNode(TemplateNode):
     """`tablerow name in list cols: 2 limit: 4 offset: 1`: rows and cells in HTML."""
 
     name: str
-    over: Selection
-    block: Block
+    over: LoopSelection
+    block: TagBody
     columns: Expression | None = None
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         found = self.over.elements(scope)
         columns = _whole(self.columns, scope) or max(1, len(found))
         frame: dict[str, Any] = {}
@@ -248,53 +248,53 @@ def _position(index: int, length: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Jump(Node):
+class Jump(TemplateNode):
     """`break` and `continue`."""
 
     signal: Signal
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         return self.signal
 
 
 @dataclass(frozen=True, slots=True)
-class Assign(Node):
+class Assign(TemplateNode):
     """`assign name = value`."""
 
     name: str
     expression: Expression
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         scope.assign(self.name, self.expression.value(scope))
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Capture(Node):
+class CaptureNode(TemplateNode):
     """`capture name`: what is written goes into a variable."""
 
     name: str
-    block: Block
+    block: TagBody
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
-        inner = Written(scope)
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
+        inner = TemplateOutput(scope)
         signal = self.block.render(scope, inner)
         scope.assign(self.name, inner.text)
         return signal
 
 
 @dataclass(frozen=True, slots=True)
-class Count(Node):
+class Count(TemplateNode):
     """`increment name` writes and then adds one; `decrement name` takes one away and then writes."""
 
     name: str
     step: int
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         before = scope.counters.get(self.name, 0)
         scope.counters[self.name] = before + self.step
         out.add(str(before if self.step > 0 else before + self.step))
@@ -302,7 +302,7 @@ class Count(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle(Node):
+class Cycle(TemplateNode):
     """`cycle "a", "b"`: one after the other, each time that it is rendered."""
 
     values: tuple[Expression, ...]
@@ -310,7 +310,7 @@ class Cycle(Node):
     key: str
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         key = f"named {text_of(self.group.value(scope))}" if self.group else self.key
         scope.budget.charge(len(key))
         turn = scope.turns.get(key, 0)
@@ -324,14 +324,14 @@ class Cycle(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class IfChanged(Node):
+class IfChanged(TemplateNode):
     """`ifchanged`: written if it is something else than the last time."""
 
-    block: Block
+    block: TagBody
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
-        inner = Written(scope)
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
+        inner = TemplateOutput(scope)
         signal = self.block.render(scope, inner)
         if inner.text != scope.shown:
             scope.shown = inner.text
@@ -340,13 +340,13 @@ class IfChanged(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Lines(Node):
+class Lines(TemplateNode):
     """`liquid`: several tags, one in each line."""
 
-    block: Block
+    block: TagBody
 
     @override
-    def render(self, scope: Scope, out: Written) -> Signal:
+    def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         return self.block.render(scope, out)
 
 
@@ -358,7 +358,7 @@ _IN_COMMENT: Final = re.compile(r"\{%-?\s*(?:(?P<raw>raw)\s*-?%\}|(?P<opened>com
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourcePiece:
     """A part of a template.
 
     Attributes:
@@ -382,7 +382,7 @@ class _Cutter:
     line: int = 1
     strip_next: bool = False
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[SourcePiece]:
         while match := _OPEN.search(self.source, self.place):
             yield from self.text(match.start(), strip=self.source.startswith("-", match.end()))
             piece = self.marked(match.start())
@@ -392,15 +392,15 @@ class _Cutter:
                 yield piece
         yield from self.text(len(self.source), strip=False)
 
-    def text(self, end: int, *, strip: bool) -> Iterator[Piece]:
+    def text(self, end: int, *, strip: bool) -> Iterator[SourcePiece]:
         """Plain text up to `end`; `-` inside of a mark takes the white space beside it away."""
         found = self.source[self.place : end]
         found = found.lstrip() if self.strip_next else found
         found = found.rstrip() if strip else found
         if found:
-            yield Piece("text", found, self.line_at(self.place))
+            yield SourcePiece("text", found, self.line_at(self.place))
 
-    def marked(self, start: int) -> Piece:
+    def marked(self, start: int) -> SourcePiece:
         """An output or a tag, from its opening mark to its closing one."""
         line = self.line_at(start)
         is_tag = self.source[start + 1] == "%"
@@ -411,13 +411,13 @@ class _Cutter:
         self.place, self.strip_next = end + 2, inner.endswith("-")
         inner = inner.removeprefix("-").removesuffix("-")
         if not is_tag:
-            return Piece("output", inner, line)
+            return SourcePiece("output", inner, line)
         match = _NAME.match(inner)
         if match is None:
             raise TemplateError("the tag has no name", line)
-        return Piece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
+        return SourcePiece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
 
-    def verbatim(self, opening: Piece) -> Iterator[Piece]:
+    def verbatim(self, opening: SourcePiece) -> Iterator[SourcePiece]:
         """What is between `raw` and `endraw`, as it is; nothing of a comment or of documentation."""
         strip = self.strip_next
         match = self.comment_end() if opening.name == "comment" else self.end_of(opening.name, self.place)
@@ -454,7 +454,7 @@ class _Cutter:
         return self.line
 
 
-def cut(source: str) -> Iterator[Piece]:
+def cut(source: str) -> Iterator[SourcePiece]:
     """The pieces of a template, in order.
 
     Raises:
@@ -463,7 +463,7 @@ def cut(source: str) -> Iterator[Piece]:
     return _Cutter(source).pieces()
 
 
-def lines(piece: Piece) -> Iterator[Piece]:
+def lines(piece: SourcePiece) -> Iterator[SourcePiece]:
     """What is in a `liquid` tag: one tag in each line.
 
     Raises:
@@ -480,25 +480,25 @@ def lines(piece: Piece) -> Iterator[Piece]:
         elif name in _VERBATIM:
             if name == "raw":
                 raise TemplateError("'raw' cannot stand in 'liquid', which has no text", at)
-            closed, depth, opening = name, 1, Piece("tag", "", at, name)
+            closed, depth, opening = name, 1, SourcePiece("tag", "", at, name)
         elif match:
-            yield Piece("tag", line[match.end() :].rstrip(), at, name)
+            yield SourcePiece("tag", line[match.end() :].rstrip(), at, name)
     if depth:
         raise _never_closed(opening)
 
 
-def _never_closed(opening: Piece) -> TemplateError:
+def _never_closed(opening: SourcePiece) -> TemplateError:
     return TemplateError(f"'{opening.name}' is never closed by 'end{opening.name}'", opening.line)
 
 
 class Reader:
     """Takes pieces, gives nodes. One for each template."""
 
-    def __init__(self, pieces: Iterable[Piece], depth: int = 0) -> None:
+    def __init__(self, pieces: Iterable[SourcePiece], depth: int = 0) -> None:
         self._pieces = deque(pieces)
         self._depth = depth
 
-    def all(self) -> Block:
+    def all(self) -> TagBody:
         """The whole template.
 
         Raises:
@@ -509,22 +509,22 @@ class Reader:
             raise TemplateError(f"there is nothing that {last.name!r} could belong to", last.line)
         return block
 
-    def block(self, *ends: str) -> tuple[Block, Piece | None]:
+    def block(self, *ends: str) -> tuple[TagBody, SourcePiece | None]:
         """Nodes up to a tag that is one of `ends`, or that no tag is; and that one."""
-        found: list[Node] = []
+        found: list[TemplateNode] = []
         while self._pieces:
             piece = self._pieces.popleft()
             if piece.kind == "tag" and (piece.name in ends or piece.name in _ENDS):
-                return Block(tuple(found)), piece
+                return TagBody(tuple(found)), piece
             try:
                 node = self._node(piece)
             except TemplateError as error:
                 raise error.at(piece.line) from None
             if node is not None:
                 found.append(node)
-        return Block(tuple(found)), None
+        return TagBody(tuple(found)), None
 
-    def inner(self, piece: Piece, *ends: str) -> tuple[Block, Piece]:
+    def inner(self, piece: SourcePiece, *ends: str) -> tuple[TagBody, SourcePiece]:
         """The nodes inside of a tag, and what ends them."""
         self._deeper()
         block, last = self.block(*ends)
@@ -534,7 +534,7 @@ class Reader:
             raise TemplateError(f"{piece.name!r} is never closed by {ends[-1]!r}; there is {told}")
         return block, last
 
-    def lines(self, piece: Piece) -> Block:
+    def lines(self, piece: SourcePiece) -> TagBody:
         """The nodes of a `liquid` tag, which closes what it opens."""
         self._deeper()
         block = Reader(lines(piece), self._depth).all()
@@ -546,7 +546,7 @@ class Reader:
         if self._depth > MAX_DEPTH:
             raise TemplateError(f"more than {MAX_DEPTH} tags within each other")
 
-    def _node(self, piece: Piece) -> Node | None:
+    def _node(self, piece: SourcePiece) -> TemplateNode | None:
         if piece.kind == "text":
             return Text(piece.line, piece.text)
         if piece.kind == "output":
@@ -570,9 +570,9 @@ def _read_whole(text: str, read: Callable[[Tokens], Any]) -> Any:
     return found
 
 
-def _choice(reader: Reader, piece: Piece) -> Node:
-    branches: list[tuple[Expression, Block]] = []
-    part, otherwise = piece, Block()
+def _choice(reader: Reader, piece: SourcePiece) -> TemplateNode:
+    branches: list[tuple[Expression, TagBody]] = []
+    part, otherwise = piece, TagBody()
     while part.name != f"end{piece.name}":
         ends = (f"end{piece.name}",) if part.name == "else" else ("elsif", "else", f"end{piece.name}")
         condition = None if part.name == "else" else _read_whole(part.text, read_filtered)
@@ -582,14 +582,14 @@ def _choice(reader: Reader, piece: Piece) -> Node:
         else:
             branches.append((condition, block))
         part = last
-    return Choice(piece.line, tuple(branches), otherwise, piece.name == "unless")
+    return IfNode(piece.line, tuple(branches), otherwise, piece.name == "unless")
 
 
-def _case(reader: Reader, piece: Piece) -> Node:
+def _case(reader: Reader, piece: SourcePiece) -> TemplateNode:
     subject = _read_whole(piece.text, read_filtered)
     _, part = reader.inner(piece, "when", "else", "endcase")
-    branches: list[tuple[tuple[Expression, ...], Block]] = []
-    otherwise = Block()
+    branches: list[tuple[tuple[Expression, ...], TagBody]] = []
+    otherwise = TagBody()
     while part.name != "endcase":
         values = None if part.name == "else" else _read_whole(part.text, _values)
         ends = ("endcase",) if values is None else ("when", "else", "endcase")
@@ -598,7 +598,7 @@ def _case(reader: Reader, piece: Piece) -> Node:
             otherwise = block
         else:
             branches.append((values, block))
-    return Case(piece.line, subject, tuple(branches), otherwise)
+    return CaseNode(piece.line, subject, tuple(branches), otherwise)
 
 
 def _values(tokens: Tokens) -> tuple[Expression, ...]:
@@ -608,19 +608,19 @@ def _values(tokens: Tokens) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def _loop(reader: Reader, piece: Piece) -> Node:
+def _loop(reader: Reader, piece: SourcePiece) -> TemplateNode:
     name, over, _ = _selection(piece)
     block, last = reader.inner(piece, "else", "endfor")
-    otherwise = reader.inner(piece, "endfor")[0] if last.name == "else" else Block()
-    return Loop(piece.line, name, over, block, otherwise)
+    otherwise = reader.inner(piece, "endfor")[0] if last.name == "else" else TagBody()
+    return ForNode(piece.line, name, over, block, otherwise)
 
 
-def _table(reader: Reader, piece: Piece) -> Node:
+def _table(reader: Reader, piece: SourcePiece) -> TemplateNode:
     name, over, columns = _selection(piece, "cols")
-    return Table(piece.line, name, over, reader.inner(piece, "endtablerow")[0], columns)
+    return TableNode(piece.line, name, over, reader.inner(piece, "endtablerow")[0], columns)
 
 
-def _selection(piece: Piece, *more: str) -> tuple[str, Selection, Expression | None]:
+def _selection(piece: SourcePiece, *more: str) -> tuple[str, LoopSelection, Expression | None]:
     """`name in list limit: 2`, and the option of `more` if it is there."""
     tokens = Tokens(piece.text)
     name = tokens.name()
@@ -639,10 +639,10 @@ def _selection(piece: Piece, *more: str) -> tuple[str, Selection, Expression | N
                 options[option] = read_value(tokens)
     tokens.done()
     columns = options.pop("cols", None)
-    return name, Selection(over, f"{name} {over}", **options), columns
+    return name, LoopSelection(over, f"{name} {over}", **options), columns
 
 
-def _assign(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
+def _assign(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
     tokens = Tokens(piece.text)
     name = tokens.name()
     tokens.expect("=")
@@ -651,9 +651,9 @@ def _assign(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     return Assign(piece.line, name, expression)
 
 
-def _capture(reader: Reader, piece: Piece) -> Node:
+def _capture(reader: Reader, piece: SourcePiece) -> TemplateNode:
     name = _read_whole(piece.text, _name)
-    return Capture(piece.line, name, reader.inner(piece, "endcapture")[0])
+    return CaptureNode(piece.line, name, reader.inner(piece, "endcapture")[0])
 
 
 def _name(tokens: Tokens) -> str:
@@ -664,11 +664,11 @@ def _name(tokens: Tokens) -> str:
     return word
 
 
-def _counter(step: int) -> Callable[[Reader, Piece], Node]:
+def _counter(step: int) -> Callable[[Reader, SourcePiece], TemplateNode]:
     return lambda reader, piece: Count(piece.line, _read_whole(piece.text, _name), step)  # noqa: ARG005
 
 
-def _cycle(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
+def _cycle(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
     tokens = Tokens(piece.text)
     values, group = [read_value(tokens)], None
     if tokens.takes(":"):
@@ -679,26 +679,26 @@ def _cycle(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     return Cycle(piece.line, tuple(values), group, str(values))
 
 
-def _note(reader: Reader, piece: Piece) -> None:  # noqa: ARG001
+def _note(reader: Reader, piece: SourcePiece) -> None:  # noqa: ARG001
     """`# note`; each of its lines begins like this, so that nothing is put out by mistake."""
     for line in piece.text.split("\n")[1:]:
         if line.strip() and not line.lstrip().startswith("#"):
             raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")
 
 
-def _from_elsewhere(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
+def _from_elsewhere(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
     raise TemplateError(
         f"there is no tag {piece.name!r}, since there are no other templates to take a text from; "
         "write the text here, or give it as a variable or an artifact"
     )
 
 
-def _jump(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
+def _jump(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
     Tokens(piece.text).done()
     return Jump(piece.line, "break" if piece.name == "break" else "continue")
 
 
-_TAGS: Final[dict[str, Callable[[Reader, Piece], Node | None]]] = {
+_TAGS: Final[dict[str, Callable[[Reader, SourcePiece], TemplateNode | None]]] = {
     "if": _choice,
     "unless": _choice,
     "case": _case,

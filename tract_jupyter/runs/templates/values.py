@@ -157,7 +157,7 @@ MAX_DEPTH: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TemplateLimits:
     """Of one rendering.
 
     Attributes:
@@ -171,10 +171,10 @@ class Limits:
     output: int = MAX_TEXT
 
 
-class Budget:
+class TemplateBudget:
     """What is left of the limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TemplateLimits) -> None:
         self.limits = limits
         self._steps, self._work = limits.steps, limits.work
 
@@ -216,7 +216,7 @@ class Budget:
 Function = Callable[..., Any]
 
 
-class Scope:
+class TemplateScope:
     """Of one rendering.
 
     Args:
@@ -239,11 +239,11 @@ class Scope:
         functions: Mapping[str, Function],
         *,
         strict: bool,
-        limits: Limits,
+        limits: TemplateLimits,
         seed: object = 0,
         now: str = "",
     ) -> None:
-        self.budget = Budget(limits)
+        self.budget = TemplateBudget(limits)
         self.random = Random(str(seed))  # noqa: S311 # dice, not secrets
         self.now = now
         self.counters: dict[str, int] = {}

@@ -1,25 +1,12 @@
-"""The tools that work on the context itself. They return plain data, as a script or a model needs it."""
+"""The tools that work on the context itself. They return plain data, as a script or a model needs it.
+
+To add one, write a function whose first parameter is the tract, and decorate it with `context_tool`. Its type hints
+describe the other parameters, its docstring is what a model is told. A new module of such functions is imported here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tract_jupyter.toolkit.context_tools import changing, reading
+from tract_jupyter.toolkit.context_tools.registry import context_tool, context_tools
 
-from tract_jupyter.toolkit.context_tools.writing import (
-    branching_tools,
-    model_tools,
-    reading_tools,
-    tagging_tools,
-    writing_tools,
-)
-
-if TYPE_CHECKING:
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.tract import Tract
-
-__all__ = ["context_tools"]
-
-
-def context_tools(tract: Tract) -> list[ToolDefinition]:
-    """The tools of one tract."""
-    makers = (writing_tools, reading_tools, branching_tools, tagging_tools, model_tools)
-    return [tool for make in makers for tool in make(tract)]
+__all__ = ["changing", "context_tool", "context_tools", "reading"]

@@ -23,7 +23,7 @@ from tract_jupyter.exceptions import (
     McpResultError,
 )
 from tract_jupyter.models.text import one_line, shortened
-from tract_jupyter.toolkit.mcp.tools import McpTool
+from tract_jupyter.toolkit.mcp.client import McpTool
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from tract_jupyter.exceptions import (
@@ -20,12 +22,10 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models.canonical import plain, sha256
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.toolkit.mcp.sdk import needing_sdk
-from tract_jupyter.toolkit.mcp.tools import McpTool
-from tract_jupyter.toolkit.stubs import HELPERS, python_name
+from tract_jupyter.toolkit.names import HELPERS, python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from mcp import Client
@@ -33,13 +33,41 @@ if TYPE_CHECKING:
         CallToolResult,
     )
 
-    from tract_jupyter.toolkit.mcp.connection import Connection, Endpoint
-    from tract_jupyter.toolkit.mcp.tools import McpTool
+    from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
 
 T = TypeVar("T")
 
 # bytes; an image, which is only described, may be larger than a text
 _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+@contextmanager
+def needing_sdk() -> Iterator[None]:
+    """Say how to install it, where an import within this does not find it.
+
+    Raises:
+        McpStartError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise McpStartError(
+            f"MCP needs a package that is not installed ({error.name}): "
+            "python -m pip install 'tract_jupyter[mcp]'"
+        ) from None
 
 
 class McpServer:
@@ -89,7 +117,7 @@ class McpServer:
         self.trust_annotations = trust_annotations
         self._start_timeout = start_timeout
         self._cwd = cwd
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._lock = threading.Lock()
         self._is_closed = False
         self.listed: tuple[McpTool, ...] = ()
@@ -221,7 +249,7 @@ class McpServer:
         if listed != self.listed:  # what is made of them is kept as long as they are the same
             self.listed = listed
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> McpConnection:
         with self._lock:
             if self._is_closed:
                 raise McpStartError(f"MCP server {self.name!r} was closed; add it again")
@@ -230,18 +258,18 @@ class McpServer:
                 self._connection = self._connect()
             return self._connection  # type: ignore[return-value] # it is one now
 
-    def _drop(self, connection: Connection | None) -> None:
+    def _drop(self, connection: McpConnection | None) -> None:
         """Let go of a connection, if it is still the current one. The caller holds the lock."""
         if connection is not None and connection is self._connection:
             self._connection = None
             connection.close()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> McpConnection:
         with needing_sdk():
-            from tract_jupyter.toolkit.mcp.connection import Connection
+            from tract_jupyter.toolkit.mcp.connection import McpConnection
         endpoint = self._endpoint()
         try:
-            return Connection(endpoint, self._start_timeout, self._look)
+            return McpConnection(endpoint, self._start_timeout, self._look)
         except McpError:
             raise
         except TimeoutError:

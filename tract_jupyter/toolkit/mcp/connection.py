@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from tract_jupyter.toolkit.mcp.transports import Tail
+    from tract_jupyter.toolkit.mcp.transports import StderrTail
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ for _name in ("mcp", "client"):
 class Endpoint(Protocol):
     """How messages get to a server and back."""
 
-    tail: Tail
+    tail: StderrTail
     ended: anyio.Event
 
     def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -47,7 +47,7 @@ class Endpoint(Protocol):
         ...
 
 
-class Connection:
+class McpConnection:
     """Open from the beginning until it is closed or the server ends. Threads may share it.
 
     Args:

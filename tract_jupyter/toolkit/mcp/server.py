@@ -1,38 +1,223 @@
-"""The tools of a tract for any MCP client: an editor, an assistant, another notebook."""
+"""What `mcp_server` gives: every call of a client goes through the executor, like all others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+import json
+import threading
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.toolkit.mcp.sdk import needing_sdk
+import anyio
+from anyio import to_thread
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+
+from tract_jupyter.exceptions import McpError, UndecidedError
+from tract_jupyter.models.text import printable
+from tract_jupyter.prompts.serving import INSTRUCTIONS
+from tract_jupyter.review.channel import NoChannel
+from tract_jupyter.toolkit.executor import failed
 
 if TYPE_CHECKING:
-    from tract_jupyter.toolkit.mcp.service import McpService
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from collections.abc import AsyncIterator
+
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.session import ServerSession
+    from mcp_types import CallToolRequestParams, PaginatedRequestParams
+
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.tract import Tract
 
 
-DECISION_SECONDS: Final = 300.0
+_LOOK_SECONDS: Final = 1.0  # how often a changed list of tools is looked for
 
 
-def mcp_server(
-    tract: Tract, profile: str | ToolProfile = "full", *, decision_timeout: float = DECISION_SECONDS
-) -> McpService:
-    """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
+_AT_ONCE: Final = 64  # calls; most of them wait for a person
 
-    Clients come as actors `mcp:<name>`. What the policy of `tract.executor` asks about waits in the inbox of the store,
-    and a notebook on the same store decides it; if that takes too long, the call is refused.
 
-    Args:
-        tract: whose tools; keep it open meanwhile.
-        profile: which of them; see `Tract.toolset`.
-        decision_timeout: seconds that a decision may take. Where the tract has a way of its own to ask a person, as in
-            a notebook, that way and its time count instead.
+_LONGEST_NAME: Final = 64
 
-    Raises:
-        ContentError: there is no such profile.
-        McpStartError: the SDK is not installed.
+
+_END_SECONDS: Final = 2.0
+
+
+class McpService:
+    """Serves one tract.
+
+    Attributes:
+        server: the SDK's server, for another transport than stdio.
     """
-    with needing_sdk():
-        from tract_jupyter.toolkit.mcp.service import McpService
-    return McpService(tract, profile, decision_timeout)
+
+    def __init__(self, tract: Tract, profile: str | ToolProfile, decision_timeout: float) -> None:
+        from tract_jupyter import __version__
+
+        self._tract = tract
+        self._profile = tract.toolset(profile).profile
+        self._changes = InMemorySubscriptionBus()
+        self._session: ServerSession | None = None
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._running: set[threading.Event] = set()
+        self._ask_in_inbox(decision_timeout)
+        self.server: Server[Any] = Server(
+            "tract_jupyter",
+            version=__version__,
+            instructions=INSTRUCTIONS.format(seconds=decision_timeout),
+            lifespan=self._watching,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=ListenHandler(self._changes),
+        )
+
+    def run(self) -> None:
+        """Serve over stdin and stdout until the client leaves. What else is printed meanwhile goes to stderr.
+
+        Raises:
+            McpError: this is a notebook, to which stdin and stdout belong.
+        """
+        if _in_event_loop():
+            raise McpError(
+                "stdin and stdout belong to this notebook. Serve the store from a process of its own: "
+                f"python -m tract_jupyter mcp-server {self._tract.location}"
+            )
+        anyio.run(self._serve)
+        for ended in list(self._running):  # each was told that nobody waits for it any more
+            ended.wait(_END_SECONDS)
+
+    async def _serve(self) -> None:
+        options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with stdio_server() as (incoming, outgoing):
+            await self.server.run(incoming, outgoing, options)
+
+    def _ask_in_inbox(self, timeout: float) -> None:
+        reviewer = self._tract.reviewer
+        if isinstance(reviewer.channel, NoChannel):
+            reviewer.channel = InboxChannel()
+            reviewer.timeout, reviewer.on_timeout = timeout, "deny"
+
+    # --- what a client asks
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        self._session = ctx.session
+        return ListToolsResult(tools=await to_thread.run_sync(self._tools))
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        self._session = ctx.session
+        over = threading.Event()
+        given_up.set(over)  # of this request's own context
+        execute = partial(self._execute, params.name, params.arguments or {}, _actor(ctx))
+        try:
+            return answer(await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=self._limiter))
+        finally:
+            over.set()
+
+    def _execute(self, name: str, arguments: dict[str, Any], actor: str) -> ToolResult:
+        """Run in a thread of its own: it may wait for a person."""
+        ended = threading.Event()
+        self._running.add(ended)
+        try:
+            self._tract.operations.look_again()
+            return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
+        except Exception as error:  # noqa: BLE001 # of the store; the SDK would only say that there was one
+            return failed(name, error)
+        finally:
+            ended.set()
+            self._running.discard(ended)
+
+    # --- what changes
+
+    def _tools(self) -> list[Tool]:
+        self._tract.operations.look_again()
+        return [Tool.model_validate(shape) for shape in self._tract.as_tools(self._profile, format="mcp")]
+
+    @asynccontextmanager
+    async def _watching(self, _server: Server[Any]) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        """Tell the client when tools come or go: operations that are activated in a notebook, above all."""
+        known: list[Tool] | None = None
+        while True:
+            with suppress(Exception):  # what is wrong with the store, whoever asks is told
+                now = await to_thread.run_sync(self._tools)
+                if known is not None and now != known:
+                    await self._tell_of_changes()
+                known = now
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def _tell_of_changes(self) -> None:
+        await self._changes.publish(ToolsListChanged())  # to clients of today
+        if self._session is not None:
+            await self._session.send_tool_list_changed()  # to one of before 2026
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _actor(ctx: ServerRequestContext[Any]) -> str:
+    """Who calls, as the client says."""
+    client = ctx.session.client_params
+    name = "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
+    return f"mcp:{name or 'unknown'}"
+
+
+def answer(result: ToolResult) -> CallToolResult:
+    """What came of a call, as for a model: its value, or why it failed or was refused."""
+    if not result.success:
+        return CallToolResult(content=[_block(result.error)], is_error=True)
+    value: Any = result.output
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # only objects may be structured
+    return CallToolResult(
+        content=[_block(text)], structured_content=value if isinstance(value, dict) else None
+    )
+
+
+def _block(text: str) -> TextContent:
+    return TextContent(text=text.encode(errors="replace").decode())  # a lone surrogate cannot be sent
+
+
+given_up: ContextVar[threading.Event] = ContextVar("given_up")
+"""Set when nobody waits for the call of this thread any more."""
+
+
+class InboxChannel(NoChannel):
+    """Shows nothing here. A notebook on the same store does, with `%tract inbox`."""
+
+    name = "inbox"
+
+    def can_reach(self) -> bool:
+        """Somebody may look."""
+        return True
+
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
+        """As long as somebody waits for it."""
+        call = given_up.get(None)
+        return call is None or not call.is_set()
+
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
+        """Nobody waits any more.
+
+        Raises:
+            UndecidedError: always.
+        """
+        raise UndecidedError("the client gave the call up before anybody had decided", ticket.pending)

@@ -13,35 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
 from tract_jupyter.models.canonical import digest
-from tract_jupyter.models.schema.json_schema import count_parts
+from tract_jupyter.models.schema import count_parts
 from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.names import python_name
 from tract_jupyter.toolkit.results import ToolResult
-from tract_jupyter.toolkit.stubs import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tract_jupyter.toolkit.mcp.client import McpServer
+    from tract_jupyter.toolkit.mcp.client import McpServer, McpTool
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
 _MOST_PARTS: Final = 50_000  # of all schemas of a server; reading these takes some ten seconds
 _CHANGED: Final = (
     "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
 )
-
-
-@dataclass(frozen=True)
-class McpTool:
-    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
-
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    output_schema: dict[str, Any] | None = None
-    read_only: bool | None = None
-    destructive: bool | None = None
-    open_world: bool | None = None
 
 
 @dataclass

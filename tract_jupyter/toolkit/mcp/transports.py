@@ -32,7 +32,7 @@ _KEPT: Final = 4_000  # bytes
 _QUOTED: Final = 600  # characters
 
 
-class Tail:
+class StderrTail:
     """The last 4,000 bytes of a stream."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class HttpEndpoint:
         self._url = url
         self._headers = {"Accept-Encoding": "identity", **headers}
         self._limit = limit
-        self.tail = Tail()
+        self.tail = StderrTail()
         self._problem = ""
         self.ended = anyio.Event()
 
@@ -157,7 +157,7 @@ class StdioEndpoint:
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._limit = limit
-        self.tail = Tail()
+        self.tail = StderrTail()
         self.ended = anyio.Event()
         self._problem = ""
         self._exit_code: int | None = None

@@ -1,0 +1,188 @@
+"""The API reference, from the doors: `python -m tests.reference` writes docs/api.md anew.
+
+It has what a user may import, with signatures and the first paragraph of each docstring: the names of the root, the verbs and parts of a `Tract`, and
+what the door of each room offers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tempfile
+from enum import Enum
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import tract_jupyter
+from tract_jupyter import Session, Tract
+from tract_jupyter.review.trust import Trust
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "api.md"
+COMMAND = "python -m tests.reference"
+PARTS = ("operations", "hooks", "review", "tools", "scripts", "runs", "profiles", "models", "mcp")
+"""The attributes of a tract that are objects with methods of their own."""
+
+_BEGINNING = f"""\
+# API reference
+
+Every name that other code may use: those of the root, the verbs and parts of a `Tract`, and the doors of the rooms. `{COMMAND}` writes this page from
+signatures and docstrings; `help(name)` shows the whole docstring.
+"""
+
+
+def document():
+    """Return the page."""
+    blocks = [
+        _BEGINNING,
+        "## tract_jupyter",
+        "What `from tract_jupyter import ...` gives.",
+        *root(),
+        *tract(),
+        *session(),
+    ]
+    for room in rooms():
+        blocks += [f"## {room.__name__}", first_paragraph(room), *members(room)]
+    return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
+
+
+def root():
+    """The names that the package itself exports."""
+    for name in sorted(tract_jupyter.__all__, key=str.lower):
+        if not name.startswith("_") and name not in {"Tract", "Session"}:
+            yield entry(name, getattr(tract_jupyter, name))
+
+
+def tract():
+    """The verbs of a tract, and each of its parts."""
+    yield "## Tract"
+    yield first_paragraph(Tract)
+    yield from methods("Tract", Tract, without=PARTS)
+    with tempfile.TemporaryDirectory() as folder, Tract.open(trust=Trust(Path(folder) / "secret")) as opened:
+        for part in PARTS:
+            if hasattr(type(opened), part):
+                kind = type(getattr(opened, part))
+                yield f"## Tract.{part}"
+                yield first_paragraph(kind)
+                yield from methods(f"Tract.{part}", kind)
+
+
+def session():
+    """The methods of a session."""
+    yield "## Session"
+    yield first_paragraph(Session)
+    yield from methods("Session", Session)
+
+
+def rooms():
+    """The packages that have a door, in the order of their names."""
+    package = ROOT / "tract_jupyter"
+    for path in sorted(package.rglob("__init__.py")):
+        if path.parent != package and "__all__" in path.read_text():
+            yield import_module(".".join(path.parent.relative_to(ROOT).parts))
+
+
+def members(module):
+    """What a door exports; of what the root has, too, the names alone."""
+    names = sorted(
+        (name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)), key=str.lower
+    )
+    again = [f"`{name}`" for name in names if getattr(tract_jupyter, name, None) is getattr(module, name)]
+    if again:
+        yield f"Also in the root: {', '.join(again)}."
+    yield from (entry(name, getattr(module, name)) for name in names if f"`{name}`" not in again)
+
+
+def methods(owner, kind, without=()):
+    """The public methods and properties of a class, those that it inherits from classes of ours, too."""
+    for name in sorted(dir(kind)):
+        found = inspect.getattr_static(kind, name)
+        home = next((base for base in kind.__mro__ if name in vars(base)), object)
+        if name.startswith("_") or name in without or not home.__module__.startswith("tract_jupyter"):
+            continue
+        if isinstance(found, property | cached_property):
+            function = found.fget if isinstance(found, property) else found.func
+            yield line(f"{owner}.{name}{returned(function)}", first_paragraph(function))
+        elif callable(getattr(kind, name)):
+            yield entry(
+                f"{owner}.{name}", getattr(kind, name), bound=isinstance(found, staticmethod | classmethod)
+            )
+
+
+def entry(name, found, *, bound=True):
+    """One name: its signature, and what it is."""
+    if not callable(found):
+        return line(name, "")
+    if inspect.isclass(found) and issubclass(found, Enum):
+        return line(f"{name}: {', '.join(member.name for member in found)}", first_paragraph(found))
+    if inspect.isclass(found) and issubclass(found, BaseException):
+        return line(name, first_paragraph(found))
+    return line(name + signature(found, bound=bound), first_paragraph(found))
+
+
+def line(head, text):
+    """A heading in code, and a paragraph."""
+    return f"**`{head}`**\n\n{text}"
+
+
+def signature(found, *, bound=True):
+    """The parameters with types and defaults; without `self`. Empty if Python does not know them."""
+    try:
+        known = inspect.signature(found)
+    except (TypeError, ValueError):
+        return ""
+    parts, is_keyword = [], False
+    parameters = list(known.parameters.values())
+    for parameter in parameters if bound else parameters[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword:
+            parts.append("*")
+        is_keyword = is_keyword or parameter.kind in {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL}
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        annotation = "" if parameter.annotation is parameter.empty else f": {words(parameter.annotation)}"
+        default = "" if parameter.default is parameter.empty else f" = {value(parameter.default)}"
+        parts.append(f"{stars}{parameter.name}{annotation}{default}")
+    arrow = (
+        ""
+        if inspect.isclass(found) or known.return_annotation is known.empty
+        else f" → {words(known.return_annotation)}"
+    )
+    return f"({', '.join(parts)}){arrow}"
+
+
+def returned(function):
+    """`: Type` of a property."""
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    return "" if annotation is None else f": {words(annotation)}"
+
+
+def words(annotation):
+    """An annotation as it is written, without the texts that tools tell about a parameter."""
+    annotation = getattr(annotation, "__forward_arg__", annotation)
+    if hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(
+        r"\btract_jupyter\.(\w+\.)*|\b(typing|collections\.abc|datetime|pathlib)\.(?=[A-Z])", "", text
+    )
+    text = re.sub(r"Annotated\[(.*?), [\"'].*\]", r"\1", text, flags=re.DOTALL)
+    return " ".join(text.replace("'", '"').split())
+
+
+def value(default):
+    """A default, without what differs from process to process."""
+    if isinstance(default, Enum):
+        return f"{type(default).__name__}.{default.name}"
+    text = repr(default)
+    return "..." if text.startswith("<") or " at 0x" in text else text.replace("'", '"')
+
+
+def first_paragraph(found):
+    """The first paragraph of a docstring, on one line."""
+    text = inspect.getdoc(found) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(document(), encoding="utf-8")

@@ -1,0 +1,101 @@
+"""Limits of the analysis: of text, findings and time, so that nobody waits longer than a second."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MAX_MARKS = 200_000
+"""Marks of punctuation and line ends outside of strings: about 25,000 lines of ordinary code."""
+
+MAX_FINDINGS = 10_000
+MAX_SECONDS = 0.8
+
+# Python before 3.12 searches the whole f-string for each of its expressions.
+_MAX_F_STRING_STEPS = 500_000_000
+_MANY_BRACES = 2_000
+
+_ORDINARY = bytes(
+    {*range(128, 256), *b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ \t\r#"}
+)
+# An unfinished string ends with its line, or with the text: every quote matches, so that time stays linear. (No
+# possessive repeats: Python 3.11.2 gets them wrong.)
+_QUOTED = (
+    r"\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\\?\Z)"
+    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\\?\Z)"
+    r"|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*(?:\"|\\?(?=\n|\Z))"
+    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*(?:'|\\?(?=\n|\Z))"
+)
+_STRING = re.compile(rf"(?P<prefix>[fFrR]{{0,2}})(?:{_QUOTED})", re.DOTALL)
+_Member = TypeVar("_Member")
+
+
+class TooLongError(Exception):
+    """The text, or what follows from it, exceeds the limits of the analysis."""
+
+
+def check_length(text: str) -> None:
+    """Refuse what would take longer than a person waits, before anything is parsed.
+
+    Raises:
+        TooLongError: There is too much of it.
+    """
+    # What takes time is syntax, and nearly every piece of syntax has a mark; a long string has none.
+    if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
+        raise TooLongError(f"it is longer than the analysis takes on: {len(text):,} characters")
+    if text.count("{") > _MANY_BRACES and _f_string_steps(text) > _MAX_F_STRING_STEPS:
+        raise TooLongError("an f-string in it is longer than the analysis takes on")
+
+
+def _marks(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY))
+
+
+def _f_string_steps(text: str) -> int:
+    found = (match for match in _STRING.finditer(text) if "f" in match["prefix"].lower())
+    return sum(match[0].count("{") * len(match[0]) for match in found)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Pause the garbage collector, which a large syntax tree would trigger again and again for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Deadline:
+    """A deadline that ends an analysis which takes too long."""
+
+    def __init__(self, seconds: float = MAX_SECONDS) -> None:
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Check that there is time left.
+
+        Raises:
+            TooLongError: There is none.
+        """
+        if time.monotonic() > self._end:
+            raise TooLongError("it takes longer than the analysis waits")
+
+    def watched(self, members: Iterable[_Member], every: int = 256) -> Iterator[_Member]:
+        """Yield the members as long as there is time.
+
+        Raises:
+            TooLongError: There is none left.
+        """
+        for index, member in enumerate(members):
+            if not index % every:
+                self.check()
+            yield member

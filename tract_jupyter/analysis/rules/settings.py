@@ -1,0 +1,153 @@
+"""Settings of the rules: which are asked and at which levels they count; and rules of other packages.
+
+An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
+is a finding (TJ904); the other rules go on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import threading
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.findings import Category, Finding, RiskLevel
+from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, add_rule
+from tract_jupyter.exceptions import TractError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tract_jupyter.analysis.view import CodeView
+
+
+GROUP = "tract_jupyter.rules"
+_CODE = re.compile(r"(?!TJ)[A-Z]{2,8}\d{3}")
+
+
+_LOADING = threading.Lock()
+
+
+def load_plugins() -> tuple[str, ...]:
+    """Load the installed rules, once, and return a text for each rule that could not be loaded."""
+    with _LOADING:
+        return _load_plugins()
+
+
+@cache
+def _load_plugins() -> tuple[str, ...]:
+    problems = []
+    for entry in entry_points(group=GROUP):
+        try:
+            add_rule(_Guarded(_loaded(entry)))
+        except Exception as error:  # noqa: BLE001 - somebody else's code, which must not end the analysis
+            problems.append(f"the rule {entry.name!r} cannot be loaded: {type(error).__name__}: {error}")
+    return tuple(problems)
+
+
+def _loaded(entry: EntryPoint) -> Rule:
+    kind = entry.load()
+    if not (isinstance(kind, type) and issubclass(kind, Rule)):
+        raise TypeError(f"{entry.value} is no subclass of tract_jupyter.analysis.rules.Rule")
+    rule = kind()
+    if not _CODE.fullmatch(rule.code):
+        raise ValueError(f"the code {rule.code!r} is not capitals and three digits, or begins with TJ")
+    Category(rule.category)
+    for level in (rule.level, *rule.symbols.values()):
+        RiskLevel(level)
+    return rule
+
+
+class _Guarded(Rule):
+    """A rule of another package, whose failures become findings."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        for name in ("code", "name", "category", "level", "effect", "remedy"):
+            setattr(self, name, getattr(rule, name))
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        return {**super().symbols, **self._rule.symbols}
+
+    @property
+    def modules(self) -> Mapping[str, RiskLevel | None]:
+        return {**super().modules, **self._rule.modules}
+
+    def manual(self) -> str:  # type: ignore[override]  # of the class, for rules of our own
+        return self._rule.manual()
+
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        try:
+            yield from self._rule.on_reference(reference, view)
+        except Exception as error:  # noqa: BLE001 - as above
+            yield self._failed(view, error)
+
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        try:
+            yield from self._rule.check(view)
+        except Exception as error:  # noqa: BLE001 - as above
+            yield self._failed(view, error)
+
+    def _failed(self, view: CodeView, error: Exception) -> Finding:
+        reason = f"The rule {self.code} failed: {type(error).__name__}: {error}"
+        return RULES["TJ904"].finding(view, view.source.line_span(1), reason)
+
+
+ALWAYS = "TJ9"
+"""Rules about what cannot be analysed: without them, no findings would not mean that somebody looked."""
+
+
+class RuleSettingsError(TractError, ValueError):
+    """There is no such rule or level, or the rule is one that always counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """The rules that are switched off, and the levels that were changed."""
+
+    off: frozenset[str]
+    levels: Mapping[str, RiskLevel]
+
+    @classmethod
+    def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> RuleSettings:
+        """Check the codes and levels.
+
+        Raises:
+            RuleSettingsError: There is no such rule or level, or the rule is one that always counts.
+        """
+        if isinstance(off, str):
+            raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")
+        return cls(
+            frozenset(_code(code) for code in off),
+            {_code(code): _level(level) for code, level in levels.items()},
+        )
+
+    def apply(self, finding: Finding) -> Finding | None:
+        """Return the finding at the level that counts here; None if its rule is off."""
+        if finding.code in self.off:
+            return None
+        level = self.levels.get(finding.code)
+        return finding if level is None else replace(finding, level=level)
+
+
+def _code(code: str) -> str:
+    load_plugins()
+    if code not in RULES:
+        near = difflib.get_close_matches(str(code).upper(), RULES, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise RuleSettingsError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
+    if code.startswith(ALWAYS):
+        raise RuleSettingsError(f"{code} says that nothing is known about the code; it always counts.")
+    return code
+
+
+def _level(level: RiskLevel | str) -> RiskLevel:
+    try:
+        return RiskLevel(level)
+    except ValueError:
+        allowed = ", ".join(repr(known.value) for known in RiskLevel)
+        raise RuleSettingsError(f"There is no level {level!r}. Use one of {allowed}.") from None

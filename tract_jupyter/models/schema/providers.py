@@ -1,0 +1,262 @@
+"""JSON Schemas as providers of models take them, and the way back from a strict answer.
+
+OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`:
+`object_schema` describes an object, with nothing that combines schemas at the top.
+
+In OpenAI's strict mode a model can only write what the schema says, and the schema is of a smaller language: every
+property is required, no other is allowed, and an omitted value is null instead. `strict_schema` translates into it,
+`without_nulls` reads the answer. The rules:
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models.schema.types import TypeReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.models.schema.json_schema import SchemaNode
+    from tract_jupyter.models.schema.types import Member
+
+_COMBINING: Final = frozenset({
+    "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "dependentSchemas",
+    "dependencies",
+})  # fmt: skip
+_KEPT_AT_TOP: Final = ("$schema", "$defs", "definitions", "title", "description")
+_FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
+
+
+def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
+    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
+
+    It may accept more than the schema, which calls are held to all the same.
+
+    Args:
+        schema: of the arguments.
+        root: the same, checked.
+    """
+    if _COMBINING.isdisjoint(schema):
+        return {**schema, "type": "object", "properties": schema.get("properties", {})}
+    members = TypeReader(root).members()
+    required = [name for name, member in members.items() if member.required]
+    return {
+        **{key: schema[key] for key in _KEPT_AT_TOP if key in schema},
+        "type": "object",
+        "properties": {name: _property(member) for name, member in members.items()},
+        **({"required": required} if required else {}),
+        "additionalProperties": TypeReader(root).is_open(),
+    }
+
+
+def _property(member: Member) -> dict[str, Any]:
+    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
+    said = {json.dumps(place.schema): place.schema for place in member.places}
+    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
+        return {}
+    parts = list(said.values())
+    return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
+
+
+# what only says something about values, or narrows them: the executor looks at the values anyway
+_LEFT_OUT: Final = frozenset({
+    "$schema", "$id", "$comment", "title", "default", "examples", "deprecated", "readOnly", "writeOnly", "minLength",
+    "maxLength", "uniqueItems",
+})  # fmt: skip
+_KEPT: Final = frozenset({
+    "type", "enum", "const", "description", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "minItems", "maxItems", "$ref",
+})  # fmt: skip
+_FORMATS: Final = frozenset({
+    "date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid",
+})  # fmt: skip
+_DEFINED: Final = "#/$defs/"
+_MAX_PROPERTIES: Final = 5_000
+_MAX_CHOICES: Final = 1_000
+_MANY_CHOICES: Final = 250  # of one property; those of more are bounded together
+_MAX_CHOICES_TEXT: Final = 15_000
+_MAX_TEXT: Final = 120_000
+_MAX_DEPTH: Final = 10
+_NULL: Final = {"type": "null"}
+
+
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of an object as strict mode takes it; None if strict mode cannot express it.
+
+    It cannot say objects with any properties (`dict[str, ...]`), values of any type, tuples, and `allOf`, `oneOf`,
+    `not` and conditions.
+    """
+    try:
+        if schema.get("type") != "object" or "anyOf" in schema:
+            return None
+        return _StrictConverter(schema).result
+    except (_NotStrictError, RecursionError):
+        return None
+
+
+def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value without the nulls that stand for omitted parts: those that the original schema does not allow."""
+    return _NullRemover(schema).read(value, schema)
+
+
+class _NotStrictError(Exception):
+    """Strict mode has no words for a part of the schema."""
+
+
+class _StrictConverter:
+    """One schema on its way."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._root = schema
+        self._properties = self._choices = self._text = 0
+        defined = {name: self._converted(part, 1) for name, part in schema.get("$defs", {}).items()}
+        body = {key: value for key, value in schema.items() if key != "$defs"}
+        self.result = {**self._converted(body, 1), **({"$defs": defined} if defined else {})}
+        self._text += sum(map(len, defined))
+        if self._properties > _MAX_PROPERTIES or self._choices > _MAX_CHOICES or self._text > _MAX_TEXT:
+            raise _NotStrictError
+
+    def _converted(self, schema: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            raise _NotStrictError
+        made: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key in _KEPT:
+                made[key] = value
+            elif key == "anyOf":
+                made[key] = [self._converted(part, depth) for part in value]
+            elif key == "items":
+                made[key] = self._converted(value, depth + 1)
+            elif key == "format" and value in _FORMATS:
+                made[key] = value
+            elif key not in _LEFT_OUT | {"format", "properties", "required", "additionalProperties"}:
+                raise _NotStrictError
+        self._count(made)
+        if "object" in _types(made) or "properties" in schema:
+            made.update(self._object(schema, depth))
+        return _checked(made)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        """Return the keywords of an object. Strict mode cannot describe one that may have any properties."""
+        if schema.get("additionalProperties", "properties" not in schema) is not False:
+            raise _NotStrictError
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        if not set(required) <= set(properties):  # nobody could write what is required
+            raise _NotStrictError
+        self._properties += len(properties)
+        self._text += sum(map(len, properties))
+        return {
+            "type": schema.get("type", "object"),
+            "properties": {
+                name: self._property(part, depth + 1, required=name in required)
+                for name, part in properties.items()
+            },
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    def _property(self, schema: Any, depth: int, *, required: bool) -> dict[str, Any]:
+        made = self._converted(schema, depth)
+        if required:
+            return made
+        description = _with_default(made.pop("description", ""), schema)
+        if not allows_null(schema, self._root):
+            made = {"anyOf": [*(made["anyOf"] if set(made) == {"anyOf"} else [made]), _NULL]}
+        return {**made, **({"description": description} if description else {})}
+
+    def _count(self, made: dict[str, Any]) -> None:
+        choices = [*made.get("enum", ()), *([made["const"]] if "const" in made else [])]
+        length = sum(len(choice) for choice in choices if isinstance(choice, str))
+        self._choices += len(choices)
+        self._text += length
+        if len(choices) > _MANY_CHOICES and length > _MAX_CHOICES_TEXT:
+            raise _NotStrictError
+
+
+class _NullRemover:
+    """A value that was written for the strict schema, read by the original one."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+
+    def read(self, value: Any, schema: Any) -> Any:
+        """Return the value as the original schema has it."""
+        if isinstance(value, list):
+            items = self._branch(value, schema).get("items", {})
+            return [self.read(part, items) for part in value]
+        if not isinstance(value, dict):
+            return value
+        chosen = self._branch(value, schema)
+        properties, required = chosen.get("properties", {}), chosen.get("required", ())
+        return {
+            name: self.read(part, properties.get(name, {}))
+            for name, part in value.items()
+            if part is not None
+            or name in required
+            or name not in properties
+            or allows_null(properties[name], self._root)
+        }
+
+    def _branch(self, value: Any, schema: Any) -> Mapping[str, Any]:
+        """Return the schema that a list or object was written for: of several, the one with exactly its properties."""
+        whole = _followed(schema, self._root)
+        branches = [_followed(branch, self._root) for branch in whole.get("anyOf", ())]
+        if not branches:
+            return whole
+        if isinstance(value, list):
+            fitting = (branch for branch in branches if "items" in branch)
+        else:
+            fitting = (branch for branch in branches if branch.get("properties", {}).keys() == value.keys())
+        return next(fitting, {})
+
+
+def allows_null(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Return True if null fits a schema, as far as its type and choices say."""
+    schema = _followed(schema, root)
+    if "enum" in schema or "const" in schema:
+        return None in schema.get("enum", [schema.get("const", "")])
+    branches = [branch for key in ("anyOf", "oneOf") for branch in schema.get(key, ())]
+    if branches:
+        return any(allows_null(branch, root) for branch in branches)
+    return "type" not in schema or "null" in _types(schema)
+
+
+def _types(schema: Mapping[str, Any]) -> list[Any]:
+    types = schema.get("type", [])
+    return types if isinstance(types, list) else [types]
+
+
+def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema that a schema refers to, or an empty one if this document has no such schema."""
+    for _ in range(_MAX_DEPTH):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str) or not reference.startswith(_DEFINED):
+            break
+        schema = root.get("$defs", {}).get(reference.removeprefix(_DEFINED), {})
+    return schema if isinstance(schema, dict) and "$ref" not in schema else {}
+
+
+def _checked(made: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in made:
+        if not made["$ref"].startswith(_DEFINED):
+            raise _NotStrictError
+        others = {key: value for key, value in made.items() if key != "$ref"}
+        return (
+            {"anyOf": [{"$ref": made["$ref"]}], **others} if others else made
+        )  # nothing may stand beside it
+    if "type" not in made and "anyOf" not in made:  # any value
+        raise _NotStrictError
+    if "array" in _types(made) and "items" not in made:
+        raise _NotStrictError
+    return made
+
+
+def _with_default(description: str, schema: Any) -> str:
+    """Return the description with the default in words, since strict mode has no defaults."""
+    if not isinstance(schema, dict) or schema.get("default") is None:
+        return description
+    return f"{description} Default: {json.dumps(schema['default'], ensure_ascii=False)}.".strip()

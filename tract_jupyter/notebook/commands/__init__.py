@@ -1,0 +1,92 @@
+"""The commands of `%tract`, a file for each subject.
+
+To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
+completes and is listed by `%tract help` from then on.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.notebook.commands.command import Command
+from tract_jupyter.notebook.views.html import Grid, GridView
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.session import NotebookSession
+
+MODULES = (
+    "tract_jupyter.notebook.commands.history",
+    "tract_jupyter.notebook.commands.runs",
+    "tract_jupyter.notebook.commands.profiles",
+    "tract_jupyter.notebook.commands.tools",
+    "tract_jupyter.notebook.commands.mcp",
+    "tract_jupyter.notebook.commands.review",
+    "tract_jupyter.notebook.commands.rules",
+)
+"""The modules with commands, in the order of `%tract help`."""
+
+_DEFAULT = "status"
+
+
+def all_commands() -> dict[str, Command]:
+    """Return each command by its name."""
+    found = [command for module in MODULES for command in import_module(module).COMMANDS]
+    return {command.name: command for command in [*found, _HELP]}
+
+
+def run_command(notebook: NotebookSession, line: str) -> Any:
+    """Run `%tract <line>`.
+
+    Raises:
+        OperationError: there is no such command, or its arguments are wrong.
+    """
+    given, dashes, program = line.partition(" -- ")
+    name, *rest = given.split() or [_DEFAULT]
+    if dashes:  # every space of a program's own line may count
+        rest += ["--", program]
+    commands = all_commands()
+    command = commands.get(name)
+    if command is None:
+        raise OperationError(f"no command {name!r}.{nearest(name, commands)} '%tract help' lists them")
+    if command.whole_line:
+        rest = line.strip().split(maxsplit=1)[1:]
+    return command.run(notebook, rest)
+
+
+def _help(notebook: NotebookSession, rest: list[str]) -> GridView:  # noqa: ARG001 # the same for all
+    rows = tuple((f"%tract {command.usage}", command.summary) for command in all_commands().values())
+    magics = {
+        ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(notebook).items()
+    }
+    more = (
+        *((name, _first_line(magic)) for name, magic in magics.items()),
+        (f"{notebook.config.tools_name}.<Tab>", "every tool as a function"),
+    )
+    lines = (
+        f"A question mark explains more: {', '.join(f'{name}?' for name in magics)}, %config TractJupyter",
+    )
+    return GridView("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
+
+
+def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
+    """The extension's other magics by name: `cell` or `line`, and the function; of one that is both, that of cells."""
+    registered = notebook.shell.magics_manager.magics
+    ours = {
+        name: (kind, magic)
+        for kind in ("line", "cell")
+        for name, magic in registered[kind].items()
+        if getattr(getattr(magic, "__self__", None), "__module__", "") == "tract_jupyter.notebook.magics"
+    }
+    del ours["tract"]
+    return dict(sorted(ours.items()))
+
+
+def _first_line(magic: Any) -> str:
+    """What a magic is for; `magic_arguments` puts its usage before that."""
+    parser = getattr(magic, "parser", None)
+    return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
+
+
+_HELP = Command("help", "list the commands and magics", _help)

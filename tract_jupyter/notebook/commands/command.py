@@ -1,0 +1,104 @@
+"""A command of `%tract`: what it is called, what it does, how it completes; and readers of its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationError, TractError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tract_jupyter.notebook.session import NotebookSession
+
+    Words = Iterable[tuple[str, str]]
+    """Words to complete with, and the kind of each, which a front end shows beside it."""
+
+DEFAULT_LIMIT = 20
+_COMMITS = 20
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `%tract`.
+
+    Attributes:
+        usage: its name, then its arguments.
+        summary: what it does, for the list of `%tract help`.
+        run: takes the notebook's state and the words after the name; returns what IPython shows, or None.
+        completes: what Tab offers: options, and functions that take the notebook's state and the words before.
+        whole_line: pass the rest of the line as one word, with every space in it.
+    """
+
+    usage: str
+    summary: str
+    run: Callable[[NotebookSession, list[str]], Any]
+    completes: tuple[str | Callable[[NotebookSession, list[str]], Words], ...] = ()
+    whole_line: bool = False
+
+    @property
+    def name(self) -> str:
+        """The first word of the usage."""
+        return self.usage.split()[0]
+
+    def words(self, notebook: NotebookSession, given: list[str]) -> Iterator[tuple[str, str]]:
+        """Yield what may follow the words that are typed already; nothing if the store cannot be read."""
+        for one in self.completes:
+            if isinstance(one, str):
+                yield one, "option"
+                continue
+            try:
+                yield from list(one(notebook, given))
+            except TractError:  # reported when the command runs, not at Tab
+                continue
+
+
+def branch_words(notebook: NotebookSession, given: list[str]) -> Words:  # noqa: ARG001 # the same everywhere
+    """Return the branches, to complete with."""
+    return [(info.name, "branch") for info in notebook.tract.list_branches()]
+
+
+def commit_words(notebook: NotebookSession, given: list[str]) -> Words:
+    """Return what names a commit, to complete with: branches, HEAD, and the newest commits."""
+    commits = [(info.short_hash, "commit") for info in notebook.tract.log(_COMMITS)]
+    return [*branch_words(notebook, given), *([("HEAD", "commit")] if commits else []), *commits]
+
+
+def limit(command: str, words: list[str]) -> int:
+    """The one number that a command takes.
+
+    Raises:
+        OperationError: it is none.
+    """
+    if not words:
+        return DEFAULT_LIMIT
+    if len(words) > 1 or not words[0].isdecimal() or int(words[0]) == 0:
+        raise OperationError(f"%tract {command} takes one number, such as %tract {command} 50")
+    return int(words[0])
+
+
+def no_arguments(command: str, words: list[str]) -> None:
+    """Check that there are none.
+
+    Raises:
+        OperationError: there are some.
+    """
+    if words:
+        raise OperationError(f"%tract {command} takes no arguments, got {' '.join(words)!r}")
+
+
+def arguments(usage: str, words: list[str], least: int, most: int) -> list[str]:
+    """Check how many there are, and return them.
+
+    Raises:
+        OperationError: too few or too many; it shows how the command is used.
+    """
+    if not least <= len(words) <= most:
+        raise OperationError(f"%tract {usage} is how it is used; got {' '.join(words) or 'nothing'}")
+    return words
+
+
+def option(words: list[str], name: str) -> tuple[bool, list[str]]:
+    """Whether an option is among the words, and the other words."""
+    return name in words, [word for word in words if word != name]

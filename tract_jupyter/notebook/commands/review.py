@@ -1,0 +1,481 @@
+"""The commands of `%tract` for decisions: what waits, what is stored but not active, what needs no more asking."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, cast
+
+from IPython.display import display
+
+from tract_jupyter.exceptions import OperationError, TractError
+from tract_jupyter.models.schema import type_text
+from tract_jupyter.models.text import one_line
+from tract_jupyter.notebook.commands.command import Command, no_arguments, option
+from tract_jupyter.notebook.panels.inbox import Inbox, stuck
+from tract_jupyter.notebook.panels.render import record
+from tract_jupyter.notebook.session import BEGAN, notebook_path
+from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.operations.activation import activation_fingerprint
+from tract_jupyter.review.lock import PROJECT_FILE, Project, merged, read_lock, write_lock
+from tract_jupyter.review.prompt import read_line
+from tract_jupyter.review.recorded import RecordableDecisions, recordable_decisions
+from tract_jupyter.review.request_text import how_to_decide
+from tract_jupyter.review.trust import Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.models.schema import Parameter
+    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.review.channel import Reviewable, Ticket
+    from tract_jupyter.review.grants import Grant
+    from tract_jupyter.review.lock import RecordedDecision
+    from tract_jupyter.review.request import ReviewAction
+    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.tract import Tract
+
+
+def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
+    """Record, and say what is in the file now."""
+    everything, rest = option(rest, "--all")
+    no_arguments("record", rest)
+    trust, path = Trust(), notebook.lock_path
+    tract = notebook.tract
+    project = Project.made(path, trust)
+    recorded_in = project.path_of(notebook_path(notebook.shell))
+    found = recordable_decisions(
+        tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),
+        notebook=recorded_in,
+    )  # fmt: skip
+    if not found.entries:
+        return GridView("Nothing to record", (*_nothing(everything=everything), *_left_out(found)))
+    before = read_lock(path)
+    after = merged(before, found.entries, project)
+    project.keep()
+    write_lock(path, after)
+    lines = (_for_what(path), _where(recorded_in), _signed_with(trust), *_left_out(found))
+    have = {entry.signature for entry in before}
+    new = sum(entry.signature not in have for entry in after)
+    count = f"{len(after)} decision{'s' if len(after) > 1 else ''}"
+    return GridView(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, project),))
+
+
+def _for_what(path: Path) -> str:
+    verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
+    return f"Headless runs (nbclient, papermill, CI) ask nobody about these. What they would refuse: {verify}"
+
+
+def _where(notebook: str) -> str:
+    which = notebook or "any notebook beside it, as this kernel does not know the name of its own"
+    return f"They count for {which}, and in this project only: commit {PROJECT_FILE}, which is its id, with the file."
+
+
+def _signed_with(trust: Trust) -> str:
+    return (
+        f"Signed with your secret, {trust.source}. Such a run elsewhere needs it, too: the README says how."
+    )
+
+
+def _active(tract: Tract) -> set[str]:
+    """What activating the operations that are active now was about; their cells do not ask again."""
+    registry = tract.operations.registry
+    specs = map(registry.reviewed_spec, registry.operation_names)
+    return {activation_fingerprint(spec) for spec in specs if spec is not None}
+
+
+def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
+    rows = tuple(
+        (
+            entry.title,
+            entry.action,
+            entry.decided_by,
+            entry.decided_at[:19],
+            entry.identity[:8],
+            entry.notebook,
+            project.why_not(entry),
+        )
+        for entry in entries
+    )
+    return Grid(
+        ("What", "Decision", "By", "At (UTC)", "Identity", "Notebook", ""), rows, code=frozenset({"Identity"})
+    )
+
+
+def _nothing(*, everything: bool) -> tuple[str, ...]:
+    if everything:
+        return ("Nobody has decided anything in this store that was asked about.",)
+    return ("Nobody has decided anything since this kernel began. --all takes all of the store.",)
+
+
+def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
+    if not found.left_out:
+        return ()
+    return (f"Left out: {found.left_out} that failed, were not carried out, or are not signed by you.",)
+
+
+_USAGE = "decide [ID] [ACTION [values]]"
+_MOST = 1_000
+_TITLE = 60  # characters of it in a list
+_SHORTEST = 4
+"""Letters of an id that are enough, where no other one begins so."""
+
+
+def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
+    """Show a request in full and ask about it, or take the answer that stands in the line."""
+    (line,) = words or [""]
+    tract = notebook.tract
+    stored, rest = _found(tract, line.strip())
+    if stored is None:
+        return GridView("Nothing waits for a decision.")
+    ticket = tract.reviewer.taken_up(_pending(tract, stored))
+    channel = cast("NotebookChannel", tract.reviewer.channel)
+    with channel.in_text(ticket):
+        if rest and _take(notebook, ticket, rest):
+            told = True
+        else:
+            channel.print_in_full(ticket)
+            told = not rest and tract.reviewer.ask_by_typing(ticket)
+    return _came_of_it(tract, ticket, told=told)
+
+
+def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
+    """Have the answer carried out. False if it would approve what was not shown in full yet.
+
+    Raises:
+        OperationError: it cannot be read, or came too late.
+    """
+    tract = notebook.tract
+    answer = read_line(ticket, rest)
+    action = ticket.request.action(answer.action)
+    is_rejection = action is not None and action.style == "reject"
+    if not is_rejection and not cast("NotebookChannel", tract.reviewer.channel).was_printed(ticket):
+        return False
+    # a runner types nothing: what stands in a cell that it runs is code
+    if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
+        raise OperationError(
+            "nothing was decided: somebody else decided first, or it changed since it was shown"
+        )
+    return True
+
+
+def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
+    """How it stands now; where it is open, what to type next."""
+    if not ticket.status.is_open:
+        display(record(ticket), raw=True)
+        waiting = tract.reviewer.ledger.count_waiting()
+        return GridView(f"{waiting:,} more wait: %tract decide shows the oldest.") if waiting else None
+    if told:
+        return (
+            None
+            if not ticket.request.note
+            else GridView(ticket.request.title, tuple(ticket.request.note.splitlines()))
+        )
+    line = how_to_decide(ticket.pending.pending_id)
+    lines = tuple(f"{line} {_form(action)}" for action in ticket.request.actions)
+    return GridView("Nothing is decided yet. Type one of these in a cell:", lines)
+
+
+def _form(action: ReviewAction) -> str:
+    parameters = list(action.parameters)
+    if len(parameters) == 1 and action.style == "reject":
+        return f"{action.name} {parameters[0].name.upper()}"
+    return " ".join([action.name, *map(_placeholder, parameters)])
+
+
+def _placeholder(parameter: Parameter) -> str:
+    text = f"{parameter.name}={type_text(parameter.annotation)}"
+    return text if parameter.required else f"[{text}]"
+
+
+# --- which one
+
+
+def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
+    """What a line is about, and the rest of it: an id may be left out where one waits; without words, it is the oldest.
+
+    Raises:
+        OperationError: nothing, or more than one, begins so.
+    """
+    waiting = tract.inbox(_MOST)
+    first, _, rest = line.partition(" ")
+    if not first:
+        return (waiting[0] if waiting else None), ""
+    begun = [stored for stored in waiting if stored.pending_id.startswith(first.lower())]
+    if len(begun) == 1 and len(first) >= _SHORTEST:
+        return begun[0], rest.strip()
+    if len(waiting) == 1 and not begun:
+        return waiting[0], line
+    raise OperationError(_which(first, waiting, [stored.pending_id[:8] for stored in begun]))
+
+
+def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
+    """The very one that code has in its hands, if it was asked here."""
+    return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
+
+
+def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
+    what = f"{first!r} is the beginning of no request that waits"
+    if begun:
+        what = f"{first!r} is not enough: type {_SHORTEST} letters or more of {', '.join(begun)}"
+    listed = "; ".join(f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}" for stored in waiting[:10])
+    return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
+
+
+def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract decide` and the words that are `given`: ids, then actions."""
+    tract = notebook.tract
+    if not given:
+        return [
+            (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
+            for stored in tract.inbox()
+        ]
+    stored, rest = _found(tract, " ".join(given))
+    if stored is None or rest:
+        return []
+    request = _pending(
+        tract, stored
+    ).review_request()  # no ticket: to look at what could be typed asks nobody
+    return [(action.name, "action") for action in request.actions]
+
+
+_REVOKE = "%tract trust revoke OPERATION, or OPERATION HANDLER"
+
+
+def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
+    """Put what is stored and not active into the inbox, with what changed since it was approved last.
+
+    Returns:
+        Name, reason and command of those that are not put there: they cannot be read, or were turned down before.
+    """
+    return tuple(
+        (name, why, f"%tract review {name}")
+        for name, why in quarantined(tract).items()
+        if not _offered(tract, name)
+    )
+
+
+def quarantined(tract: Tract) -> dict[str, str]:
+    """Why each stored operation and handler is not active; a handler is `operation/name`."""
+    handlers = {
+        f"{operation}/{name}": why for (operation, name), why in tract.hooks.saved.quarantined.items()
+    }
+    return dict(sorted({**tract.operations.quarantined, **handlers}.items()))
+
+
+def reviewed(tract: Tract, name: str) -> Pending:
+    """The pending that would activate something stored.
+
+    Raises:
+        SpecError: there is no such thing, or it cannot be read.
+    """
+    operation, slash, handler = name.rpartition("/")
+    if slash:
+        return tract.hooks.saved.review_quarantined(operation, handler)
+    return tract.operations.review_quarantined(name)
+
+
+def _offered(tract: Tract, name: str) -> bool:
+    """Whether it stands in the inbox, since now or before."""
+    try:
+        pending, ledger = reviewed(tract, name), tract.reviewer.ledger
+        if ledger.needs_asking(pending):
+            tract.reviewer.keep(pending)
+        return ledger.is_waiting(pending)
+    except TractError:
+        return False
+
+
+def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
+    """Where an operation's code runs, and that nobody reviewed it; empty if it is reviewed, and the kernel's."""
+    told = ["sandboxed"] if spec.is_sandboxed else []
+    return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
+
+
+def _review(notebook: NotebookSession, rest: list[str]) -> None:
+    if len(rest) != 1:
+        raise OperationError("name one stored operation, or OPERATION/HANDLER: %tract review NAME")
+    notebook.tract.reviewer.show(reviewed(notebook.tract, rest[0]))
+
+
+def _trust(notebook: NotebookSession, rest: list[str]) -> GridView:
+    tract = notebook.tract
+    if not rest:
+        return _trusted(tract)
+    if rest[0] != "revoke" or len(rest) not in (2, 3):
+        raise OperationError(
+            f"%tract trust lists it, {_REVOKE} takes an approval back; got {' '.join(rest)!r}"
+        )
+    tract.revoke_trust(*rest[1:])
+    name = "/".join(rest[1:])
+    return GridView(
+        f"{name} is not active any more", (f"It stays in the store: %tract review {name} looks at it.",)
+    )
+
+
+def _trusted(tract: Tract) -> GridView:
+    registry = tract.operations.registry
+    specs = map(registry.require_spec, registry.operation_names)
+    operations = [
+        (
+            spec.name,
+            ", ".join(filter(None, ["operation", code_text(spec, registry.unreviewed)])),
+            spec.spec_hash[:8],
+        )
+        for spec in specs
+    ]
+    handlers = [
+        (f"{on}/{name}", "handler", spec.spec_hash[:8])
+        for (on, name), spec in tract.hooks.saved.active.items()
+    ]
+    heads = ("Name", "Kind", "Version")
+    active = Grid(
+        heads, tuple(sorted([*operations, *handlers])), "Active", code=frozenset({"Name", "Version"})
+    )
+    others = tuple((name, why, f"%tract review {name}") for name, why in quarantined(tract).items())
+    return GridView(
+        f"Trusted with {tract.review.trust.source}",
+        () if active.rows else ("Nothing yet.",),
+        (active, not_active(others)),
+    )
+
+
+def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract trust` and the words that are `given`."""
+    tract = notebook.tract
+    handlers = tract.hooks.saved.active
+    match given:
+        case []:
+            return [("revoke", "option")]
+        case ["revoke"]:
+            names = {*tract.operations.registry.operation_names, *(operation for operation, _ in handlers)}
+            return [(name, "operation") for name in sorted(names)]
+        case ["revoke", operation]:
+            return [(name, "handler") for on, name in sorted(handlers) if on == operation]
+    return []
+
+
+def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
+    """The table of what is stored and not active."""
+    heads = ("Name", "Why it is not active", "Look at it")
+    return Grid(heads, rows, "Stored, and not active", code=frozenset({heads[0], heads[2]}))
+
+
+def _quarantined_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return the names of what is stored and not active, to complete with."""
+    return [] if given else [(name, "operation") for name in quarantined(notebook.tract)]
+
+
+_MAX_COVERS = 200
+_SEVERAL = 2
+
+
+def _inbox(notebook: NotebookSession, rest: list[str]) -> GridView | None:
+    """Put what waits on display, so that it can be decided here: one request in its panel, several in one list."""
+    no_arguments("inbox", rest)
+    tract = notebook.tract
+    left = offer_quarantined(tract)
+    count = tract.reviewer.ledger.count_waiting()
+    if count >= _SEVERAL and notebook.front_end.can_click:
+        Inbox(tract, left).show()
+        return None
+    return _one_by_one(tract, count, not_active(left))
+
+
+def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
+    waiting, stuck_rows = tract.inbox(), []
+    more = count - len(waiting)
+    for stored in waiting:
+        try:
+            tract.reviewer.show_again(tract.operations.rebuild(stored))
+        except TractError as error:
+            found = stuck(stored, error)
+            stuck_rows.append((found.pending_id[:8], found.title, found.why, found.since))
+    if waiting and more <= 0 and not stuck_rows and not quarantined.rows:
+        return None
+    heads = ("Id", "What", "Why it cannot be decided here", "Since")
+    cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
+    told = "" if waiting else "Nothing waits for a decision."
+    if more > 0:
+        told = f"{more:,} more wait: %tract inbox shows them when these are decided."
+    return GridView("Inbox", (told,) if told else (), (cannot, quarantined))
+
+
+def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
+    tract = notebook.tract
+    if rest and (rest[0] != "revoke" or len(rest) != _SEVERAL):
+        raise OperationError(
+            f"%tract grants lists them, %tract grants revoke ID takes one back; got {' '.join(rest)!r}"
+        )
+    if rest:
+        grant = tract.review.grants.revoke(rest[1])
+        return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
+    grants = tract.review.grants.all()
+    nothing = 'None. "Don\'t ask again…" in a panel gives one.'
+    heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
+    grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
+    return GridView("Standing approvals", () if grants else (nothing,), (grid,))
+
+
+def _grant_row(grant: Grant) -> tuple[str, ...]:
+    return (
+        grant.grant_id[:8],
+        f"{grant.kind} {grant.name}",
+        grant.definition_hash[:8],
+        _covered(grant),
+        grant.whom,
+        grant.scope,
+        f"{grant.uses:,}" if grant.most_uses is None else f"{grant.uses:,} of {grant.most_uses:,}",
+        grant.granted_by,
+        when(grant.created_at),
+        grant.state,
+    )
+
+
+def _covered(grant: Grant) -> str:
+    covers = grant.covers if len(grant.covers) <= _MAX_COVERS else f"{grant.covers[:_MAX_COVERS]}…"
+    return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
+
+
+def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract grants` and the words that are `given`."""
+    tract = notebook.tract
+    if not given:
+        return [("revoke", "option")]
+    if given != ["revoke"]:
+        return []
+    return [(grant.grant_id[:8], "grant") for grant in tract.review.grants.all() if grant.state != "revoked"]
+
+
+COMMANDS = (
+    Command("inbox", "decide what waits, whichever kernel asked", _inbox),
+    Command(
+        _USAGE,
+        "decide by typing, with a panel or without; the oldest request if no ID is given",
+        _decide,
+        (_waiting_words,),
+        whole_line=True,
+    ),
+    Command("grants [revoke ID]", "list standing approvals, or revoke one", _grants, (_grant_words,)),
+    Command(
+        "review NAME",
+        "review a stored operation or handler that is not active or not reviewed",
+        _review,
+        (_quarantined_words,),
+    ),
+    Command(
+        "trust [revoke NAME]",
+        "list active code that you approved, or revoke an approval",
+        _trust,
+        (_trust_words,),
+    ),
+    Command(
+        "record [--all]",
+        "write what was decided since this kernel began to the lock file",
+        _record,
+        ("--all",),
+    ),
+)

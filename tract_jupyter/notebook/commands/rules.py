@@ -1,0 +1,84 @@
+"""`%tract rules`: what the analysis looks for, with which rules here, and the manual page of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.notebook.commands.command import Command, arguments
+from tract_jupyter.notebook.views.html import Grid, GridView, heading, style_tag
+
+if TYPE_CHECKING:
+    from tract_jupyter.analysis import Rule
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.operations.advice import Advice
+
+
+_USAGE = "rules [CODE]"
+
+
+def _rules(notebook: NotebookSession, rest: list[str]) -> GridView | RulePage:
+    from tract_jupyter.analysis import all_rules, pages
+
+    words = arguments(_USAGE, rest, 0, 1)
+    if words:
+        return RulePage(pages.find(words[0]), notebook.advice)
+    rows = tuple(
+        (rule.code, rule.name, _level(rule, notebook.advice), pages.first_line(rule)) for rule in all_rules()
+    )
+    lines = (
+        "%tract rules CODE shows the page of one. Findings are advice, not containment.",
+        notebook.advice.note,
+    )
+    heads = ("Code", "Name", "Level", "What it looks for")
+    grid = Grid(heads, rows, code=frozenset({"Code"}))
+    return GridView("Rules of the analysis", tuple(filter(None, lines)), (grid,))
+
+
+def _level(rule: Rule, advice: Advice) -> str:
+    """The level that its findings have here; most have a usual one, and others where the code is better or worse."""
+    if rule.code in advice.off:
+        return "off"
+    given = advice.levels.get(rule.code)
+    return rule.level.value if given is None else f"{given} (set here, usually {rule.level.value})"
+
+
+@dataclass(frozen=True)
+class RulePage:
+    """The manual page of a rule, with what is set for it here."""
+
+    rule: Rule
+    advice: Advice
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+
+    def to_html(self) -> str:
+        """The page, everything escaped."""
+        from tract_jupyter.notebook.panels.code import STATIC_STYLES, page_html
+
+        about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
+        title = heading(f"{self.rule.code} {self.rule.name}", 3, about)
+        return (
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel tract-rule-page">'
+            f"<header>{title}</header>{page_html(self.rule)}</section>"
+        )
+
+    def to_text(self) -> str:
+        """The page as Markdown."""
+        title = f"{self.rule.code} {self.rule.name}: category {self.rule.category}, level "
+        return f"{title}{_level(self.rule, self.advice)}\n\n{self.rule.manual()}"
+
+
+def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
+    """Return the codes of all rules, to complete with."""
+    from tract_jupyter.analysis import all_rules
+
+    return [] if given else [(rule.code, "rule") for rule in all_rules()]
+
+
+COMMANDS = (
+    Command(
+        _USAGE, "list what the analysis looks for, or show the manual page of one rule", _rules, (_words,)
+    ),
+)

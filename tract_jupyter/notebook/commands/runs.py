@@ -1,0 +1,122 @@
+"""The commands of `%tract` about runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.models.text import one_line
+from tract_jupyter.notebook.commands.command import Command, limit
+from tract_jupyter.notebook.runs.cell import RunDisplay, close, inspected, view_of
+from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.runs.projection import project
+from tract_jupyter.runs.terms import OperationStatus, RunStatus
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.runs.model import Run
+    from tract_jupyter.tract import Tract
+
+_NAME = 40
+_REPLY = 60
+_WAYS = ("--prompt", "--resume", "--replay")
+_USAGE = "run [ID] [--prompt | --resume | --replay]"
+
+
+def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
+    tract = notebook.tract
+    rows = tuple(_run_row(tract, run) for run in tract.runs(limit("runs", words)))
+    heads = ("Run", "Started", "Trigger", "Status", "Profile", "Done", "Time", "Reply")
+    grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Done", "Time"}))
+    told = "%tract run ID shows one of them." if rows else "None yet. %%tract_run makes one."
+    return GridView("Runs", (told,), (grid,))
+
+
+def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
+    from tract_jupyter.notebook.runs.picture import duration
+    from tract_jupyter.notebook.runs.view import standing
+
+    is_open = run.status is RunStatus.RUNNING
+    done = sum(one.status is OperationStatus.DONE for one in run.operations)
+    took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
+    return (
+        run.run_id[:8],
+        when(run.started_at) if run.started_at else "",
+        run.trigger.value,
+        standing(run, is_interrupted=is_open and not tract.runs.is_going_on(run.run_id))
+        + (f": {run.failed_type.value}" if run.failed_type else ""),
+        one_line(run.profile or "", _NAME),
+        f"{done:,} of {len(run.operations):,}" if run.operations else "",
+        "" if took is None else duration(took * 1000),
+        one_line(run.reply or "", _REPLY),
+    )
+
+
+def _run(notebook: NotebookSession, words: list[str]) -> Any:
+    ways = [word for word in words if word in _WAYS]
+    names = [word for word in words if word not in _WAYS]
+    if len(ways) > 1 or len(names) > 1 or any(name.startswith("-") for name in names):
+        raise OperationError(f"%tract {_USAGE} is how it is used; got run {' '.join(words)}")
+    tract = notebook.tract
+    run_id = names[0] if names else _newest(tract)
+    if ways == ["--resume"]:
+        return _resume(notebook, run_id)
+    if ways == ["--replay"]:
+        return _replay(tract, run_id)
+    return _show(tract, run_id, only_prompt=bool(ways))
+
+
+def _newest(tract: Tract) -> str:
+    for run in tract.runs(1):
+        return run.run_id
+    raise OperationError("there are no runs yet; %%tract_run makes one")
+
+
+def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
+    from tract_jupyter.notebook.runs.prompt import PromptView
+
+    if only_prompt:
+        return PromptView(inspected(tract.run(run_id), tract))
+    return view_of(tract, tract.run_events(run_id))
+
+
+def _resume(notebook: NotebookSession, run_id: str) -> None:
+
+    tract = notebook.tract
+    events = tract.run_events(run_id)
+    display = RunDisplay(project, events, shows_all=notebook.front_end.has_kernel)
+    try:
+        tract.resume_run(run_id, on_event=display)
+    finally:
+        if len(display.events) > len(events):  # it was resumed, and not refused
+            close(tract, display)
+
+
+def _replay(tract: Tract, run_id: str) -> GridView:
+    run = tract.replay_run(run_id)
+    told = (
+        "Nothing was executed, asked or written: what its operations and its main call gave was taken from the record, "
+        "and planned, ordered and committed anew."
+    )
+    return GridView(
+        f"Run {run.run_id[:8]}: the replay comes out the same",
+        (told, f"Root hash: {run.root_hash or 'none'}"),
+    )
+
+
+def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return the ids of runs, to complete with."""
+    if any(not word.startswith("-") for word in given):
+        return []
+    return [(run.run_id[:8], "run") for run in notebook.tract.runs()]
+
+
+COMMANDS = (
+    Command("runs [N]", "list the newest runs: a model's call with the operations around it", _runs),
+    Command(
+        _USAGE,
+        "show a run as a graph (the newest if left out) or its prompt; resume it; check it by a replay",
+        _run,
+        (_words, *_WAYS),
+    ),
+)

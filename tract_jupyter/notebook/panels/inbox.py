@@ -1,0 +1,451 @@
+"""Several waiting requests as data: a row each, and the record of what was decided. Knows nothing of widgets."""
+
+from __future__ import annotations
+
+import contextvars
+import secrets
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import traitlets
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.panels.code import STATIC_STYLES
+from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
+from tract_jupyter.notebook.panels.render import (
+    body_html,
+    bound_html,
+    foot_text,
+    table_html,
+)
+from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag, when
+from tract_jupyter.operations.activation import ACTIVATE
+from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
+from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.display import shown_rows
+from tract_jupyter.review.process import process_text, this_process
+from tract_jupyter.review.records import is_waited_for
+from tract_jupyter.review.request import show_value, worst_finding
+from tract_jupyter.review.request_text import bound_lines, how_to_decide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.tract import Tract
+
+
+_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
+_SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
+
+
+class UndecidableRequest(NamedTuple):
+    """What waits, and cannot be decided here."""
+
+    pending_id: str
+    title: str
+    why: str
+    since: str
+
+
+@dataclass
+class InboxRow:
+    """A request in the list."""
+
+    stored: StoredPending
+    ticket: Ticket
+    _refusal: tuple[str, str] = field(default=("", ""), init=False)
+    _elsewhere: str = field(init=False)
+    _asked_in: str = field(init=False)
+    _body: tuple[tuple[str, str], str] = field(default=(("", ""), ""), init=False)
+
+    def __post_init__(self) -> None:
+        # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
+        self._elsewhere = _waiting_elsewhere(self.stored)
+        is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
+        self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
+
+    @property
+    def pending_id(self) -> str:
+        """Of its pending."""
+        return self.ticket.pending.pending_id
+
+    def refuse(self, why: str) -> None:
+        """Have it say why an answer to it was not taken; empty if it was."""
+        self._refusal = (self.ticket.round_id, why)
+
+    @property
+    def refused(self) -> str:
+        """Why the last answer was not taken: until it is shown anew, or for good, once it is decided."""
+        round_id, why = self._refusal
+        return why if round_id == self.ticket.round_id or not self.ticket.status.is_open else ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer to it is being carried out."""
+        return self.ticket.answered or not self.ticket.round_id
+
+    @property
+    def must_be_opened(self) -> bool:
+        """Whether it can be decided only after its body was opened: code that nobody has read yet."""
+        return self.ticket.pending.operation in _CODE
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the panel's script draws."""
+        ticket, request = self.ticket, self.ticket.request
+        worst = worst_finding(request.code)
+        return {
+            "pending_id": self.pending_id,
+            "round_id": ticket.round_id,
+            "title": request.title,
+            "status": ticket.status.value,
+            "is_open": ticket.status.is_open,
+            "is_busy": self.is_busy,
+            "must_be_opened": self.must_be_opened,
+            "why": request.why,
+            "values": self._values(),
+            "value_keys": self._value_keys(),
+            "needed": len(ticket.needed) if ticket.status.is_open else 0,
+            "runs_nothing": ticket.pending.runs_nothing("approve"),
+            "worst": "" if worst is None else worst.value,
+            "since": when(self.stored.created_at),
+            "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
+            "asked_in": self._asked_in,
+            "refused": self.refused,
+            "failed": ticket.status is PendingStatus.FAILED
+            or bool(ticket.request.note and ticket.status.is_open),
+            "said": self.said(),
+        }
+
+    def body(self) -> str:
+        """The full request as HTML, with what came of it; made once for each showing, as code takes time."""
+        drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
+        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" is between two showings
+            self._body = (shown, body_html(self.ticket, why=False))
+        return self._body[1]
+
+    def name(self) -> str:
+        """Its title with its values."""
+        values = self._values()
+        return f"{self.ticket.request.title}{f' ({values})' if values else ''}"
+
+    def said(self) -> str:
+        """What came of it so far."""
+        ticket = self.ticket
+        decided = foot_text(ticket) if ticket.last_decision is not None else ""
+        parts = (decided, ticket.pending.error or "", ticket.request.note)
+        return printable("\n".join(dict.fromkeys(part for part in parts if part)))
+
+    def _value_keys(self) -> list[str]:
+        """The keys of what `values` shows whole: none, if a part of it is cut."""
+        request = self.ticket.request
+        if request.subject is None:
+            return []
+        tables = [table for table in request.tables if table.binds == "values"]
+        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
+        whole = [
+            f"{''.join(p.text for p in row.name)} = {''.join(p.text for p in row.value)}" for row in rows
+        ]
+        said = self._values()
+        return (
+            [piece.key for row in rows for piece in row.pieces() if piece.key]
+            if said == ", ".join(whole)
+            else []
+        )
+
+    def _values(self) -> str:
+        """What tells it from others of its kind, in short."""
+        subject = self.ticket.request.subject
+        values = {} if subject is None else subject.values
+        text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+@dataclass
+class InboxPages:
+    """The requests of the inbox, a page at a time.
+
+    Attributes:
+        pages: the rows of the pages that were looked at so far.
+        stuck: what cannot be decided here.
+        quarantined: what is stored, not active and not in the inbox: name, reason and command.
+        total: how many waited in the whole store when it was opened.
+        shown: which page is on display, from 0.
+    """
+
+    total: int
+    quarantined: tuple[tuple[str, str, str], ...] = ()
+    pages: list[list[InboxRow]] = field(default_factory=list)
+    stuck: list[UndecidableRequest] = field(default_factory=list)
+    shown: int = 0
+    is_last: bool = True
+
+    @property
+    def rows(self) -> list[InboxRow]:
+        """All rows, those of earlier pages too."""
+        return [row for page in self.pages for row in page]
+
+    @property
+    def page(self) -> list[InboxRow]:
+        """The rows on display."""
+        return self.pages[self.shown] if self.pages else []
+
+    def row(self, pending_id: str) -> InboxRow | None:
+        """The row of a pending."""
+        return next((row for row in self.rows if row.pending_id == pending_id), None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to decide, on any page."""
+        return self.is_last and not any(row.ticket.status.is_open for row in self.rows)
+
+    @property
+    def title(self) -> str:
+        """Says how many wait, and how many were decided since."""
+        decided = f", {self.decided:,} decided" if self.decided else ""
+        return f"Inbox: {max(self.total - self.decided, 0):,} waiting{decided}"
+
+    @property
+    def decided(self) -> int:
+        """How many were decided since, here or elsewhere."""
+        return sum(not row.ticket.status.is_open for row in self.rows)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no answer is being carried out."""
+        return not any(row.is_busy for row in self.rows)
+
+    @property
+    def _record_title(self) -> str:
+        return f"Inbox: {self.decided:,} of {self.total:,} decided" if self.decided else self.title
+
+    def view(self) -> dict[str, Any]:
+        """Everything that the script draws, but for the bodies."""
+        before = sum(map(len, self.pages[: self.shown]))
+        return {
+            "title": self.title,
+            "rows": [row.to_dict() for row in self.page],
+            "place": f"{before + 1} to {before + len(self.page)} of {self.total:,}",
+            "has_previous": self.shown > 0,
+            "has_next": self.shown + 1 < len(self.pages) or not self.is_last,
+            "rest_html": self.rest_html(),
+        }
+
+    def bodies(self) -> dict[str, str]:
+        """The full request of each row on display, as HTML; of a decided one too, with what came of it."""
+        return {row.pending_id: row.body() for row in self.page}
+
+    def rest_html(self) -> str:
+        """What cannot be decided here, with the reasons."""
+        parts = []
+        if self.stuck:
+            stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
+            heads = ("What", "Id", "Why it cannot be decided here", "Since")
+            parts.append(table_html("Cannot be shown here", heads, stuck, {1}))
+        if self.quarantined:
+            names = ("Operation", "Why it is not active", "Look at it")
+            parts.append(table_html("Stored operations that are not active", names, self.quarantined, {2}))
+        return "".join(parts)
+
+    def record_html(self) -> str:
+        """A self-contained page part: a table of what was decided, and what was not."""
+        rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
+        whole = "".join(
+            f'<details data-part="{row.pending_id}"><summary {OWN_KEYS}>{escaped(row.name())}</summary>'
+            f"{bound_html(row.ticket.request)}</details>"
+            for row in self.rows
+        )
+        return (
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-batch-record" '
+            f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
+            f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
+        )
+
+    def record_text(self) -> str:
+        """The same in plain text."""
+        lines = [self._record_title]
+        for row in self.rows:
+            said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
+            bound = [f"    {line}" for line in bound_lines(row.ticket.request)]
+            how = [f"    {how_to_decide(row.pending_id)} decides it"] if row.ticket.status.is_open else []
+            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound, *how]
+        lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
+        lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
+        return printable("\n".join(lines))
+
+
+def _waiting_elsewhere(stored: StoredPending) -> str:
+    """Whether another process waits for the decision; of this one, the ticket knows."""
+    if stored.origin == this_process() or not is_waited_for(stored):
+        return "no cell waits for it"
+    return f"{process_text(stored.origin)} waits"
+
+
+_ACTIONS = frozenset({"approve", "reject"})
+_REMEMBERED = 256  # messages; one is sent again for some seconds only
+
+
+class InboxPanel(ReviewWidget):
+    """Shows a page of the inbox.
+
+    Synced state: `view` is what is drawn, `bodies` the full request of each row; by `board_id` a page knows again what
+    was selected and unfolded, when it draws the panel anew.
+
+    Args:
+        batch: what it shows.
+        turn: brings another page, soon and elsewhere; called in any thread.
+    """
+
+    _esm = "".join(map(asset, ("panels/common.js", "panels/inbox.js")))
+    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css", "panels/inbox.css")))
+    view = traitlets.Dict().tag(sync=True)
+    bodies = traitlets.Dict().tag(sync=True)
+    board_id = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, batch: InboxPages, turn: Callable[[int], None]) -> None:
+        self._batch = batch
+        self._turn = turn
+        self._taken: deque[str] = deque(maxlen=_REMEMBERED)
+        self._lock = threading.RLock()
+        super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
+
+    def refresh(self) -> None:
+        """Draw the batch as it is now. Called in any thread: an older state must not take a newer one's place."""
+        with self._lock:
+            self.bodies = self._batch.bodies()
+            self.view = self._batch.view()
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand the answer to the tickets of the rows that were selected, or turn the page."""
+        key = content.get("key")
+        if not isinstance(key, str) or not self._is_new(key):
+            return
+        self.heard = key
+        if content.get("page") in {-1, 1}:
+            self._turn(content["page"])
+        elif content.get("action") in _ACTIONS and isinstance(content.get("rounds"), dict):
+            self._decide(content)
+
+    def fallback(self) -> dict[str, str]:
+        """A table of what was decided and what was not."""
+        return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
+
+    def _is_new(self, key: str) -> bool:
+        with self._lock:
+            if key in self._taken:
+                return False
+            self._taken.append(key)
+            return True
+
+    def _decide(self, content: dict[str, Any]) -> None:
+        reason = content.get("reason")
+        arguments = {"reason": reason} if content["action"] == "reject" and isinstance(reason, str) else {}
+        opened, seen = content.get("opened") or [], read_seen(content)
+        for pending_id, round_id in content["rounds"].items():
+            row = self._batch.row(pending_id)
+            if row is not None:
+                answer = Answer(content["action"], arguments, str(round_id), seen)
+                row.refuse(_answer(row, answer, is_opened=pending_id in opened))
+        self.refresh()
+
+
+def _answer(row: InboxRow, answer: Answer, *, is_opened: bool) -> str:
+    """Hand an answer to the row's ticket; returns why it was not taken."""
+    if row.must_be_opened and not is_opened:
+        return "Not taken: open it first, this is code that nobody has read yet."
+    if row.ticket.submit(answer, CHANNEL_NAME):
+        return ""
+    if row.ticket.is_asking(answer.round_id) and row.ticket.not_seen(answer):
+        return row.ticket.not_seen(answer)
+    return "Not taken: somebody else decided first, or it has changed since it was shown."
+
+
+PAGE = 20
+
+
+class Inbox:
+    """One output that lists the waiting requests and takes the answers to them.
+
+    Args:
+        tract: whose.
+        left: name, reason and command of stored things that are neither active nor in the inbox.
+    """
+
+    def __init__(self, tract: Tract, left: tuple[tuple[str, str, str], ...]) -> None:
+
+        self._tract = tract
+        self._channel = cast("NotebookChannel", tract.reviewer.channel)
+        self._display_id = secrets.token_hex(16)
+        self._context = contextvars.copy_context()  # of the cell, for what follows from a click
+        self._last: StoredPending | None = None
+        self._is_shown = False
+        self._recorded = 0
+        self.batch = InboxPages(tract.reviewer.ledger.count_waiting(), left)
+        self._read_page()
+        self._panel = InboxPanel(self.batch, self._turn_soon)
+
+    def show(self) -> None:
+        """Display the first page."""
+        display(self._panel, display_id=self._display_id)
+        self._is_shown = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether the panel's script has run somewhere."""
+        return self._is_shown and bool(self._panel.ready)
+
+    def refresh(self) -> None:
+        """Show how things stand now; when all is decided, the record takes the panel's place."""
+        if not self._is_shown:
+            return
+        self._panel.refresh()
+        if self.batch.is_settled:
+            record = {"text/html": self.batch.record_html(), "text/plain": self.batch.record_text()}
+            update_display(record, raw=True, display_id=self._display_id)
+        elif self.batch.is_quiet and self.batch.decided != self._recorded:
+            self._recorded = self.batch.decided
+            update_display(
+                self._panel, display_id=self._display_id
+            )  # a saved notebook keeps what stands beside it
+
+    # ---
+
+    def _turn_soon(self, by: int) -> None:
+        self._channel.soon(lambda: self._turn(by), self._context)
+
+    def _turn(self, by: int) -> None:
+        wanted = self.batch.shown + by
+        if wanted == len(self.batch.pages) and not self.batch.is_last:
+            self._read_page()
+        self.batch.shown = min(max(wanted, 0), len(self.batch.pages) - 1)
+        self.refresh()
+
+    def _read_page(self) -> None:
+        ledger = self._tract.reviewer.ledger
+        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to know whether there is a next page
+        self.batch.is_last, page = len(waiting) <= PAGE, waiting[:PAGE]
+        self._last = page[-1] if page else self._last
+        rows = [row for row in map(self._row, page) if row is not None]
+        if rows or not self.batch.pages:
+            self.batch.pages.append(rows)
+
+    def _row(self, stored: StoredPending) -> InboxRow | None:
+        try:
+            with self._channel.gathering(self):
+                ticket = self._tract.reviewer.show_again(self._tract.operations.rebuild(stored))
+        except TractError as error:
+            self.batch.stuck.append(stuck(stored, error))
+            return None
+        return InboxRow(stored, ticket)
+
+
+def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
+    """What waits and cannot be shown, with the reason."""
+    return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))

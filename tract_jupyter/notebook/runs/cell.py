@@ -1,0 +1,277 @@
+"""What `%%tract_run` does with a cell: make a run in a worker thread, and show it while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from IPython.display import display, update_display
+
+from tract_jupyter.context.tokens import default_counter
+from tract_jupyter.exceptions import OperationError, RunError
+from tract_jupyter.notebook.channels import Worker
+from tract_jupyter.notebook.runs.prompt import inspect_prompt
+from tract_jupyter.notebook.runs.view import RunView
+from tract_jupyter.runs.engine import RunOptions
+from tract_jupyter.runs.projection import project
+from tract_jupyter.runs.reading import message_of
+from tract_jupyter.runs.terms import RunStatus, Trigger
+from tract_jupyter.runs.workers import Abort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tract_jupyter.models.config import ChatResponse
+    from tract_jupyter.notebook.runs.picture import RunEventLike
+    from tract_jupyter.notebook.runs.prompt import Inspection
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.model import Run
+    from tract_jupyter.tract import Tract
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """How a cell's run is to be made. None is what the tract says: its active profile, its model."""
+
+    profile: str | None = None
+    regenerate: bool = False
+    model: str | None = None
+
+
+def ask(
+    tract: Tract, text: str, options: CellOptions, on_event: Callable[[RunEvent], object], abort: Abort
+) -> ChatResponse:
+    """Say something and have it answered; with an empty text, have the context answered as it stands.
+
+    Raises:
+        RunFailedError: the run failed or was aborted.
+        UndecidedError: it waits for a person.
+        RunError: there is no such profile, or it is not used; nothing is said then.
+    """
+    profiles = tract.profiles
+    profile = profiles.active if options.profile is None else profiles.get(options.profile)
+    given: dict[str, Any] = {"profile": profile, "on_event": on_event, "run": RunOptions(abort=abort)}
+    given |= {} if options.model is None else {"model": options.model}
+    if text:
+        return tract.chat(text, **given)
+    trigger = Trigger.REGENERATE if options.regenerate else Trigger.GENERATE
+    return tract.generate(trigger=trigger, **given)
+
+
+def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
+    """A run of this tract with all that is known of it, and how to go on where it did not end."""
+    run = project(events)
+    said = ""
+    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
+        said = (
+            "It did not end, and nothing works on it: its process has ended. What was done is kept, and is not done "
+            f"again: %tract run {run.run_id[:8]} --resume goes on with it."
+        )
+    return RunView(run, tuple(events), inspected(run, tract), said=said)
+
+
+def inspected(run: Run, tract: Tract | None = None) -> Inspection:
+    """The prompt of a run against the one without operations, with its tokens."""
+    if tract is None:
+        counter = default_counter()
+        return inspect_prompt(run, counter.count_text, counter.name)
+    count = tract.tokenizer.count_text
+    return inspect_prompt(run, lambda text: tract.corrected(count(text)), tract.tokenizer.name)
+
+
+async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, out: str = "") -> None:
+    """Answer what the cell says, and show the run.
+
+    Args:
+        notebook: the state of this kernel.
+        text: the cell; empty to have the context answered as it stands.
+        options: of the run.
+        out: a variable for the response.
+
+    Raises:
+        OperationError: the cell and its options do not go together.
+        RunFailedError: the run failed or was aborted; it is on display. A `RunError` if it was stopped and goes on
+            until a call comes back.
+        UndecidedError: it waits for a person.
+    """
+    text = text.strip()
+    if options.regenerate and text:
+        raise OperationError(
+            "--regenerate makes another reply to what was said last; leave the cell empty, or leave out --regenerate"
+        )
+    tract, abort = notebook.tract, Abort()
+    display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
+    worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
+    worker.start()
+    try:
+        response = await worker.wait(display.refresh)
+    except asyncio.CancelledError:
+        abort.set()
+        await worker.ended()
+        raise _stopped(tract, worker, display) from None
+    except BaseException:
+        close(tract, display)
+        raise
+    close(tract, display)
+    if out:
+        notebook.shell.user_ns[out] = response
+
+
+def close(tract: Tract, display: RunDisplay) -> None:
+    """Show the run as it stands, and draw nothing more."""
+    display.close(view_of(tract, display.events) if display.events else None)
+
+
+def _stopped(tract: Tract, worker: Worker[ChatResponse], display: RunDisplay) -> RunError:
+    """What to tell of a run that was told to stop. One that takes its time goes on to be shown until it ends."""
+    if worker.is_running:
+        return RunError(
+            "the run was told to stop; the call that it waits for cannot be ended, so it ends when that comes back, "
+            "and is shown above then"
+        )
+    close(tract, display)
+    try:
+        worker.outcome()
+    except RunError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 # that it was stopped says more
+        return RunError(f"the run was stopped: {message_of(error)}")
+    return RunError("the run was told to stop, and had come to its end")
+
+
+_SECONDS = 0.3
+_BEAT = 1.0
+_END = "run.finished"
+_ASKED = "A person has to decide; the run goes on with the answer."
+
+
+class TimerHandle(Protocol):
+    """Something that is to be done a little later."""
+
+    def cancel(self) -> object:
+        """Not to do it."""
+        ...
+
+
+class RunDisplay:
+    """An observer of a run, `on_event=RunDisplay(project)`, that shows it in the output of the cell that made it.
+
+    What it draws is at most so many seconds old, however events come: one that comes too soon after a drawing is drawn
+    when its time has come. The last event of a run is drawn at once.
+
+    Args:
+        project: makes the run of its events so far.
+        events: those that came before, of a run that goes on.
+        seconds: the least time between two drawings.
+        shows_all: False draws the end only, for a terminal, where every drawing stays.
+        clock: gives seconds, from any beginning.
+        now: gives the present, in seconds since the epoch.
+        later: does something in so many seconds, in another thread.
+    """
+
+    def __init__(
+        self,
+        project: Callable[[Sequence[Any]], Run],
+        events: Iterable[RunEventLike] = (),
+        *,
+        seconds: float = _SECONDS,
+        shows_all: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        later: Callable[[float, Callable[[], None]], TimerHandle] | None = None,
+    ) -> None:
+        self._project = project
+        self._seconds = seconds
+        self._shows_all = shows_all
+        self._clock = clock
+        self._now = now
+        self._later = later or _on_a_timer
+        self._events: list[RunEventLike] = list(events)
+        self._lock = threading.RLock()
+        self._waiting: TimerHandle | None = None
+        self._drawn_at: float | None = None
+        self._is_closed = False
+        self._display_id = secrets.token_hex(16)
+
+    @property
+    def events(self) -> list[Any]:
+        """All of the run's, so far."""
+        with self._lock:
+            return list(self._events)
+
+    def __call__(self, event: RunEventLike) -> None:
+        """Take note of an event, and draw it now or soon."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._events.append(event)
+            if event.type == _END:
+                self._draw()
+            elif self._shows_all:
+                self._draw_when_due()
+
+    def refresh(self) -> None:
+        """Draw what runs anew, so that its time goes on; for whoever waits for the run."""
+        with self._lock:
+            is_shown = self._drawn_at is not None and self._shows_all and not self._is_closed
+            if is_shown and self._clock() - (self._drawn_at or 0.0) >= _BEAT:
+                self._draw()
+
+    def close(self, view: Any = None) -> None:
+        """Draw the last state, or `view` instead, and nothing after it."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._forget_waiting()
+            if view is not None:
+                self._put(view)
+            elif self._events:
+                self._draw()
+
+    def _draw_when_due(self) -> None:
+        if self._waiting is not None:
+            return
+        rest = 0.0 if self._drawn_at is None else self._drawn_at + self._seconds - self._clock()
+        if rest <= 0:
+            self._draw()
+        else:
+            self._waiting = self._later(rest, self._is_due)
+
+    def _is_due(self) -> None:
+        with self._lock:
+            # one that was cancelled may have begun already
+            if self._waiting is not None and not self._is_closed:
+                self._draw()
+
+    def _draw(self) -> None:
+        self._forget_waiting()
+        run = self._project(self._events)
+        said = _ASKED if run.status is RunStatus.WAITING else ""
+        self._put(RunView(run, tuple(self._events), now=self._now(), said=said))
+
+    def _put(self, view: Any) -> None:
+        if self._drawn_at is None:
+            display(view, display_id=self._display_id)
+        else:
+            update_display(view, display_id=self._display_id)
+        self._drawn_at = self._clock()
+
+    def _forget_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
+    # what it displays belongs to the cell
+    timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
+    timer.daemon = True
+    timer.start()
+    return timer

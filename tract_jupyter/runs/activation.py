@@ -1,0 +1,218 @@
+"""Which operations of a profile are due in a run, and the counters after it (X01).
+
+Counters are data, and counting is pure. They are kept with the reply: a turn that was stopped and tried again is one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.runs.effect_types import ArtifactUpsert
+from tract_jupyter.runs.model import Skip
+from tract_jupyter.runs.terms import Role, SkippedReason, Trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tract_jupyter.runs.model import Activation, Operation, OperationResult, RunMessage
+    from tract_jupyter.runs.turn import RunSetup
+
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""How tokens are estimated here, so that counters don't depend on a tokenizer."""
+
+
+class TurnSource(StrEnum):
+    """What a run was started by; only what the user really wrote counts."""
+
+    USER_MESSAGE = "user_message"
+    REGENERATE = "regenerate"
+    CONTINUE = "continue"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What has come together since an operation was last due."""
+
+    turns: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTurn:
+    """A run as the counters see it.
+
+    Attributes:
+        source: what started it: one of `Source`.
+        context_tokens: how large the whole context was.
+        trigger_supported: whether the operation runs on the run's trigger.
+    """
+
+    source: str
+    context_tokens: float = 0
+    trigger_supported: bool = True
+
+
+def interval(value: float | None) -> int | None:
+    """Return an interval as it counts: fractions are cut off; below one it is as good as absent."""
+    if value is None or not math.isfinite(value) or value < 1:
+        return None
+    return int(value)
+
+
+def advance(activation: Activation | None, counters: Counters, step: CountedTurn) -> tuple[bool, Counters]:
+    """Count a run, and tell whether the operation is due in it.
+
+    One interval that is reached is enough, and starts both anew. Where the run's trigger is not the operation's, what
+    is reached stays reached. Without an interval an operation is always due, and nothing is counted.
+
+    Returns:
+        Whether it is due, and the counters from now on.
+    """
+    turns, tokens = _intervals(activation)
+    if turns is None and tokens is None:
+        return step.trigger_supported, Counters()
+    if step.source == TurnSource.USER_MESSAGE:
+        counters = Counters(counters.turns + 1, counters.tokens + _whole(step.context_tokens))
+    reached = _reached(turns, counters.turns) or _reached(tokens, counters.tokens)
+    if reached and step.trigger_supported:
+        return True, Counters()
+    return False, counters
+
+
+def replay(
+    activation: Activation | None, steps: Iterable[CountedTurn], start: Counters | None = None
+) -> Counters:
+    """Return the counters after all of these runs, oldest first: how those of a branch are rebuilt from its history."""
+    counters = start or Counters()
+    for step in steps:
+        _, counters = advance(activation, counters, step)
+    return counters
+
+
+def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) -> list[CountedTurn]:
+    """Return the runs that messages stand for, oldest first: one for each of the user's, with the context then.
+
+    Args:
+        messages: all of the branch.
+        trigger_supported: whether the operation runs on `generate`, which each of these runs was.
+    """
+    steps, characters = [], 0
+    for message in messages:
+        if message.role not in {Role.USER, Role.ASSISTANT}:
+            continue
+        characters += len(message.content)
+        if message.role == Role.USER:
+            size = characters // CHARACTERS_PER_TOKEN
+            steps.append(CountedTurn(TurnSource.USER_MESSAGE, size, trigger_supported))
+    return steps
+
+
+def context_tokens(messages: Sequence[RunMessage]) -> int:
+    """Estimate the tokens of what user and assistant said: a quarter of the characters, cut off.
+
+    What a provider counted corrects nothing here: the number is in a run's events, and a replay must give it again.
+    """
+    said = (one.content for one in messages if one.role in {Role.USER, Role.ASSISTANT})
+    return sum(map(len, said)) // CHARACTERS_PER_TOKEN
+
+
+def skip_details(activation: Activation, counters: Counters) -> dict[str, Any]:
+    """Return what a skip tells of an operation that is not due: its intervals and counters, as JSON."""
+    counts = {"turnsCounter": counters.turns, "tokensCounter": counters.tokens}
+    turns, tokens = _intervals(activation)
+    intervals = {"everyNTurns": turns, "everyNContextTokens": tokens}
+    return {**{name: value for name, value in intervals.items() if value is not None}, **counts}
+
+
+def _intervals(activation: Activation | None) -> tuple[int | None, int | None]:
+    if activation is None:
+        return None, None
+    return interval(activation.every_n_turns), interval(activation.every_n_context_tokens)
+
+
+def _whole(tokens: float) -> int:
+    return max(0, int(tokens)) if math.isfinite(tokens) else 0
+
+
+def _reached(every: int | None, count: int) -> bool:
+    return every is not None and count >= every
+
+
+def value_of(result: OperationResult) -> Any:
+    """The value of the artifact that an operation writes; None if it writes none."""
+    return next((one.value for one in result.effects if isinstance(one, ArtifactUpsert)), None)
+
+
+def unmet_condition(operation: Operation, results: Mapping[str, OperationResult]) -> Skip | None:
+    """The skip of the first condition, as they are written, that does not hold; None if all do.
+
+    An answer that was never given fits neither yes nor no; its `actual` is None.
+    """
+    for condition in operation.config.run_conditions:
+        actual = _answer(results.get(condition.source), condition.output)
+        if actual is not condition.is_:
+            told = {
+                "source": condition.source,
+                "output": condition.output,
+                "is": condition.is_,
+                "actual": actual,
+            }
+            return Skip(reason=SkippedReason.CONDITION_FALSE, condition=told)
+    return None
+
+
+def _answer(result: OperationResult | None, output: str) -> bool | None:
+    value = value_of(result) if result is not None and result.is_done else None
+    found = value.get(output) if isinstance(value, dict) else None
+    return found if isinstance(found, bool) else None
+
+
+class ActivationCheck(NamedTuple):
+    """What is not due, with its counters; and the counters once the turn has its reply."""
+
+    skips: dict[str, Skip]
+    counters: dict[str, Counters]
+
+
+def check_activation(
+    operations: Sequence[Operation], setup: RunSetup, trigger: Trigger, stored: Mapping[str, Counters]
+) -> ActivationCheck:
+    """Count this run for each operation with an interval.
+
+    Args:
+        operations: of the profile.
+        setup: the turn.
+        trigger: of the run.
+        stored: the counters so far; of an operation that has none they are rebuilt from the messages before this turn.
+    """
+    messages = setup.prompt.messages
+    skips, counters = {}, {}
+    for operation in operations:
+        activation, config = operation.config.activation, operation.config
+        if activation is None:
+            continue
+        before = _before(stored.get(operation.id), activation, messages, Trigger.GENERATE in config.triggers)
+        step = CountedTurn(setup.source, context_tokens(messages), trigger in config.triggers)
+        is_due, after = advance(activation, before, step)
+        counters[operation.id] = after
+        if not is_due:
+            skips[operation.id] = Skip(
+                reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=skip_details(activation, after)
+            )
+    return ActivationCheck(skips, counters)
+
+
+def _before(
+    stored: Counters | None,
+    activation: Activation,
+    messages: Sequence[RunMessage],
+    supported: bool,  # noqa: FBT001
+) -> Counters:
+    if stored is not None:
+        return stored
+    return replay(activation, steps_of(messages, trigger_supported=supported)[:-1])

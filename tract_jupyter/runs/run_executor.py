@@ -1,0 +1,486 @@
+"""The executor of a run: plans both hooks, runs their operations, commits what they want, makes the main call.
+
+`RunLoop` (`runs/run.py`) knows the order of the steps. `ContextBuilder` is the one place that decides what an operation
+sees: operations that run side by side see neither each other's effects nor what they wrote.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.runs.activation import unmet_condition, value_of
+from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.commit import CommitItem, commit
+from tract_jupyter.runs.effect_types import (
+    PROMPT_EFFECTS,
+    ArtifactUpsert,
+    AssistantReplaceText,
+    UserReplaceText,
+)
+from tract_jupyter.runs.effects import allowed_effects
+from tract_jupyter.runs.events import (
+    CommitFinished,
+    MainStarted,
+    OperationAttempt,
+    OperationFinished,
+    OperationProgress,
+    OperationStarted,
+    OperationWaiting,
+    PhaseChanged,
+    Stage,
+)
+from tract_jupyter.runs.execute import Executed, execute
+from tract_jupyter.runs.model import ArtifactView, OperationContext, Policy, RunMessage
+from tract_jupyter.runs.perform import perform
+from tract_jupyter.runs.plan import PhasePlan, make_plan
+from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.schedule import Limits, ready_order
+from tract_jupyter.runs.terms import EffectStatus, Hook, Role, RunPhase
+from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs.workers import Abort, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from tract_jupyter.runs.commit import CommitReport
+    from tract_jupyter.runs.effect_types import Effect
+    from tract_jupyter.runs.events import EventData, MainFinished, OperationEvent, RunStarted
+    from tract_jupyter.runs.kinds.base import KindOutcome, Services
+    from tract_jupyter.runs.kinds.registry import KindRegistry
+    from tract_jupyter.runs.log import EventLog
+    from tract_jupyter.runs.model import MainReply, Operation, OperationResult, Skip
+    from tract_jupyter.runs.projection import Unfinished
+    from tract_jupyter.runs.turn import TurnTarget
+    from tract_jupyter.runs.workers import Report, Workers
+
+    Ask = Callable[[Turn], MainFinished]
+    Decide = Callable[[Collection[str]], bool]
+
+
+def noted(event: OperationEvent, hook: Hook) -> EventData:
+    """The event of the log that tells the same."""
+    return _MAKERS[event.stage](event, hook)
+
+
+def _started(event: OperationEvent, hook: Hook) -> EventData:
+    return OperationStarted(operation_id=event.operation_id, hook=hook, started_at=event.at)
+
+
+def _attempt(event: OperationEvent, hook: Hook) -> EventData:
+    delay = 0.0 if event.retry_at is None else max(0.0, (event.retry_at - event.at) * 1_000)
+    error = None if event.result is None else event.result.error
+    return OperationAttempt(
+        operation_id=event.operation_id, hook=hook, attempt=event.attempt, error=error, delay_ms=delay
+    )
+
+
+def _progress(event: OperationEvent, hook: Hook) -> EventData:
+    told = event.progress
+    values = {} if told is None else {"percent": told.percent, "tokens": told.tokens, "text": told.text}
+    data = {name: value for name, value in values.items() if value not in {None, ""}}
+    return OperationProgress(operation_id=event.operation_id, hook=hook, data=data)
+
+
+def _waiting(event: OperationEvent, hook: Hook) -> EventData:
+    result, run = event.result, event.run
+    return OperationWaiting(
+        operation_id=event.operation_id,
+        hook=hook,
+        pending_id=(result.waits_for if result else None) or "",
+        started_at=None if run is None else run.started_at,
+    )
+
+
+def _finished(event: OperationEvent, hook: Hook) -> EventData:
+    if event.result is None or event.run is None:
+        raise TypeError("an operation that has ended has a result and a record")
+    run = event.run
+    return OperationFinished(
+        operation_id=event.operation_id,
+        hook=hook,
+        result=event.result.model_copy(update={"debug": run.debug}),
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        attempts=run.attempts,
+        inputs_summary=run.inputs_summary,
+        outputs_summary=run.outputs_summary,
+    )
+
+
+_MAKERS: dict[Stage, Callable[[OperationEvent, Hook], EventData]] = {
+    Stage.STARTED: _started,
+    Stage.ATTEMPT: _attempt,
+    Stage.PROGRESS: _progress,
+    Stage.WAITING: _waiting,
+    Stage.SKIPPED: _finished,
+    Stage.FINISHED: _finished,
+}
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """What was planned, and what came of it."""
+
+    plan: PhasePlan
+    executed: Executed
+
+
+def plan_phase(
+    operations: Sequence[Operation], base: OperationContext, kinds: KindRegistry, **options: Any
+) -> PhasePlan:
+    """Plan the operations of a hook; a kind that there is not is skipped as `unsupported_kind` (X07).
+
+    Args:
+        operations: all of the profile.
+        base: whose hook and trigger count.
+        kinds: that there are.
+        options: of `make_plan`: `mode`, `concurrency`, `include`, `exclude`, `activation_skips`.
+
+    Raises:
+        PlanError: they cannot be planned.
+    """
+    configured = [kinds.configured(one) for one in operations]
+    return make_plan(configured, base.hook, base.trigger, kinds=frozenset(kinds), **options)
+
+
+def run_phase(
+    plan: PhasePlan,
+    base: OperationContext,
+    turn: Turn,
+    *,
+    kinds: KindRegistry,
+    services: Services,
+    workers: Workers,
+    waiting: Mapping[str, str] = _NOTHING,
+    **options: Any,
+) -> PhaseResult:
+    """Execute a plan.
+
+    Args:
+        plan: of `plan_phase`.
+        base: what all operations share: the run's ids, seed, clock and variables.
+        turn: as it stands at the hook's start.
+        kinds: that there are.
+        services: what they may use of the world.
+        workers: where operations run.
+        waiting: operations that waited for a person, with the pendings; they go on from there.
+        options: of `execute`: `abort`, `notify`, `prior`, `limits`.
+    """
+    contexts = ContextBuilder(plan, base, turn)
+
+    def begin(operation: Operation, results: Mapping[str, OperationResult]) -> Job | Skip:
+        unmet = unmet_condition(operation, results)
+        if unmet is not None:
+            return unmet
+        context = contexts.context(operation, results)
+        return job_of(operation, context, kinds, services, waiting.get(operation.id))
+
+    return PhaseResult(plan, execute(plan, begin, workers, **options))
+
+
+def job_of(
+    operation: Operation,
+    context: OperationContext,
+    kinds: KindRegistry,
+    services: Services,
+    waits_for: str | None = None,
+) -> Job:
+    """What runs for an operation. What its kind cannot prepare fails when it is run, as anything else (R53)."""
+    try:
+        kind = kinds[operation.definition.kind]
+        run = kind.prepare(operation, services)
+        anywhere = bool(getattr(run, "anywhere", kind.anywhere))
+        resume = getattr(run, "resume", None)
+        if waits_for is not None and resume is not None:
+            run = partial(resume, pending_id=waits_for)
+    except Exception as error:  # noqa: BLE001 # kinds may be anybody's
+        run, anywhere = _Failing(error), False
+    return Job(partial(perform, operation, run), context, anywhere)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    error: Exception
+
+    def __call__(self, context: OperationContext) -> KindOutcome:  # noqa: ARG002 # a runner's
+        raise self.error
+
+
+REPLY_KEY = "reply"
+"""The key of the reply among the messages that operations see after the main call."""
+
+
+class ContextBuilder:
+    """Makes the contexts of a plan's operations.
+
+    Args:
+        plan: whose hook and order count.
+        base: what all of them share: the run's ids, its seed, its clock, its variables.
+        turn: as it stands at the hook's start.
+    """
+
+    def __init__(self, plan: PhasePlan, base: OperationContext, turn: Turn) -> None:
+        self._turn = turn
+        self._hook = plan.hook
+        self._allowed = allowed_effects(plan.hook)
+        self._base = base.model_copy(
+            update={
+                "hook": plan.hook,
+                "trigger": plan.trigger,
+                "policy": base.policy.model_copy(update={"allowed_effects": self._allowed}),
+            }
+        )
+        nodes = [(one.id, one.config.order, one.config.depends_on) for one in plan.operations]
+        self._place = {key: place for place, key in enumerate(ready_order(nodes)[0])}
+        self._names = {
+            one.id: one.config.artifact.artifact_id
+            for one in plan.operations
+            if one.config.artifact is not None
+        }
+
+    def context(self, operation: Operation, dependencies: Mapping[str, OperationResult]) -> OperationContext:
+        """The context of one operation, from the results of its direct dependencies (R29 to R34).
+
+        Their effects are replayed in commit order, so that what it sees is what will be committed. What can be
+        changed in it is a copy: nobody else sees what an operation does to that.
+        """
+        done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
+        effects = [
+            (key, effect) for key in done for effect in dependencies[key].effects if self._is_allowed(effect)
+        ]
+        prompt = self._turn.prompt.apply_all(
+            (key, one) for key, one in effects if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))
+        )
+        reply = self._reply(one for _, one in effects)
+        return self._base.model_copy(
+            update={
+                "operation_id": operation.id,
+                "messages": (*map(_own, prompt.messages), *_as_message(reply)),
+                "user_key": prompt.user_key,
+                "reply": reply,
+                "artifacts": self._artifacts(effects),
+                "by_operation": {key: deepcopy(value_of(dependencies[key])) for key in done},
+                "variables": deepcopy(self._base.variables),
+            }
+        )
+
+    def _position(self, key: str) -> tuple[int, str]:
+        return self._place.get(key, len(self._place)), key
+
+    def _is_allowed(self, effect: Effect) -> bool:
+        """What this hook forbids is never committed, so nobody sees it either."""
+        return effect.type in self._allowed
+
+    def _reply(self, effects: Iterable[Effect]) -> str | None:
+        if self._hook is Hook.BEFORE:
+            return None
+        texts = [one.text for one in effects if isinstance(one, AssistantReplaceText)]
+        return texts[-1] if texts else self._turn.reply
+
+    def _artifacts(self, effects: Iterable[tuple[str, Effect]]) -> dict[str, ArtifactView]:
+        """By tag; what a dependency wrote also by the id that its artifact has, if any (X09)."""
+        writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
+        view = self._turn.artifacts.upsert(one for _, one in writes).view
+        named = {name: view[one.tag] for key, one in writes if (name := self._names.get(key)) is not None}
+        return {**named, **view}
+
+
+def _as_message(reply: str | None) -> tuple[RunMessage, ...]:
+    return () if reply is None else (RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY),)
+
+
+def _own(message: RunMessage) -> RunMessage:
+    return message.model_copy(update={"extra": deepcopy(message.extra)})
+
+
+@dataclass(frozen=True)
+class RunDependencies:
+    """What a run works with.
+
+    Attributes:
+        ask: makes the main call with the turn's prompt, keeps the reply, and tells how it ended; once.
+        decide: has a person decide about pendings, and tells whether any of them was; without it the run waits.
+        tick: is called before each wait of the coordinator.
+    """
+
+    kinds: KindRegistry
+    services: Services
+    workers: Workers
+    ask: Ask
+    decide: Decide = lambda _: False
+    tick: Callable[[], None] = lambda: None
+    limits: Limits = field(default_factory=Limits)
+    concurrency: float | None = None
+    abort: Abort = field(default_factory=Abort)
+
+
+@dataclass(frozen=True)
+class CommitOutcome:
+    """What a commit means for the run; see `run.CommittedPhase`."""
+
+    failed_for: str | None
+
+
+class RunExecutor:
+    """Carry out the steps of one run; see `run.RunSteps`.
+
+    Args:
+        snapshot: what the run goes by.
+        log: where all of it is noted.
+        target: what effects are written to.
+        dependencies: what it works with.
+        so_far: of a run that goes on.
+    """
+
+    def __init__(
+        self,
+        snapshot: RunStarted,
+        log: EventLog,
+        target: TurnTarget,
+        dependencies: RunDependencies,
+        so_far: Unfinished | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._log = log
+        self._target = target
+        self._dependencies = dependencies
+        self._so_far = so_far
+        self._plans: dict[Hook, PhasePlan] = {}
+        artifacts = Artifacts(persisted=dict(snapshot.artifacts))
+        prompt = Prompt.of(snapshot.plain_prompt, snapshot.user_key)
+        self.turn = Turn.of(prompt, user_part=snapshot.user_commit, artifacts=artifacts)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run was told to stop, or is too late."""
+        abort = self._dependencies.abort
+        is_late = abort.deadline is not None and self._dependencies.workers.now() >= abort.deadline
+        return abort.is_set() or is_late
+
+    def enter(self, phase: RunPhase) -> None:
+        """Note what comes next."""
+        self._log.add(PhaseChanged(phase=phase))
+
+    def plan(self) -> None:
+        """Plan both hooks, so that a mistake in the second one is found before anything is paid for (G6).
+
+        Raises:
+            PlanError: they cannot be planned.
+        """
+        for hook in Hook:
+            self._plans[hook] = plan_phase(
+                self._snapshot.operations, self._base(hook), self._dependencies.kinds, mode=self._snapshot.mode,
+                concurrency=self._dependencies.concurrency, activation_skips=self._snapshot.activation_skips,
+            )  # fmt: skip
+
+    def execute(self, hook: Hook) -> Executed:
+        """Execute what has no result yet; where a person is asked and decides, go on with that."""
+        so_far = self._so_far
+        results = {} if so_far is None else dict(so_far.results.get(hook, {}))
+        waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
+        while True:
+            executed = self._executed(hook, results, waiting)
+            waiting = {name: executed.results[name].waits_for or "" for name in executed.waiting}
+            self._log.flush()
+            if not waiting or not self._dependencies.decide(waiting.values()):
+                return executed
+            results = {name: one for name, one in executed.results.items() if one.status.is_terminal}
+
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> CommitOutcome:
+        """Commit the effects of what is done; what was committed before the run was interrupted stays so."""
+        operations = {one.id: one for one in self._plans[hook].operations}
+        given = list(results)
+        queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
+        self.turn, report = commit(hook, queue, self.turn, self._target)
+        # one that failed is tried again when the run goes on, and may have gone well now
+        if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
+            written = _written(given, report, self.turn)
+            self._log.add(CommitFinished(hook=hook, report=report.to_dict(), artifacts=written))
+        self._log.flush()
+        failed = (one.operation_id for one in report.entries if one.status is EffectStatus.ERROR)
+        return CommitOutcome(next((name for name in failed if operations[name].config.required), None))
+
+    def ask(self) -> MainReply:
+        """Make the main call, unless its reply was kept before the run was interrupted (R13)."""
+        ended = None if self._so_far is None else self._so_far.main
+        if self._so_far is None or self._so_far.main_started is None:
+            prompt = self.turn.prompt
+            self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
+            self._log.flush()
+        if ended is None:
+            ended = self._dependencies.ask(self.turn)
+        if ended.reply_commit is not None:
+            self.turn = replace(self.turn, reply=ended.reply.text, reply_part=ended.reply_commit)
+        return ended.reply
+
+    # ---
+
+    def _executed(self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]) -> Executed:
+        use = self._dependencies
+        phase = run_phase(
+            self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
+            workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
+            notify=lambda event: self._log.add(noted(event, hook)), prior=results, limits=use.limits,
+        )  # fmt: skip
+        return phase.executed
+
+    def _base(self, hook: Hook) -> OperationContext:
+        snapshot, deadline = self._snapshot, self._dependencies.abort.deadline
+        limits = self._dependencies.limits
+        return OperationContext(
+            run_id=self._log.run_id,
+            operation_id="-",  # each one's own takes its place
+            trigger=snapshot.trigger,
+            hook=hook,
+            tract_id=snapshot.tract_id,
+            branch=snapshot.branch,
+            turn_id=snapshot.turn_id,
+            assistant_variant_id=self.turn.reply_part or snapshot.replaces,
+            seed=snapshot.seed,
+            now=snapshot.clock,
+            deadline=deadline,
+            policy=Policy(max_log=limits.log_characters, max_snapshot=limits.snapshot_characters),
+            variables=snapshot.variables,
+        )
+
+
+class _Flushing:
+    """Workers that store the log before they wait: what is done survives a crash, at the cost of one transaction."""
+
+    def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
+        self._workers = workers
+        self._log = log
+        self._tick = tick
+        self.capacity = workers.capacity
+        self.now, self.submit, self.wake = workers.now, workers.submit, workers.wake
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        """Store, then wait."""
+        self._log.flush()
+        self._tick()
+        return self._workers.wait(timeout)
+
+
+def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
+    return noted is not None and noted.report == report.to_dict()
+
+
+def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
+    """The artifacts that a commit wrote, as they stand after it."""
+    effects: dict[tuple[str, int], Effect] = {
+        (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)
+    }
+    applied = [
+        effects[entry.operation_id, entry.effect_index]
+        for entry in report.entries
+        if entry.effect_type == "artifact.upsert" and entry.status is EffectStatus.APPLIED
+    ]
+    view = turn.artifacts.view
+    return {one.tag: view[one.tag] for one in applied if one.type == "artifact.upsert"}

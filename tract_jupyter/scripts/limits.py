@@ -1,0 +1,129 @@
+"""Limits of a script, and the meter that counts what it used of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.storage.interrupts import whole_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLimits:
+    """The most that one script may take; None for no bound.
+
+    Attributes:
+        calls: tool calls.
+        seconds: of running; waiting for a person's decision does not count.
+        result_bytes: of what all tool calls together give back, as JSON, about.
+        output_characters: that are kept of what it prints and displays: as much of the beginning as of the end.
+        depth: tools that call tools.
+        memory: bytes, in the sandbox; the kernel's own memory cannot be bounded.
+    """
+
+    calls: int | None = 1_000
+    seconds: float | None = 300.0
+    result_bytes: int | None = 50_000_000
+    output_characters: int = 100_000
+    depth: int = 4
+    memory: int | None = 256_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "seconds", "result_bytes", "output_characters", "depth", "memory"):
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is None and name not in {"output_characters", "depth"}:
+                continue
+            if not is_number or value <= 0:
+                raise ContentError(f"a script's limit {name} must be a positive number, got {value!r}")
+
+
+class Meter:
+    """What one run has used of its limits. It may be read from any thread while the script runs."""
+
+    def __init__(self, limits: ScriptLimits) -> None:
+        self.limits = limits
+        self.calls = 0
+        self.result_bytes = 0
+        self._nesting = threading.local()  # calls side by side are not deep
+        self._began: float | None = None
+        self._before = 0.0
+        self._waited = 0.0
+        self._waiting_since: float | None = None
+        self._ended: float | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the clock: what was approved first did not run before."""
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Of running, without the time that a person took to decide."""
+        if self._began is None:
+            return self._before
+        now = self._ended or time.monotonic()
+        since = self._waiting_since
+        waiting = now - since if since is not None else 0.0
+        return self._before + now - self._began - self._waited - waiting
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a decision is awaited at the moment."""
+        return self._waiting_since is not None
+
+    @property
+    def is_over_time(self) -> bool:
+        """Whether its time is over."""
+        return self.limits.seconds is not None and self.seconds > self.limits.seconds
+
+    def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
+        """Count on from what another process has counted."""
+        self.calls, self.result_bytes, self._before = calls, result_bytes, seconds
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._ended = self._ended or time.monotonic()
+
+    @whole_context
+    def waiting(self) -> Iterator[None]:
+        """A person is asked meanwhile."""
+        self._waiting_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - self._waiting_since
+            self._waiting_since = None
+
+    @property
+    def depth(self) -> int:
+        """How many calls this thread is within."""
+        return getattr(self._nesting, "depth", 0)
+
+    @whole_context
+    def nested(self) -> Iterator[None]:
+        """This thread is within one more call."""
+        self._nesting.depth = self.depth + 1
+        try:
+            yield
+        finally:
+            self._nesting.depth -= 1
+
+    def refusal(self) -> str:
+        """Why no further call may begin; nothing if one may, which is counted then."""
+        limits = self.limits
+        with self._lock:
+            if limits.calls is not None and self.calls >= limits.calls:
+                return f"the script has reached its limit of {limits.calls:,} tool calls"
+            if limits.result_bytes is not None and self.result_bytes > limits.result_bytes:
+                return f"the script has reached its limit of {limits.result_bytes:,} bytes of results"
+            if self.depth >= limits.depth:
+                return f"in a script, tools may call tools at most {limits.depth} levels deep"
+            self.calls += 1
+            return ""

@@ -1,0 +1,130 @@
+"""Stopping a script from another thread: because its time is over, or a person interrupts it.
+
+Python has one way to do that: raise an exception in the other thread at its next bytecode. Code that waits in C (a
+sleep, a socket) gets it when that returns, and code that catches everything can go on; so it is raised again and again,
+and the script's tool calls end it, too. A tool that works on the store is not interrupted halfway, unless it takes too
+long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.storage.interrupts import raise_in, whole_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+
+_AGAIN_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 5.0  # for a tool call that is under way
+
+
+class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
+    """The script is to end."""
+
+
+class ScriptPaused(BaseException):
+    """The script waits for a decision, and its program is saved with the question."""
+
+    def __init__(self, pending: Any) -> None:
+        super().__init__()
+        self.pending = pending
+
+
+class Stopper:
+    """Ends what runs within `stoppable` or `killable`.
+
+    Attributes:
+        reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
+    """
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._strike: Callable[[], object] | None = None
+        self._take_back: Callable[[], object] = lambda: None
+        self._shields = 0
+        self._since: float | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def stop(self, reason: str) -> None:
+        """Have it end; the first reason counts. Returns at once."""
+        self.reason = self.reason or reason
+        self._order()
+
+    def check(self) -> None:
+        """End here, if it was told to.
+
+        Raises:
+            ScriptStopped: it was.
+        """
+        if self.reason:
+            raise ScriptStopped
+
+    @whole_context
+    def shielded(self) -> Iterator[None]:
+        """Let a tool call come to its end first; it is stopped before and after."""
+        with self._lock:
+            self._shields += 1
+            self._take_back()
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._shields -= 1
+        self.check()
+
+    def stoppable(self) -> AbstractContextManager[None]:
+        """Within this, the current thread can be stopped."""
+        thread = threading.get_ident()
+        return self.killable(partial(raise_in, thread, ScriptStopped), partial(raise_in, thread, None))
+
+    @whole_context
+    def killable(
+        self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
+        """Within this, `strike` ends what runs; `take_back` undoes that where it had no effect yet."""
+        with self._lock:
+            self._strike, self._take_back = strike, take_back
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:  # an order that comes now finds nobody
+                take_back()
+                self._strike, self._take_back = None, lambda: None
+
+    @whole_context
+    def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        """Look from a thread of its own whether the time is over, and order again what was not obeyed."""
+        watcher = threading.Thread(
+            target=self._watch, args=(is_over,), name="tract-script-watch", daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+
+    def _watch(self, is_over: Callable[[], bool]) -> None:
+        pause = _LOOK_SECONDS
+        while not self._ended.wait(pause):
+            if not self.reason and is_over():
+                self.reason = "timed_out"
+            if self.reason:
+                self._order()
+                pause = _AGAIN_SECONDS
+
+    def _order(self) -> None:
+        with self._lock:
+            self._since = self._since or time.monotonic()
+            is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
+            if self._strike is not None and not is_patient:
+                self._strike()

@@ -1,0 +1,278 @@
+"""Questions about calls of tools: that of the executor, and the base of those that end in a tool call.
+
+A call that fires an operation is asked about once: the question shows the operation's code and offers its actions.
+What is chosen is done once the operation is fired, unless a handler of the operation decides first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tract_jupyter.exceptions import FingerprintError
+from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
+from tract_jupyter.hooks.field_pending import FieldPending
+from tract_jupyter.hooks.firing import ActionChoice
+from tract_jupyter.hooks.introspection import value_rows
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.operations.check import TOOL_PREFIX
+from tract_jupyter.operations.pending import blocks_of, unreviewed_text
+from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.request import ValueTable, findings_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.models.schema import ParameterSet
+    from tract_jupyter.operations.pending import DynamicPending
+    from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.request import CodeBlock
+
+
+_STANDING: Final = frozenset({"grant", "recorded"})
+"""Channels over which a person's earlier decision about the same comes."""
+
+
+class ToolQuestion(FieldPending):
+    """Base class of the questions about a call."""
+
+    @property
+    def tool_name(self) -> str:
+        """The tool."""
+        raise NotImplementedError
+
+    @property
+    def call_arguments(self) -> dict[str, Any]:
+        """What it is called with, as things stand."""
+        raise NotImplementedError
+
+    def check_branch(self) -> None:
+        """Check that what would be written to the history is written where it was asked about.
+
+        Raises:
+            FingerprintError: the tool is one that works on the history, and another branch is the current one.
+        """
+        tool, current = self.tract.executor.get(self.tool_name), self.tract.current_branch
+        if tool is None or not tool.writes_history or self.branch in (None, current):
+            return
+        raise FingerprintError(
+            f"this was asked on branch {self.branch!r}, and the current one is {current!r}; "
+            f"switch({self.branch!r}) first"
+        )
+
+    @property
+    def fired(self) -> type[DynamicPending] | None:
+        """The operation that the call fires; None if it fires none that is active."""
+        operation = self.tool_name.removeprefix(TOOL_PREFIX)
+        if operation == self.tool_name:
+            return None
+        found: type[DynamicPending] | None = self.tract.operations.registry.get_class(operation)
+        return found
+
+    @property
+    def choice(self) -> ActionChoice | None:
+        """What a person chose, now or for good; None if nobody did, or not a person."""
+        made: Decision | None = self.decision
+        if made is None or self.status is not PendingStatus.APPROVED:
+            return None
+        if not made.is_personal and made.channel not in _STANDING:
+            return None
+        arguments = {} if made.action == "approve" else made.arguments
+        return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The actions of the operation, too."""
+        fired = self.fired
+        return super().offered_actions if fired is None else super().offered_actions.union(fired.spec.actions)
+
+    def owner_of_action(self, name: str) -> type[Question]:
+        """The operation's class, for its own actions."""
+        fired = self.fired
+        is_own = fired is None or name in super().offered_actions
+        return super().owner_of_action(name) if is_own or fired is None else fired
+
+    def chooses(self, name: str) -> bool:
+        """Whether something that is offered is an action of the operation, and no decision about the call alone."""
+        return self.owner_of_action(name) is not type(self)
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether the operation is fired with nothing to do: it has actions, none is chosen, and no handler decides."""
+        fired = self.fired
+        if action != "approve" or fired is None or not fired.spec.actions:
+            return False
+        return not self.tract.list_hooks().get(fired.spec.name)
+
+    def is_instant(self, action: str) -> bool:
+        """Not where the operation's own code is chosen."""
+        return not self.chooses(action) and super().is_instant(action)
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code of the operation."""
+        fired = self.fired
+        return () if fired is None else blocks_of(fired, self.tract)
+
+    def about_operation(self) -> str:
+        """What whoever decides should know of the operation that is fired."""
+        fired = self.fired
+        if fired is None:
+            return ""
+        told = [
+            f"It fires the operation {fired.spec.name}, which is not asked about again.",
+            unreviewed_text(fired, self.tract),
+            "Its handlers come first: what you choose is done where none of them decides."
+            if self.tract.list_hooks().get(fired.spec.name)
+            else "",
+            findings_text(self.code_blocks()),
+        ]
+        return " ".join(filter(None, told))
+
+    def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Let the call happen, also by choosing an action of the operation."""
+        if self.chooses(name):
+            return self.through_gate(name, arguments, self.run_approved)
+        return super().carry_out_action(name, arguments)
+
+
+class ToolPending(BuiltinPending, ToolQuestion):
+    """Base class of pendings that end in a tool call; their fields say which tool, and with what.
+
+    The arguments are what can be changed, and a standing approval is one of the tool with these values.
+    """
+
+    tool_field: ClassVar[str]
+    arguments_field: ClassVar[str]
+    machinery = frozenset({"definition_hash"})
+    again: ClassVar[str]
+    """What to do if the tool changed since."""
+    definition_hash = Field()
+
+    @property
+    def tool_name(self) -> str:
+        """The tool."""
+        return str(self.fields[self.tool_field])
+
+    @property
+    def call_arguments(self) -> dict[str, Any]:
+        """What it is called with, as things stand."""
+        return self.fields[self.arguments_field]  # type: ignore[no-any-return] # a field's value
+
+    @property
+    def field_parameters(self) -> ParameterSet:  # type: ignore[override] # looked up each time
+        """What the tool can be called with.
+
+        Raises:
+            FingerprintError: there is no such tool any more.
+        """
+        return self._tool().parameters  # type: ignore[no-any-return] # a `ToolDefinition`
+
+    @property
+    def subject(self) -> Subject:
+        """What a standing approval is about: the call of the tool."""
+        return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
+
+    def check_current(self) -> None:
+        """Check that tool and branch are those that were asked about.
+
+        Raises:
+            FingerprintError: the tool was changed or removed, or writes elsewhere now.
+        """
+        if self._tool().definition_hash != self.definition_hash:
+            raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
+        self.check_branch()
+
+    def editable(self) -> Any:
+        """What the tool would be called with, as long as there is the tool."""
+        return None if self.tract.executor.get(self.tool_name) is None else super().editable()
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """What the tool would be called with, in the order of its parameters."""
+        tool = self.tract.executor.get(self.tool_name)
+        declared = {} if tool is None else {p.name: p for p in tool.parameters}
+        arguments = self.call_arguments
+        names = [*declared, *(name for name in arguments if name not in declared)]
+        rows = value_rows({name: arguments[name] for name in names if name in arguments}, declared)
+        return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
+
+    def _tool(self) -> Any:
+        tool = self.tract.executor.get(self.tool_name)
+        if tool is None:
+            raise FingerprintError(f"there is no tool {self.tool_name!r} any more; it cannot be called")
+        return tool
+
+    @property
+    def _values(self) -> Mapping[str, Any]:
+        return self.call_arguments
+
+    def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {**self.fields, self.arguments_field: values}
+
+
+class PendingToolCall(ToolQuestion):
+    """A gated tool call: approving it lets exactly this call happen.
+
+    Args:
+        tool: its name.
+        arguments: validated, with defaults.
+        parameters: what they must fit.
+        definition_hash: of the tool's schema and code.
+        check: raises `FingerprintError` if the tool or the permission changed since.
+        why: the reason why a person is asked.
+        options: see `Pending`.
+    """
+
+    kind = "tool"
+
+    def __init__(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        parameters: ParameterSet,
+        definition_hash: str,
+        check: Callable[[], None] = lambda: None,
+        description: str = "",
+        why: str = "",
+        **options: Any,
+    ) -> None:
+        super().__init__("tool_call", fields=arguments, **options)
+        self.tool = tool
+        self.field_parameters = parameters
+        self.definition_hash = definition_hash
+        self._check = check
+        self._description = description
+        self._why = why
+
+    @property
+    def name(self) -> str:
+        """Of the tool."""
+        return self.tool
+
+    @property
+    def tool_name(self) -> str:
+        """The tool."""
+        return self.tool
+
+    @property
+    def call_arguments(self) -> dict[str, Any]:
+        """What the tool is called with, as it was approved."""
+        return self.fields
+
+    @property
+    def title(self) -> str:
+        """Names the tool."""
+        return f"Call tool {self.tool}"
+
+    def check_current(self) -> None:
+        """Check that the tool, the permission and the branch are those that were asked about."""
+        self._check()
+        self.check_branch()
+
+    def summary(self) -> str:
+        """What the tool does."""
+        return self._description
+
+    def why(self) -> str:
+        """Who wants to call it, and why that is asked about."""
+        asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
+        return f"{asked} {self.about_operation()}".rstrip()
