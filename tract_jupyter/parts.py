@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.connections import Models
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.hooks import Hooks
-    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.review.review import Review
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.runs.engine import RunEngine
@@ -182,7 +182,7 @@ class Parts:
     @part
     def operations(self) -> Operations:
         """The dynamic operations."""
-        from tract_jupyter.operations.life import Operations
+        from tract_jupyter.operations.lifecycle import Operations
         from tract_jupyter.storage.signed import SpecRows
 
         repository, review = self._repository, self.review
@@ -337,7 +337,7 @@ class Parts:
         from tract_jupyter.runs.engine import RunEngine
 
         return RunEngine(
-            self._tract, self._repository, self.generation, self.llm, self.models, self.executor,
+            self._tract, self._repository, self.generation, self.llm, self.models, lambda: self.executor,
             self.review.reviewer, self.kinds,
         )  # fmt: skip
 

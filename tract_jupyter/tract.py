@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin.history import PendingCompress, PendingGC, PendingMerge, PendingRebase
     from tract_jupyter.hooks.builtin.tool_result import PendingToolResult
     from tract_jupyter.hooks.bus import HookEvent
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.hooks.question import OnTimeout
+    from tract_jupyter.hooks.pending import OnTimeout, Pending
     from tract_jupyter.llm.configured import ModelOperation
     from tract_jupyter.llm.connections import Models
     from tract_jupyter.models.commit import CommitInfo, StatusInfo
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.toolcall import ToolCompactResult
     from tract_jupyter.operations.activation import PendingActivation
     from tract_jupyter.operations.hooks import Hooks
-    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.protocols import LLMClient, Summarizer, TokenCounter, Validator
     from tract_jupyter.review.review import Review

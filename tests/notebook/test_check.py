@@ -48,7 +48,7 @@ def test_one_line(shell):
 def test_it_knows_the_tools_that_a_cell_may_call(shell):
     cell = '@tract.tool\ndef read_file(path: str) -> str:\n    """Read a file."""'
     assert shell.run(cell).ok
-    assert "Goes past the tool read_file." in shell.run("%tract_check open('notes.md').read()").text
+    assert "Bypasses the tool read_file." in shell.run("%tract_check open('notes.md').read()").text
 
 
 def test_without_findings_it_says_what_that_means(shell):

@@ -159,7 +159,7 @@ def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
         assert fired(t) == "the handler says no"
         (table,) = pending.tables()
         reached = {row.name: row.value for row in table.rows}
-        assert table.title == "What it can newly reach"
+        assert table.title == "What it can access that the approved version could not"
         assert (reached["imports"], reached["files"]) == ("os", "delete:x")
         pending.approve()
         assert t.list_hooks() == {"citation_check": ["no"]}

@@ -49,16 +49,21 @@ def test_new_fields_and_actions_widen(spec, changes, kind):
 
 def test_asking_no_more_widens_and_asking_does_not(spec):
     asks, approves = spec_reach(spec(unhandled="ask")), spec_reach(spec())
-    assert gained(asks, approves) == {"decides": frozenset({"approved where no handler decides"})}
+    assert gained(asks, approves) == {"decides": frozenset({"approved if no handler decides"})}
     assert gained(approves, asks) == {}
 
 
 def test_a_reviewer_sees_all_of_a_new_one_and_what_is_new_of_a_change(tract, spec):
     tables = {table.title: table for table in tract.propose_operation(spec()).tables()}
-    assert "pending.fields" in {row.name: row.value for row in tables["What it can reach"].rows}["attributes"]
+    assert (
+        "pending.fields" in {row.name: row.value for row in tables["What it can access"].rows}["attributes"]
+    )
     tract.register_operation(spec())
     same = tract.propose_operation(spec(description="said better")).tables()[-1]
-    assert (same.title, same.rows[0].name) == ("What it can newly reach", "nothing new")
+    assert (same.title, same.rows[0].name) == (
+        "What it can access that the approved version could not",
+        "nothing new",
+    )
     more = tract.propose_operation(spec("import os\nos.system('ls')\npending.approve()")).tables()[-1]
     assert {"imports", "calls"} <= {row.name for row in more.rows}
 

@@ -15,7 +15,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError
 from tract_jupyter.hooks import PendingStatus
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.life import MOST_UNREVIEWED
+from tract_jupyter.operations.lifecycle import MOST_UNREVIEWED
 from tract_jupyter.review.trust import Trust
 
 CODE = "pending.fields['verified'] = True\npending.approve()"
@@ -148,7 +148,7 @@ def test_a_person_can_review_it_later(tract, sandboxed, propose):
     pending = tract.operations.review_quarantined("citation_check")
     assert pending.title == "Activate operation citation_check"
     assert "active without a review" in pending.why()
-    assert [table.title for table in pending.tables()] == ["Fields", "What it can reach"]
+    assert [table.title for table in pending.tables()] == ["Fields", "What it can access"]
     pending.approve()
     assert unreviewed(tract) == set()
     with pytest.raises(SpecError, match="nothing to review|no stored"):
@@ -161,7 +161,7 @@ def test_a_version_that_nobody_reviewed_is_no_measure_for_the_next(tract, sandbo
     tract.fire("citation_check", {"urls": []}, review=True).approve(scope="always")
     replaced = tract.propose_operation(sandboxed(isolation="kernel"))
     assert [block.title for block in replaced.code_blocks()] == ["verify"]
-    assert "What it can reach" in [table.title for table in replaced.tables()]
+    assert "What it can access" in [table.title for table in replaced.tables()]
     replaced.approve()
     assert not tract.reviewer.granted(tract.fire("citation_check", {"urls": []}, review=True))
     assert unreviewed(tract) == set()

@@ -145,9 +145,9 @@ def test_the_word_is_a_bool(proposed):
 
 
 def test_a_click_accepts_it(t, proposed, monkeypatch):
-    from tract_jupyter.operations import activation
+    from tract_jupyter.review import decision
 
-    monkeypatch.setattr(activation, "_ACCEPTING", activation._ACCEPTING | {"fake"})
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
     ticket = t.reviewer.show(proposed)
     assert click(ticket, "approve", volatile=True)
     t.reviewer.channel.run_due()

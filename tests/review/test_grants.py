@@ -50,9 +50,9 @@ def give(t):
 
 @pytest.fixture(autouse=True)
 def a_click_is_in_a_panel(monkeypatch):
-    from tract_jupyter.review import grants
+    from tract_jupyter.review import decision
 
-    monkeypatch.setattr(grants, "_GRANTING", grants._GRANTING | {"fake"})
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
 
 
 def test_the_like_of_it_is_approved_without_asking_and_says_by_which_grant(t, fire, give):

@@ -8,7 +8,7 @@ import pytest
 
 from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.prompts.scripts import SYSTEM
+from tract_jupyter.prompts.tool_calls import SCRIPTS
 
 
 def signatures(text):
@@ -21,7 +21,7 @@ def names(text):
 
 def test_it_has_the_signatures_of_all_tools(tract, search):
     text = tract.get_system_instructions(max_tokens=20_000)
-    assert text.startswith(SYSTEM)
+    assert text.startswith(SCRIPTS)
     assert names(text) == set(tract.executor.tools())
 
 
@@ -48,7 +48,7 @@ def test_a_bound_that_is_too_narrow(tract):
 
 def test_the_example_runs(tract):
     tract.user("a question")
-    rows = SYSTEM.partition("Python:\n")[2].partition("- A call")[0]
+    rows = SCRIPTS.partition("Python:\n")[2].partition("- A call")[0]
     code = "\n".join(line[4:] for line in rows.splitlines())
     result = tract.run_script(code, backend="sandbox")
     assert result.stdout == "1 ['dialogue']\n"

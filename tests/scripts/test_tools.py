@@ -61,7 +61,7 @@ def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itse
     call("notebook_execute", code="text = open('notes.md').read()\nt.unlock_tool('gc')", backend="kernel")
     request, _ = channel.shown[0]
     reasons = {finding.code: finding.reason for finding in request.code[0].findings}
-    assert reasons["TJ601"] == "Goes past the tool read_file."
+    assert reasons["TJ601"] == "Bypasses the tool read_file."
     assert "TJ603" in reasons
 
 

@@ -62,7 +62,7 @@ def fill(path, spec, monkeypatch):
         channel, tract.reviewer.channel = tract.reviewer.channel, FakeChannel()
         pending = tract.fire("citation_check", {"urls": ["b"]}, review=True)
         with monkeypatch.context() as patch:
-            patch.setattr("tract_jupyter.review.grants._GRANTING", {"fake"})
+            patch.setattr("tract_jupyter.review.decision._PERSONAL", {"fake"})
             press(tract, tract.reviewer.show(pending), "approve", scope="always")
         tract.reviewer.channel = channel
         session.spawn(tract, purpose="look").user("child")

@@ -177,7 +177,7 @@ class CodeAnalyzer:
             except Exception as error:  # noqa: BLE001 - a failure to understand is itself a verdict
                 problems.append(error)
         if view.resolver.is_incomplete:
-            problems.append(TooLongError("too much in it depends on too much else"))
+            problems.append(TooLongError("too many of its names depend on each other"))
         return problems + view.problems
 
     def _take(self, source: Iterator[Finding], deadline: Deadline, findings: list[Finding]) -> None:

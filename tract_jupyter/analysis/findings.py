@@ -117,7 +117,7 @@ class Finding:
         """Return the finding one level lower, for code that is written to a file and begins `lines` further down."""
         span = replace(self.span, line=self.span.line + lines, end_line=self.span.end_line + lines)
         level = list(RiskLevel)[max(self.level.rank - 1, 0)]
-        return replace(self, span=span, level=level, reason=f"In the file that is written: {self.reason}")
+        return replace(self, span=span, level=level, reason=f"In the written file: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class AnalysisResult:
         findings: The advice.
         imports: Dotted names of what the code imports, sorted.
         external_paths: Paths outside the workspace that the code hands to something that opens them.
-        analysed: False when the mode was ``disabled`` and nobody looked.
+        analysed: False if the mode was ``disabled`` and the code was not examined.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -150,7 +150,7 @@ class AnalysisResult:
     def summary(self) -> str:
         """Return one line for a panel's header. Source text is left out on purpose."""
         if not self.analysed:
-            return "Analysis is disabled: nobody looked."
+            return "Analysis is disabled: the code was not examined."
         if not self.findings:
             return "No findings. Analysis is advice, not containment."
         counts = Counter(finding.level for finding in self.findings)

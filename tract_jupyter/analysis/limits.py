@@ -48,9 +48,9 @@ def check_length(text: str) -> None:
     """
     # What takes time is syntax, and nearly every piece of syntax has a mark; a long string has none.
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
-        raise TooLongError(f"it is longer than the analysis takes on: {len(text):,} characters")
+        raise TooLongError(f"it is too long for the analysis: {len(text):,} characters")
     if text.count("{") > _MANY_BRACES and _f_string_steps(text) > _MAX_F_STRING_STEPS:
-        raise TooLongError("an f-string in it is longer than the analysis takes on")
+        raise TooLongError("it contains an f-string that is too long for the analysis")
 
 
 def _marks(text: str) -> int:
@@ -87,7 +87,7 @@ class Deadline:
             TooLongError: There is none.
         """
         if time.monotonic() > self._end:
-            raise TooLongError("it takes longer than the analysis waits")
+            raise TooLongError("the analysis ran out of time")
 
     def watched(self, members: Iterable[_Member], every: int = 256) -> Iterator[_Member]:
         """Yield the members as long as there is time.

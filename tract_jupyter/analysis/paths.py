@@ -27,14 +27,14 @@ _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 class PathLocation(Enum):
     """The place that a path leads to."""
 
-    INSIDE = "inside the workspace"
+    INSIDE = "a path inside the workspace"
     PROTECTED = "a hidden or configuration file of the workspace"
     TEMPORARY = "the temporary directory"
-    OUTSIDE = "outside the workspace"
-    STEERING = "a file that steers agents, kernels or imports"
+    OUTSIDE = "a path outside the workspace"
+    STEERING = "a file that controls agents, kernels or imports"
     SECRET = "a file of secrets"  # noqa: S105 - where, not what
     REMOTE = "an address on another machine"
-    UNKNOWN = "a path that is not known before it runs"
+    UNKNOWN = "a path that is known only when it runs"
 
 
 class Workspace:

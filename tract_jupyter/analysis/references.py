@@ -11,7 +11,7 @@ from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.limits import TooLongError
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
-from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
+from tract_jupyter.analysis.rules.base import GUESS, LIKELY, LOW, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
 from tract_jupyter.analysis.tables.effects import of_keyword, of_set
 from tract_jupyter.analysis.values import canonical
@@ -252,8 +252,8 @@ def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[
 
 
 def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: CodeView) -> Finding:
-    reason = f"Imports {module}; what is used of it decides." if level == "low" else f"Imports {module}."
-    return rule.finding(view, alias, reason, level)
+    more = " The risk depends on what is used from it." if level is LOW else ""
+    return rule.finding(view, alias, f"Imports `{module}`.{more}", level)
 
 
 _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {

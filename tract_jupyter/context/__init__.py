@@ -8,5 +8,6 @@
 * `verify`: is the store what it says it is?
 
 Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes
-commits. Knows `storage` and `models`; a model that writes summaries is a protocol.
+commits. Knows `storage` and `models`, and `llm` and `prompts` for summaries that a model
+writes.
 """

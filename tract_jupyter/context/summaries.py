@@ -17,7 +17,7 @@ from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.checks import check_text, diagnosis_of
 from tract_jupyter.models.compression import Retention
 from tract_jupyter.models.content import Priority
-from tract_jupyter.prompts import compression, tool_results
+from tract_jupyter.prompts import summaries as prompts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -311,7 +311,7 @@ class LLMSummarizer:
         context: the whole context, which is shown beside the messages, to be understood by.
     """
 
-    task: ClassVar[str] = compression.SUMMARIZE
+    task: ClassVar[str] = prompts.SUMMARIZE
 
     def __init__(
         self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
@@ -333,22 +333,22 @@ class LLMSummarizer:
             LLMResponseError: what the client gave back is no reply.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
-        wanted = compression.wishes(instructions, target_tokens, kept)
+        wanted = prompts.wishes(instructions, target_tokens, kept)
         asked = self._request(messages, wanted, _around(self._context, messages))
         return _ask(self._client, self._system_prompt, asked)
 
     def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
-        return compression.summary_request(list(map(message_text, messages)), wanted, around)
+        return prompts.summary_request(list(map(message_text, messages)), wanted, around)
 
 
 class AnswerShortener(LLMSummarizer):
     """The same for single answers of tools."""
 
-    task = tool_results.SYSTEM
+    task = prompts.SHORTEN
 
     def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
         (answer,) = messages
-        return tool_results.request(answer.name or "", str(answer.content), wanted, around)
+        return prompts.shortening_request(answer.name or "", str(answer.content), wanted, around)
 
 
 def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
@@ -369,9 +369,7 @@ def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: s
     Raises:
         LLMResponseError: what the client gave back is no reply.
     """
-    return _ask(
-        client, compression.GUIDE.format(task=task), compression.guidance_request(texts, instructions)
-    )
+    return _ask(client, prompts.GUIDE.format(task=task), prompts.guidance_request(texts, instructions))
 
 
 def message_text(message: Message) -> str:

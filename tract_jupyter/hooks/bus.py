@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class HookEvent(NamedTuple):
-    """What a handler did.
+    """An entry of the hook log: what a handler did.
 
     Attributes:
         operation: what was routed.
@@ -57,7 +57,7 @@ class HookEvent(NamedTuple):
 
     @property
     def timestamp(self) -> datetime:
-        """When, in UTC."""
+        """The time, in UTC."""
         return datetime.fromtimestamp(self.nanoseconds / 1e9, UTC)
 
 
@@ -109,7 +109,7 @@ class HookLog:
         pending_id: str | None = None,
         limit: int,
     ) -> list[HookEvent]:
-        """The newest entries that fit, oldest first."""
+        """Return the newest entries that fit, oldest first."""
         with self._database.read() as connection:
             rows = self._rows.newest(
                 connection,
@@ -145,7 +145,7 @@ _LONGEST_NAME = 100  # `handler:<name>` is stored as who decided
 
 
 class RoutingResult(StrEnum):
-    """What came of routing a pending."""
+    """The outcome of routing a pending."""
 
     DECIDED = "decided"
     LEFT_OPEN = "left_open"
@@ -248,11 +248,11 @@ class HookBus:
         self._keep(operation, lambda one: one.name != name)
 
     def names(self, operation: str) -> list[str]:
-        """The names of an operation's handlers, in order."""
+        """Return the names of an operation's handlers, in order."""
         return [listener.name for listener in self._listeners.get(operation, ())]
 
     def handlers(self) -> dict[str, list[str]]:
-        """The names of all handlers in their order, by operation, without those that are not approved here."""
+        """Return the names of all handlers in their order, by operation, without those that are not approved here."""
         called = {
             operation: [listener.name for listener in self._listeners[operation] if listener.call is not None]
             for operation in sorted(self._listeners)
@@ -260,7 +260,7 @@ class HookBus:
         return {operation: names for operation, names in called.items() if names}
 
     def listens(self, operation: str) -> bool:
-        """Whether any handler would see it."""
+        """Return True if any handler would see it."""
         return operation in self._listeners or EVERYTHING in self._listeners
 
     def route(self, pending: Pending) -> RoutingResult:
@@ -286,12 +286,12 @@ class HookBus:
         return RoutingResult.LEFT_OPEN
 
     def withheld(self, operation: str) -> list[str]:
-        """The saved handlers of an operation, and of all, that are not approved here."""
+        """Return the saved handlers of an operation, and of all, that are not approved here."""
         places = [*self._listeners.get(operation, ()), *self._listeners.get(EVERYTHING, ())]
         return [listener.name for listener in places if listener.call is None]
 
     def unguarded(self, operation: str) -> str:
-        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        """Explain why a person is asked instead of an operation's handlers; empty if these decide."""
         names = self.withheld(operation)
         if not names:
             return ""
@@ -382,7 +382,7 @@ def _place(
     after: str | None,
     at: int | None,
 ) -> int:
-    """Where in the list a new handler goes.
+    """Return the position of a new handler in the list.
 
     Raises:
         OperationError: two places are given, or one that is not there.

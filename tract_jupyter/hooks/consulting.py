@@ -12,7 +12,7 @@ from tract_jupyter.hooks import introspection
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import safe_repr
-from tract_jupyter.prompts import consulting as prompts
+from tract_jupyter.prompts import replies as prompts
 from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ConsultationStep(NamedTuple):
-    """Something that the model did.
+    """A step of the model: an action that it called, or text.
 
     Attributes:
         action: the action that it called, as it wrote it; empty if it only wrote text.
@@ -40,7 +40,7 @@ class ConsultationStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Consultation:
-    """What came of asking a model.
+    """The outcome of asking a model.
 
     Attributes:
         decided: whether the pending is decided now; otherwise it is open, as it was.
@@ -60,7 +60,7 @@ class Consultation:
 
     @property
     def mistakes(self) -> tuple[str, ...]:
-        """What the model was told that it did wrong."""
+        """The errors that the model was told about."""
         return tuple(step.answer for step in self.steps if step.is_error)
 
 
@@ -74,9 +74,9 @@ def consult(
         raise ContentError(
             f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
         )
-    shown = prompts.question(instruction, _as_json(pending.to_dict()))
+    shown = prompts.consulting_request(instruction, _as_json(pending.to_dict()))
     messages: list[dict[str, Any]] = [
-        {"role": "system", "content": system_prompt or prompts.SYSTEM},
+        {"role": "system", "content": system_prompt or prompts.CONSULT},
         {"role": "user", "content": shown},
     ]
     steps: list[ConsultationStep] = []
@@ -169,7 +169,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as given, if they are what a model may give: it has no scope, uses or pattern."""
+    """Return the arguments if a model may give them: it has no scope, uses or pattern."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:
         raise SpecError(
@@ -180,7 +180,7 @@ def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str
 
 
 def _as_json(value: Any) -> str:
-    """Any value as text: JSON where it has such a form."""
+    """Write any value as text: JSON where it has such a form."""
     if is_dataclass(value) and not isinstance(value, type):
         return _as_json(asdict(value))
     if isinstance(value, dict):

@@ -8,7 +8,7 @@ from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.review.decision import Subject, fingerprint
+from tract_jupyter.review.decision import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FieldPending(Pending):
-    """Something with typed fields, such as a fired operation or a gated tool call.
+    """A pending with typed fields, such as a fired operation or a gated tool call.
 
     A subclass says what they are (`field_parameters`), which of them do not count for standing approvals and recorded
     decisions (`volatile`), and what a standing approval is about (`kind`, `definition_hash`).
@@ -34,9 +34,9 @@ class FieldPending(Pending):
         self,
         edits: Annotated[dict[str, Any] | None, "Fields to change first, with their new values."] = None,
         scope: Annotated[
-            Literal["once", "session", "always"], "How long the like of it is approved too, without asking."
+            Literal["once", "session", "always"], "How long similar requests are approved without asking."
         ] = "once",
-        uses: Annotated[int | None, "How many more times, with a scope; any number if left out."] = None,
+        uses: Annotated[int | None, "With a scope, how many more times; any number if left out."] = None,
         pattern: Annotated[
             dict[str, Any] | None,
             'With a scope, values that may differ: {"path": "data/*"}. Left out: exactly these values.',
@@ -60,28 +60,22 @@ class FieldPending(Pending):
 
     @property
     def name(self) -> str:
-        """Of the operation or tool."""
+        """The name of the operation or tool."""
         return self.operation
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the code, the schema, and the fields as they are now."""
-        return fingerprint(self.kind, self.name, self.definition_hash, self.fields)
-
-    @property
-    def identity(self) -> str:
-        """The same without the fields that the author calls volatile."""
-        return fingerprint(*self.subject[:4])
+    def binding(self) -> Subject:
+        """Bind the code, the schema, and the fields as they are now."""
+        return Subject(self.kind, self.name, self.definition_hash, self.fields)
 
     @property
     def subject(self) -> Subject:
-        """What a standing approval is about."""
+        """The subject of a standing approval."""
         values = {name: value for name, value in self.fields.items() if name not in self.volatile}
         ignored = {name: value for name, value in self.fields.items() if name in self.volatile}
         return Subject(self.kind, self.name, self.definition_hash, values, self.actor, ignored)
 
     def editable(self) -> Parameters | None:
-        """The fields, with the present values as defaults."""
+        """Return the fields, with the present values as defaults."""
         if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
             return None
         values = self._values
@@ -103,9 +97,9 @@ class FieldPending(Pending):
 
     @property
     def _values(self) -> Mapping[str, Any]:
-        """What `edits` changes: the fields, unless a subclass has them in one of its fields."""
+        """The values that `edits` changes: the fields, unless a subclass has them in one of its fields."""
         return self.fields
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The fields with other values."""
+        """Return the fields with other values."""
         return values

@@ -54,7 +54,7 @@ def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
 
 
 def _can_retry(pending: Pending) -> bool:
-    """Whether it can be made again; a pending with a bound of its own says how often in `retries_left`."""
+    """Return True if it can be made again; a pending with a bound of its own says how often in `retries_left`."""
     return "retry" in pending._public_actions and bool(getattr(pending, "retries_left", True))  # noqa: SLF001
 
 
@@ -96,7 +96,7 @@ Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
 
 
 class ActionChoice(NamedTuple):
-    """What was chosen about a call: an action of the operation that it fires, or `approve`."""
+    """The choice about a call: an action of the operation that it fires, or `approve`."""
 
     action: str
     arguments: Mapping[str, Any]
@@ -105,7 +105,7 @@ class ActionChoice(NamedTuple):
     """Whether a person chose it just now."""
 
     def holds_for(self, pending: Pending) -> bool:
-        """Whether it counts for the operation that was fired, and no person has to look at that anew."""
+        """Return True if it counts for the operation that was fired, and no person has to look at that anew."""
         return self.is_personal or not pending.unguarded
 
     def apply(self, pending: Pending) -> None:
@@ -115,7 +115,7 @@ class ActionChoice(NamedTuple):
 
 
 class Firing:
-    """Has pendings of one tract decided."""
+    """The way of a tract's pendings to their decision."""
 
     def __init__(self, bus: HookBus, reviewer: Reviewer) -> None:
         self.bus = bus
@@ -207,7 +207,7 @@ class Firing:
         *,
         joins: bool,
     ) -> _Asked:
-        """Ask, unless the very same is open: then ask that again. Returns what is open."""
+        """Ask, unless the very same is open: then ask that again. Return what is open."""
         twin = cast("_Asked | None", self._reviewer.twin(pending)) if joins else None
         if twin is None:
             ask(pending)

@@ -13,7 +13,7 @@ from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.storage.questions import StoredDecision
 
@@ -30,18 +30,18 @@ def gated(method: F) -> F:
 
 
 def reading(method: F) -> F:
-    """Offer a method that only reads: nothing is stored about its calls, and it has no button."""
+    """Offer a method that only reads: its calls are not stored, and it has no button."""
     setattr(method, _MARK, "reads")
     return method
 
 
 def offered(cls: type) -> frozenset[str]:
-    """The names of all that a class offers."""
-    return frozenset(name for name in dir(cls) if hasattr(getattr(cls, name), _MARK))
+    """Return the names of all that a class offers."""
+    return frozenset([name for name in dir(cls) if hasattr(getattr(cls, name), _MARK)])
 
 
 def decides(cls: type, name: str) -> bool:
-    """Whether something that is offered decides or changes something, rather than reads."""
+    """Return True if something that is offered decides or changes something, rather than reads."""
     return bool(getattr(getattr(cls, name), _MARK) == "decides")
 
 
@@ -57,24 +57,24 @@ _MAX_LIST = 5
 _MAX_DICT = 10
 
 
-def action_parameters(cls: type[Question], name: str) -> Parameters:
-    """The parameters of an action of a class of pendings."""
+def action_parameters(cls: type[Pending], name: str) -> Parameters:
+    """Return the parameters of an action of a class of pendings."""
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
 
 
-def parameters_for_models(cls: type[Question], name: str) -> Parameters:
-    """The same without what only a person may give, such as how long an approval stands."""
+def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
+    """Return them without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
 
 @cache
-def _parameters(cls: type[Question], name: str) -> Parameters:
+def _parameters(cls: type[Pending], name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
-def state(pending: Question) -> dict[str, Any]:
-    """Identity, status, fields and outcome, nothing cut."""
+def state(pending: Pending) -> dict[str, Any]:
+    """Return identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -91,8 +91,8 @@ def state(pending: Question) -> dict[str, Any]:
     }
 
 
-def to_dict(pending: Question) -> dict[str, Any]:
-    """What a model needs to decide: long texts, lists and dicts are cut, and say so."""
+def to_dict(pending: Pending) -> dict[str, Any]:
+    """Return what a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -102,8 +102,8 @@ def to_dict(pending: Question) -> dict[str, Any]:
     }
 
 
-def to_tools(pending: Question) -> list[dict[str, Any]]:
-    """One function schema for each offered action, in OpenAI's shape."""
+def to_tools(pending: Pending) -> list[dict[str, Any]]:
+    """Return one function schema for each offered action, in OpenAI's shape."""
     return [
         {
             "type": "function",
@@ -117,8 +117,8 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(pending: Question, name: str) -> dict[str, Any]:
-    """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
+def _schema(pending: Pending, name: str) -> dict[str, Any]:
+    """Return the JSON Schema of an action's arguments. Edits have that of the fields, all of them optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
@@ -135,8 +135,8 @@ def _schema(pending: Question, name: str) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
-def describe_api(pending: Question) -> str:
-    """Fields with types and meaning, actions with signatures, in Markdown."""
+def describe_api(pending: Pending) -> str:
+    """Describe fields with types and meaning, and actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
     lines += [
         f"- `{row.name}: {row.type}` = `{row.value}`{f': {row.description}' if row.description else ''}"
@@ -150,8 +150,8 @@ def describe_api(pending: Question) -> str:
     return "\n".join(lines)
 
 
-def to_text(pending: Question) -> str:
-    """The pending for a terminal."""
+def to_text(pending: Pending) -> str:
+    """Write a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
         (type(pending).__doc__ or "").strip(),
@@ -166,7 +166,7 @@ def to_text(pending: Question) -> str:
 
 
 def unfinished_text(unfinished: StoredDecision | None) -> str:
-    """What is known of an approval that was not carried out to its end."""
+    """Describe an approval that was not carried out to its end."""
     if unfinished is None:
         return ""
     when = unfinished.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -179,8 +179,8 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     )
 
 
-def field_tables(pending: Question) -> tuple[ValueTable, ...]:
-    """The fields as one table; declared types and meanings where there are some."""
+def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
+    """Show the fields as one table, with declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
         known = {name: pending.fields[name] for name in about if name in pending.fields}
@@ -192,8 +192,8 @@ def field_tables(pending: Question) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
-def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
-    """What the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
+def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
+    """Show what the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
     if pending.in_view is None:
         return ()
     about = getattr(pending, "about", _NO_WORDS)
@@ -215,7 +215,7 @@ def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
 
 
 def _as_stored(value: Any) -> Any:
-    """A field's value with its keys in the order that they have after a restart, too."""
+    """Return a field's value with its keys in the order that they have after a restart, too."""
     if isinstance(value, dict):
         return {key: _as_stored(value[key]) for key in sorted(value, key=str)}
     return [_as_stored(item) for item in value] if isinstance(value, list) else value
@@ -224,7 +224,7 @@ def _as_stored(value: Any) -> Any:
 def value_rows(
     values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
 ) -> tuple[ValueRow, ...]:
-    """A row for each value, with its declared type and meaning where there is one."""
+    """Return a row for each value, with its declared type and meaning where there is one."""
     return tuple(
         ValueRow.of(
             name,
@@ -236,8 +236,8 @@ def value_rows(
     )
 
 
-def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
-    """The buttons: the operation's own actions first, then approve and reject."""
+def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
+    """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action = pending.runs_nothing("approve")
     offered = [name for name in _offered(pending) if name not in _BASIC]
     own = [name for name in offered if decides(pending.owner_of_action(name), name)]
@@ -268,11 +268,11 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
-def _offered(pending: Question) -> list[str]:
+def _offered(pending: Pending) -> list[str]:
     return sorted(pending.offered_actions)
 
 
-def _summary(cls: type[Question], name: str) -> str:
+def _summary(cls: type[Pending], name: str) -> str:
     return ((getattr(cls, name).__doc__ or "").strip().splitlines() or [""])[0]
 
 

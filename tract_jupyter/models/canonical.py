@@ -59,6 +59,8 @@ def canonical_json(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Return a copy of `value` as it would be read back."""
+    if type(value) is str and value.isascii():  # nothing in it can be wrong
+        return value
     return json.loads(canonical_json(value))
 
 
@@ -72,18 +74,23 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check_structure(value: Any, depth: int = 0) -> None:
-    if depth >= _DEEPEST and isinstance(value, dict | list | tuple):
-        raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise ContentError(f"the value has no JSON form: the key {key!r} is no string")
-        parts: Iterable[Any] = value.values()
-    elif isinstance(value, list | tuple):
-        parts = value
-    else:
-        return
-    for part in parts:
-        if type(part) not in _LEAVES:  # this runs for every commit
-            _check_structure(part, depth + 1)
+def _check_structure(value: Any) -> None:
+    """Check keys and depth. What it still has to look at is a stack: this runs for every commit."""
+    parts: Iterable[Any]
+    waiting = [(value, 0)]
+    while waiting:
+        whole, depth = waiting.pop()
+        if isinstance(whole, dict):
+            for key in whole:
+                if not isinstance(key, str):
+                    raise ContentError(f"the value has no JSON form: the key {key!r} is no string")
+            parts = whole.values()
+        elif isinstance(whole, list | tuple):
+            parts = whole
+        else:
+            continue
+        if depth >= _DEEPEST:
+            raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
+        for part in parts:
+            if type(part) not in _LEAVES:
+                waiting.append((part, depth + 1))  # noqa: PERF401 # a generator is slower

@@ -16,7 +16,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record
-from tract_jupyter.review.process import process_text
+from tract_jupyter.review.process import FROM_STORE, process_text
 from tract_jupyter.review.prompt import ask
 from tract_jupyter.review.request_text import request_text
 from tract_jupyter.review.streams import meant_for_the_person
@@ -203,7 +203,7 @@ class NotebookChannel:
         if pending.doubt:  # who asked is not signed, so it cannot be believed either
             asked_by = "it was asked by another user, or changed in the store"
         elif pending.origin is not None:
-            is_stored = pending.origin == "the store"
+            is_stored = pending.origin == FROM_STORE
             asked_by = "it comes from the store" if is_stored else f"{process_text(pending.origin)} asked it"
         if asked_by and is_unattended:
             return (

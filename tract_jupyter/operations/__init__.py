@@ -2,7 +2,7 @@
 
 * `spec`: the data. `check`: what must hold before anything is made of it. `advice`: what the analysis says of
   its code.
-* `activation`: the question whether it becomes active. `life`: all operations of a tract, stored, active,
+* `activation`: the question whether it becomes active. `lifecycle`: all operations of a tract, stored, active,
   quarantined.
 * `registry` and `action`: the classes and functions that are made of an approved spec. `pending`: what firing
   one makes.

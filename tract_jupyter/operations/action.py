@@ -1,13 +1,12 @@
-"""A function's body as text: put under a `def` line, with its lines, and the strings in them, left as they are.
+"""The code of an action, and the function that it becomes.
 
-The body runs in an interpreter of its own, on a copy of the fields. Nothing there stands for anything of this
-process: its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
+In the kernel: the body is parsed on its own and put under a function's syntax node, so strings over several lines keep
+their text and line 1 of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that
+is executed is the `def`, which has no decorators, defaults or annotations.
+
+In the sandbox: the body runs in an interpreter of its own, on a copy of the fields, and never becomes a function of
+this process. Its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
 changed nothing and decided nothing, and one that ends well decides about its own pending only, once.
-
-What declares `isolation: sandbox` is checked, and never becomes a function of this process. The rest: the body
-is parsed on its own and put under a function's syntax node, so strings over several lines keep their text and line 1
-of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that is executed is the
-`def`, which has no decorators, defaults or annotations.
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FunctionType
 
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import ActionDef
 
 
 def as_function(name: str, parameters: Iterable[str], body: str) -> str:
-    """The text of a function; line 1 of the body is its line 2.
+    """Write a function around a body, whose line 1 becomes its line 2.
 
     Args:
         name: of the function.
@@ -58,7 +58,7 @@ def as_function(name: str, parameters: Iterable[str], body: str) -> str:
 
 
 def lines_inside_strings(body: list[ast.stmt]) -> set[int]:
-    """The lines that begin within a string over several lines: what stands at their beginning is its text."""
+    """Return the lines that begin within a string over several lines: what they begin with is its text."""
     inside: set[int] = set()
     for statement in body:
         for node in ast.walk(statement):
@@ -117,7 +117,7 @@ _pending = Pending(_fields)
 
 
 class SandboxOutcome(NamedTuple):
-    """What a body made of the copy that it was given.
+    """The outcome of a body that ran on a copy.
 
     Attributes:
         returned: its value.
@@ -147,7 +147,7 @@ def check_sandboxed(action: ActionDef) -> None:
 
 
 def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
-    """What runs an action in the sandbox: `body(pending, **arguments)`, with the arguments validated.
+    """Return what runs an action in the sandbox: `body(pending, **arguments)`, with validated arguments.
 
     It raises `SandboxError` where the code fails, `NoSandboxError` where there is no sandbox, and `ParameterError`
     where the fields do not fit in the end; the pending is as it was then.
@@ -184,7 +184,7 @@ def _applied(pending: DynamicPending, outcome: SandboxOutcome) -> Any:
 
 
 def _outcome(found: Any, filename: str) -> SandboxOutcome:
-    """What came out, if it is what could: the code may have changed all that it found in its own process."""
+    """Read what came out, and check it: the code may have changed all that it found in its own process."""
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise _refused("pending.fields is a dict, with the values by name", filename)
@@ -203,7 +203,7 @@ def _outcome(found: Any, filename: str) -> SandboxOutcome:
 
 
 def _crossing(what: str, value: Any, filename: str) -> Any:
-    """A copy, as plain data."""
+    """Return a copy, as plain data."""
     try:
         text = canonical_json(value)
     except ContentError as error:
@@ -223,12 +223,15 @@ def _refused(why: str, filename: str) -> SandboxError:
 _NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., Any]:
+def compile_action(
+    action: ActionDef, *, operation: str = "", parameters: Parameters | None = None
+) -> Callable[..., Any]:
     """Compile an action's code into `function(pending, ...)`.
 
     Args:
         action: its parameters become the function's, required ones first; arguments are validated at each call.
         operation: the operation's name, for tracebacks: `<action:operation.name>`.
+        parameters: those of the action, where they are parsed already.
 
     Returns:
         A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments. The body of
@@ -237,7 +240,7 @@ def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., A
     Raises:
         SpecError: the code is empty, has a syntax error (with its line), or can never run as an action.
     """
-    parameters = action.parameters()
+    parameters = action.parameters() if parameters is None else parameters
     filename = f"<action:{operation}.{action.name}>" if operation else f"<action:{action.name}>"
     if action.is_sandboxed:
         check_code(action)
@@ -283,11 +286,13 @@ def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> F
 
 
 def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
-    """The code object of a module that holds only the action's `def`."""
+    """Compile a module that holds only the action's `def`."""
     try:
-        statements = _quietly(lambda: ast.parse(action.code, filename)).body
-        module = _module_of(action.name, names, statements)
-        code: CodeType = _quietly(lambda: compile(module, filename, "exec", dont_inherit=True))
+        with warnings.catch_warnings():  # the reviewer reads findings, not the compiler's warnings on stderr
+            warnings.simplefilter("ignore")
+            statements = ast.parse(action.code, filename).body
+            module = _module_of(action.name, names, statements)
+            code = compile(module, filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
@@ -320,13 +325,6 @@ def _module_of(name: str, names: tuple[str, ...], statements: list[ast.stmt]) ->
     if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
         function.type_params = []  # type: ignore[attr-defined, unused-ignore]
     return ast.fix_missing_locations(ast.Module([function], type_ignores=[]))
-
-
-def _quietly(parse: Callable[[], Any]) -> Any:
-    """Without the compiler's own warnings: the reviewer reads findings, not stderr."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return parse()
 
 
 def _explain(error: SyntaxError) -> str:

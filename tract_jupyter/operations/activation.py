@@ -1,4 +1,7 @@
-"""Code that awaits activation: what the proposals of operations and of handlers share."""
+"""The question whether an operation becomes active: its code, findings, fields, and what changed.
+
+`Proposal` is what it shares with the question whether a handler does (`handlers`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
-from tract_jupyter.operations.pending import known_names_of
+from tract_jupyter.operations.check import CheckedSpec
+from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import decision_context, fingerprint
-from tract_jupyter.review.recorded import CHANNELS
+from tract_jupyter.review.decision import RECORDED, Subject, decision_context, fingerprint, personal_channels
+from tract_jupyter.review.records import ACTIVATE
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
@@ -21,11 +25,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.schema import Parameter
+    from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
 class Proposal(Pending):
-    """Something with code. Nothing of it is compiled or run before it is approved.
+    """A proposal of code. None of it is compiled or run before it is approved.
 
     A subclass has what would be activated as its `spec`, read from the fields, which the fingerprint binds.
 
@@ -39,50 +44,52 @@ class Proposal(Pending):
     spec: Any
 
     def __init__(self, operation: str, *, activate: Callable[[Any], object], **options: Any) -> None:
-        super().__init__(operation, execute_fn=lambda pending: activate(pending.spec), **options)
+        super().__init__(operation, execute_fn=lambda pending: activate(pending.definition()), **options)
 
     @property
     def is_definition(self) -> bool:
-        """It is one."""
+        """True: an approval makes code active."""
         return True
 
     @property
     def resumable(self) -> bool:
-        """Any process can activate it: all that is needed is stored."""
+        """True: any process can activate it, as all that is needed is stored."""
         return True
 
+    def definition(self) -> Any:
+        """Return what is activated, read from the fields just then."""
+        return self.spec
+
     def summary(self) -> str:
-        """The author's own description."""
+        """Return the author's own description."""
         return str(self.spec.description)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """What its author says of it, whole."""
+        """Return what its author says of it, in full."""
         rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
         return (ValueTable("Definition", rows, "rows"),)
 
     def said(self) -> dict[str, str]:
-        """What the definition consists of beside its code and its fields."""
+        """Return the parts of the definition besides its code and fields."""
         raise NotImplementedError
 
 
 def changes_block(which: str, changes: str) -> CodeBlock:
-    """The difference to an earlier version."""
+    """Return the difference to an earlier version."""
     return CodeBlock(f"Changes since the {which} version", changes, language="diff", binds="nothing")
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
-    """How the lines that are proposed differ from those before; empty if they are the same."""
+    """Return a diff from the lines before to those proposed; empty if they are the same."""
     return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
 
 
-ACTIVATE = "activate_operation"
 _UNHANDLED = {
-    "approve": "approve: approved without a question where no handler decides",
-    "ask": "ask: a person is asked where no handler decides",
+    "approve": "approve: approved without asking if no handler decides",
+    "ask": "ask: a person is asked if no handler decides",
 }
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
-_ACCEPTING = CHANNELS | {"recorded"}
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
@@ -114,19 +121,36 @@ class PendingActivation(Proposal):
         asked = {"volatile": sorted(requests)}
         fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
         super().__init__(ACTIVATE, fields=fields, **options)
+        self._read: tuple[str, OperationSpec] | None = None
+        self._analysed: tuple[OperationSpec, Advice, tuple[CodeBlock, ...]] | None = None
         self._active = active
         self._approved = approved or active
 
     @property
     def spec(self) -> OperationSpec:
-        """What would be activated: read from the fields, which the fingerprint binds."""
+        """The spec that would be activated: a copy, read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
+
+    def _spec(self) -> OperationSpec:
+        """Return the same, read once for each text, to look at: it is handed to nobody."""
+        text = self.fields["spec"]
+        if self._read is None or self._read[0] != text:
+            self._read = (text, spec_from_json(text))
+        return self._read[1]
+
+    def summary(self) -> str:
+        """Return the author's own description."""
+        return self._spec().description
+
+    def definition(self) -> CheckedSpec:
+        """Return the spec, read and checked just before it is activated."""
+        return CheckedSpec.read(self.fields["spec"])
 
     @property
     def requests(self) -> tuple[str, ...]:
         """The fields that standing approvals and recorded decisions will not look at, if a person accepts that."""
         asked = self.fields.get("volatile", ())
-        return tuple(name for name in self.spec.fields if name in asked)
+        return tuple(name for name in self._spec().fields if name in asked)
 
     @action
     def approve(
@@ -166,40 +190,41 @@ class PendingActivation(Proposal):
     def _accepted(self) -> OperationSpec:
         if not self.requests:
             raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
-        if decision_context().channel not in _ACCEPTING:
+        if decision_context().channel not in personal_channels() | {RECORDED}:
             raise GrantError(
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"
             )
-        return self.spec.with_volatile(self.requests)
+        return self._spec().with_volatile(self.requests)
 
     @property
     def title(self) -> str:
-        """Says whether it is new or a change."""
-        new, changed = titles(self.spec.name)
+        """The heading of its panel: says whether it is new or a change."""
+        new, changed = titles(self._spec().name)
         return new if self._active is None else changed
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the whole spec."""
-        return activation_fingerprint(self.spec)
+    def binding(self) -> Subject:
+        """Bind the whole spec."""
+        return _activation(self._spec())
 
     def why(self) -> str:
-        """Why a person is asked."""
+        """Explain why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
-            _ACTIVE_ALREADY if self.spec.name in self.tract.operations.registry.unreviewed else "",
+            _ACTIVE_ALREADY if self._spec().name in self.tract.operations.registry.unreviewed else "",
             _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
         return " ".join(filter(None, told))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The change since the active version, if there is one, and the code of each action."""
-        spec = self.spec
+        """Return the change since the active version, if there is one, and the code of each action."""
+        spec = self._spec()
         advice = self.tract.operations.advice
-        blocks = [advice.block(action, known_names_of(spec, action)) for action in spec.actions.values()]
+        if self._analysed is None or self._analysed[0] is not spec or self._analysed[1] is not advice:
+            self._analysed = (spec, advice, analysed_blocks(spec, advice))
+        blocks = list(self._analysed[2])
         if self.requests:
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:
@@ -208,15 +233,15 @@ class PendingActivation(Proposal):
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The fields, and what the code can reach: all of it, or what the last approved version could not."""
-        spec, approved = self.spec, self._approved
+        """Show the fields, and what the code can access: all of it, or what the last approved version could not."""
+        spec, approved = self._spec(), self._approved
         fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
 
     def said(self) -> dict[str, str]:
-        """What it is called, its version, and what happens when it is fired."""
-        spec = self.spec
+        """Return its name, its version, and what happens when it is fired."""
+        spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
         return {
             "name": spec.name,
@@ -228,7 +253,7 @@ class PendingActivation(Proposal):
 
 
 def _request_text(names: Sequence[str]) -> str:
-    """What a proposal wants to decide that is a person's to decide; empty if nothing."""
+    """Describe what a proposal asks for that only a person decides; empty if nothing."""
     if not names:
         return ""
     return (
@@ -238,7 +263,7 @@ def _request_text(names: Sequence[str]) -> str:
 
 
 def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
-    """The fields that a proposal wants to be volatile, each with a finding."""
+    """Return the fields that a proposal wants to be volatile, each with a finding."""
     lines = [_readable_field(p, is_volatile=True) for p in spec.parameters() if p.name in names]
     findings = tuple(
         Finding(
@@ -253,17 +278,21 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
 
 
 def titles(name: str) -> tuple[str, str]:
-    """What the activation of an operation is called: of a new one, and of another version."""
+    """Return the titles of an operation's activation: of a new one, and of another version."""
     return f"Activate operation {name}", f"Replace operation {name}"
 
 
 def activation_fingerprint(spec: OperationSpec) -> str:
-    """What approving a spec binds to: all of it."""
-    return fingerprint("activation", spec.name, spec.spec_hash, {})
+    """Return the fingerprint that the approval of a spec has: it binds to all of it."""
+    return fingerprint(*_activation(spec)[:4])
+
+
+def _activation(spec: OperationSpec) -> Subject:
+    return Subject("activation", spec.name, spec.spec_hash, {})
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
-    """A unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
+    """Return a unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
     return unified_diff(_readable(old), _readable(new), "active")
 
 

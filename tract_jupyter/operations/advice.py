@@ -1,12 +1,14 @@
-"""What an operation or a handler can reach, and what a changed version can newly reach."""
+"""What code can access, what a changed version can access that the old one could not, and what the analysis finds.
+
+`Advice` is how code is analysed for review: which rules look, and what a reviewer has to know of that.
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities_of, own_effects, widened
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
@@ -14,7 +16,7 @@ from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.analysis import KnownNames
+    from tract_jupyter.analysis import Capabilities, KnownNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -29,14 +31,14 @@ _MEANING = {
     "unknown": "what its text does not tell",
     "fields": "fields",
     "actions": "actions",
-    "decides": "when it is asked about",
+    "decides": "default decision",
 }
 Reach = dict[str, frozenset[str]]
 """Names by kind: those of `Capabilities`, and `fields`, `actions`, `decides`."""
 
 
 def spec_reach(spec: OperationSpec) -> Reach:
-    """What an operation can reach: its code, its fields and actions with their types, and whether it asks.
+    """Find what an operation can access: its code, typed fields and actions, and whether it asks.
 
     Code in the sandbox reaches nothing but the fields, whatever its text says.
     """
@@ -50,53 +52,51 @@ def spec_reach(spec: OperationSpec) -> Reach:
             f"{name}{action.parameters().signature_text()}{', in the sandbox' if action.is_sandboxed else ''}"
             for name, action in spec.actions.items()
         ),
-        "decides": frozenset({"approved where no handler decides"} if spec.unhandled == "approve" else ()),
+        "decides": frozenset({"approved if no handler decides"} if spec.unhandled == "approve" else ()),
     }
 
 
 def handler_reach(operation: str, code: ActionDef) -> Reach:
-    """What a handler can reach, and what it decides about."""
+    """Find what a handler can access, and what it decides about."""
     return {**_code_reach([code]), "decides": frozenset({f"decides about {operation}"})}
 
 
 def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> Reach:
-    """What the new version can reach and the old one could not; everything, without an old one.
+    """Return what the new version can access that the old one could not; everything, without an old one.
 
     Of code that cannot be understood nothing is the same: it counts as gained again.
     """
     if old is None:
         return dict(new)
+    from tract_jupyter.analysis import Capabilities, widened
+
+    of_code = frozenset(_as_dict(Capabilities()))
+    before, now = (Capabilities(**{kind: reach[kind] for kind in of_code}) for reach in (old, new))
     found = {
-        **_as_dict(widened(_as_capabilities(old), _as_capabilities(new))),
-        **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in _CAPABILITIES},
+        **_as_dict(widened(before, now)),
+        **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in of_code},
     }
     return {kind: names for kind, names in found.items() if names}
 
 
 def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> ValueTable:
-    """The same for a reviewer; says so if nothing is new."""
+    """Show that to a reviewer; say so if nothing is new."""
     found = gained(old, new)
-    title = "What it can reach" if old is None else "What it can newly reach"
+    title = "What it can access" if old is None else "What it can access that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
-    nothing = ValueRow("nothing new", "", "It can reach nothing that the approved version could not.")
+    nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
 
 
-_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
-
-
 def _code_reach(actions: Iterable[ActionDef]) -> Reach:
+    from tract_jupyter.analysis import Capabilities, capabilities_of
+
     each = [capabilities_of(action.code, parameters=("pending", *action.params)) for action in actions]
     return _as_dict(Capabilities().merged(each))
 
 
 def _as_dict(found: Capabilities) -> Reach:
-    return {name: getattr(found, name) for name in _CAPABILITIES}
-
-
-def _as_capabilities(reach: Mapping[str, frozenset[str]]) -> Capabilities:
-    values: dict[str, Any] = {name: reach[name] for name in _CAPABILITIES}
-    return Capabilities(**values)
+    return {field.name: getattr(found, field.name) for field in fields(found)}
 
 
 def _listed(names: frozenset[str]) -> str:
@@ -117,18 +117,20 @@ class Advice:
     """
 
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
+        from tract_jupyter.analysis import CodeAnalyzer, own_effects
+
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
         self.effects = own_effects()
         self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
-        """Whether it was made of these settings."""
+        """Return True if it was made of these settings."""
         return (set(self.off), self.levels, self.effects) == (set(off), dict(levels), tuple(effects))
 
     @property
     def note(self) -> str:
-        """What a reviewer must know, as silence would pass for safety: what the analysis was told here."""
+        """The settings of the analysis, for a reviewer who would take silence for safety."""
         parts = []
         if self.off:
             count = f"{len(self.off)} rules are" if len(self.off) > 1 else "1 rule is"
@@ -141,7 +143,7 @@ class Advice:
         return " ".join(parts)
 
     def block(self, action: ActionDef, known_names: KnownNames | None = None) -> CodeBlock:
-        """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
+        """Return an action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
 
         Args:
             action: the action.
@@ -156,7 +158,7 @@ class Advice:
     def code_block(
         self, title: str, code: str, *, tools: Iterable[str] = (), known_names: KnownNames | None = None
     ) -> CodeBlock:
-        """Code as a reviewer sees it, which may call these tools."""
+        """Return code as a reviewer sees it, which may call these tools."""
         result = self.analyzer.analyze(code, tools=tools, known_names=known_names)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))

@@ -1,21 +1,23 @@
-"""What a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
+"""The rules that a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
 
 from __future__ import annotations
 
 import keyword
 import unicodedata
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError, SpecError
 from tract_jupyter.hooks.introspection import APPROVE_ONLY
 from tract_jupyter.models.text import printable
 from tract_jupyter.operations.pending import DynamicPending
-from tract_jupyter.operations.spec import stored_form
+from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 from tract_jupyter.review.prompt import OWN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})
@@ -43,6 +45,42 @@ _RECORDED = frozenset({"expire"})
 _UNHANDLED = ("approve", "ask")
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedSpec:
+    """A spec that satisfies every rule, with what was made of it on the way, each part once.
+
+    Attributes:
+        spec: it shares nothing with what it was read from.
+        text: its JSON: what is signed and stored.
+        spec_hash: sha256 of the canonical form.
+        fields: the operation's fields, with their types parsed.
+        actions: the parameters of each action, by its name.
+    """
+
+    spec: OperationSpec
+    text: str
+    spec_hash: str
+    fields: Parameters
+    actions: Mapping[str, Parameters]
+
+    @classmethod
+    def of(cls, spec: OperationSpec | CheckedSpec) -> CheckedSpec:
+        """Check names, types, defaults and shape of a spec, by way of its text.
+
+        Raises:
+            OperationExistsError: the name is that of a built-in operation.
+            SpecError: anything else; the message says where and what to do.
+        """
+        return spec if isinstance(spec, CheckedSpec) else cls.read(spec_to_json(spec))
+
+    @classmethod
+    def read(cls, text: str) -> CheckedSpec:
+        """Read a spec from its text and check it; otherwise as `of`."""
+        spec = spec_from_json(text)
+        fields, actions = _check(spec)
+        return cls(spec, text, spec.spec_hash, fields, actions)
+
+
 def check_spec(spec: OperationSpec) -> OperationSpec:
     """Check names, types, defaults and shape, and return a copy that shares nothing with `spec`.
 
@@ -50,7 +88,11 @@ def check_spec(spec: OperationSpec) -> OperationSpec:
         OperationExistsError: the name is that of a built-in operation.
         SpecError: anything else; the message says where and what to do.
     """
-    spec = stored_form(spec)
+    return CheckedSpec.of(spec).spec
+
+
+def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
+    """Check a spec, and return what its fields and its actions take."""
     if spec.name in BUILTIN_OPERATIONS:
         raise OperationExistsError(f"{spec.name!r} is a built-in operation; choose another name")
     check_name("an operation", spec.name, reserved=_DECISIONS)
@@ -58,22 +100,21 @@ def check_spec(spec: OperationSpec) -> OperationSpec:
         check_name("a field", name, reserved=frozenset({"fields"}))
     if spec.unhandled not in _UNHANDLED:
         raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
-    for key, action in spec.actions.items():
-        _check_action(key, action)
+    actions = {key: _check_action(key, action) for key, action in spec.actions.items()}
     _check_told_apart(spec.actions)
-    spec.parameters()
-    return spec
+    return spec.parameters(), actions
 
 
-def _check_action(key: str, action: ActionDef) -> None:
+def _check_action(key: str, action: ActionDef) -> Parameters:
     check_name("an action", key, reserved=_MEMBERS | _RECORDED)
     if action.name != key:
         raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
     for name in action.params:
         check_name(f"a parameter of {key!r}", name, reserved=frozenset({"pending", "self"}))
-    action.parameters()
+    parameters = action.parameters()
     if not action.code.strip():
         raise SpecError("there is no code; write at least 'pending.approve()'", action=key)
+    return parameters
 
 
 def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
@@ -116,7 +157,7 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
     if printable(name) != name:
         raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
     for word in name.split("_"):
-        alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
+        alphabets = [] if word.isascii() else sorted({_alphabet(letter) for letter in word} & _ALIKE)
         if len(alphabets) > 1:
             raise SpecError(
                 f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "

@@ -9,7 +9,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis import KnownNames
 from tract_jupyter.exceptions import SpecError, TractError
 from tract_jupyter.hooks.builtin.base import BuiltinPending
 from tract_jupyter.models.canonical import digest
@@ -19,7 +18,8 @@ from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.pending import known_names_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
-from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.process import FROM_STORE
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.storage.signed import StoredHandler
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.review.request import CodeBlock, ValueTable
     from tract_jupyter.review.trust import Signer
@@ -79,7 +80,7 @@ class HandlerSpec:
         return self
 
     def to_json(self) -> str:
-        """The text of a handler: what is signed and stored."""
+        """Return the handler's text: what is signed and stored."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
@@ -116,28 +117,27 @@ class PendingHandler(Proposal):
 
     @property
     def spec(self) -> HandlerSpec:
-        """What would be activated: read from the fields, which the fingerprint binds."""
+        """The handler that would be activated: read from the fields, which the fingerprint binds."""
         return HandlerSpec.from_json(self.fields["handler"])
 
     @property
     def title(self) -> str:
-        """Says what it would decide about."""
+        """The heading of its panel: says what it would decide about."""
         spec = self.spec
         verb = "Activate" if self._approved is None else "Replace"
         return f"{verb} handler {spec.name} of {spec.operation}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the whole handler."""
+    def binding(self) -> Subject:
+        """Bind the whole handler."""
         spec = self.spec
-        return fingerprint("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
+        return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
 
     def why(self) -> str:
-        """Why a person is asked."""
-        return f"It would decide about {self.spec.operation!r} in your place, each time that is fired."
+        """Explain why a person is asked."""
+        return f"It would decide about {self.spec.operation!r} in your place, each time it is fired."
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The change since the version that was approved last, if there is one, and the code."""
+        """Return the change since the version that was approved last, if there is one, and the code."""
         code = self.tract.operations.advice.block(self.spec.action, self._known_names())
         if self._approved is None:
             return (code,)
@@ -145,7 +145,9 @@ class PendingHandler(Proposal):
         return (changes_block("last approved", changes), code)
 
     def _known_names(self) -> KnownNames:
-        """What is known of the names in the code: nothing of `pending`, where it decides about everything."""
+        """Return what is known of the names in the code: nothing of `pending`, if it decides about everything."""
+        from tract_jupyter.analysis import KnownNames
+
         spec = self.spec
         about = self.tract.operations.registry.get_spec(spec.operation)
         if about is not None:
@@ -156,14 +158,14 @@ class PendingHandler(Proposal):
         return KnownNames(None if built_in is None else members_of(built_in), None, ())
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """What the code can reach: all of it, or what the version before could not."""
+        """Show what the code can access: all of it, or what the version before could not."""
         spec, approved = self.spec, self._approved
         before = None if approved is None else handler_reach(approved.operation, approved.action)
         table = reach_table(before, handler_reach(spec.operation, spec.action))
         return (table,) if table.rows else ()
 
     def said(self) -> dict[str, str]:
-        """What it is called, and what it decides about."""
+        """Return its name, and what it decides about."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}
 
@@ -175,7 +177,7 @@ def _below(cls: type[BuiltinPending]) -> Iterator[type[BuiltinPending]]:
 
 
 def _is_ours(cls: type[BuiltinPending]) -> bool:
-    """Whether it is the package's own class of an operation, not one that somebody has derived from it."""
+    """Return True if it is the package's own class of an operation, not one that somebody has derived from it."""
     return cls.__module__.startswith(f"{__name__.partition('.')[0]}.")
 
 
@@ -243,8 +245,8 @@ class Handlers:
             stored = self._rows.get(connection, operation, name)
         if stored is None:
             raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
-        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by="the store")
-        pending.origin = "the store"
+        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by=FROM_STORE)
+        pending.origin = FROM_STORE
         return pending
 
     def revoke(self, operation: str, name: str) -> None:
@@ -296,7 +298,7 @@ class Handlers:
         return ""
 
     def _why_not(self, row: StoredHandler, names: list[str]) -> str:
-        """Why a row may not decide among the stored handlers of those names; empty if it may.
+        """Explain why a row may not decide among the stored handlers of those names; empty if it may.
 
         Those that it was approved with are still there, in their order: a guard before it would be missed. More may
         have come, which other people approved.
@@ -334,7 +336,7 @@ class Handlers:
         self.quarantined.pop((spec.operation, spec.name), None)
 
     def _way_back(self, operation: str, name: str) -> Callable[[], None]:
-        """What has that handler decide which does now, where an activation is rolled back with its batch."""
+        """Return what restores the present handler if an activation is rolled back with its batch."""
         active, why = self.active.get((operation, name)), self.quarantined.get((operation, name))
 
         def go_back() -> None:

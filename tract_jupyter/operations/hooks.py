@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.bus import HookBus, HookEvent
     from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.operations.handlers import Handlers, PendingHandler
-    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.lifecycle import Operations
 
 
 class Hooks:

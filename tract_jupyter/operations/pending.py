@@ -1,10 +1,9 @@
-"""The class of pendings that an operation becomes."""
+"""`DynamicPending`: the base of the classes of pendings that operations become."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import KnownNames
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,6 +12,7 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
@@ -45,12 +45,12 @@ class DynamicPending(FieldPending):
     """Whether it is put before a person as it has one action, and no handler decided about it."""
 
     def runs_nothing(self, action: str) -> bool:
-        """Whether approving leaves undone what there is to do: it has actions, and none of them is chosen."""
+        """Return True if approving leaves its work undone: it has actions, and none of them is chosen."""
         return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
 
     @property
     def definition_hash(self) -> str:  # type: ignore[override] # a property is all that is needed
-        """That of the spec."""
+        """The hash of the spec."""
         return self.spec_hash
 
     @property
@@ -60,7 +60,7 @@ class DynamicPending(FieldPending):
 
     @property
     def resumable(self) -> bool:
-        """Whether another process could carry it out: everything it runs is in its spec."""
+        """True if another process could carry it out: everything it runs is in its spec."""
         return self._execute_fn is None
 
     def check_current(self) -> None:
@@ -68,11 +68,11 @@ class DynamicPending(FieldPending):
         self.tract.operations.check_current(self)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of each action, with findings."""
+        """Return the code of each action, with findings."""
         return blocks_of(type(self), self.tract)
 
     def why(self) -> str:
-        """What makes it a person's decision, who fired it, and what the analysis found."""
+        """Explain why a person decides, who fired it, and what the analysis found."""
         asks = "A review was asked for, or a handler left it to a person"
         if self.is_offered:
             asks = "It has an action to run, and no handler decides about it"
@@ -110,24 +110,29 @@ class DynamicPending(FieldPending):
 
 
 def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
-    """The code of each action, with findings; analysed once for all pendings of a version, with the same rules."""
+    """Return the code of each action, with findings; analysed once for each version and set of rules."""
     advice: Advice = tract.operations.advice
     known = cls._analysed  # of the class above
     if known is None or known[0] is not advice:
-        actions = cls.spec.actions.values()
-        blocks = tuple(advice.block(action, known_names_of(cls.spec, action)) for action in actions)
-        known = cls._analysed = (advice, blocks)
+        known = cls._analysed = (advice, analysed_blocks(cls.spec, advice))
     return known[1]
 
 
+def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...]:
+    """Return the code of each action, with what the analysis finds."""
+    return tuple(advice.block(action, known_names_of(spec, action)) for action in spec.actions.values())
+
+
 def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
-    """What a spec says about the names in the code of one of its actions."""
+    """Return what a spec says about the names in the code of one of its actions."""
+    from tract_jupyter.analysis import KnownNames
+
     members = members_of(DynamicPending).union(spec.actions)
     return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
 
 
 def members_of(cls: type) -> set[str]:
-    """What a pending of a class has, as far as the class says."""
+    """Return the names of what a pending of a class has, as far as the class says."""
     return {name for base in cls.__mro__[:-1] for name in base.__annotations__}.union(dir(cls))
 
 

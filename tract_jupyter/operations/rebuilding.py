@@ -1,7 +1,8 @@
-"""A pending of another process: shown and decided here, carried out there.
+"""Pendings of other processes, made again from the store.
 
-What it would run lives in the process that asked, or that process waits for it. Here is only what that one stored: the
-request as it was shown, and the values. Deciding stores the decision; the process that asked sees it and goes on.
+What any process can carry out is made again as what it was. The rest is a `RemotePending`: what would run lives in the
+process that asked, or that process waits for it. Here there is only what was stored, the request as it was shown and
+the values. Deciding it stores the decision; the process that asked sees it and goes on.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from tract_jupyter.exceptions import PendingError, TrustError
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.spec import spec_from_json
+from tract_jupyter.review.decision import Question
 from tract_jupyter.review.process import process_text, this_process
-from tract_jupyter.review.records import is_waited_for
+from tract_jupyter.review.records import ACTIVATE, is_waited_for
 from tract_jupyter.review.request import request_from_dict
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.activation import PendingActivation
     from tract_jupyter.operations.registry import OperationRegistry
-    from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.request import CodeBlock, ReviewRequest
@@ -38,7 +38,7 @@ DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
 class RemotePending(FieldPending):
-    """What another process asked.
+    """A question of another process.
 
     Args:
         stored: as it lies in the store.
@@ -63,37 +63,33 @@ class RemotePending(FieldPending):
 
     @property
     def name(self) -> str:
-        """Of the operation or tool."""
+        """The name of the operation or tool."""
         return self.operation if self._subject is None else self._subject.name
 
     @property
     def title(self) -> str:
-        """As it was shown."""
+        """The heading under which it was shown."""
         return self.request.title
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the values as they are here; as it is stored, where they cannot be changed."""
-        return self.request.fingerprint if self._subject is None else super().fingerprint
-
-    @property
-    def identity(self) -> str:
-        """As it is stored, where the values cannot be changed."""
-        return self.stored.identity if self._subject is None else super().identity
+    def _frozen(self, fields_json: str) -> Question:
+        """Return the question with the values as they are here; as it is stored, where they cannot be changed."""
+        if self._subject is None:
+            return Question(fields_json, self.request.fingerprint, self.stored.identity)
+        return super()._frozen(fields_json)
 
     @property
     def subject(self) -> Subject | None:  # type: ignore[override]
-        """What a standing approval is about, where one can be given."""
+        """The subject of a standing approval, where one can be given."""
         return None if self._subject is None else super().subject
 
     @property
     def is_definition(self) -> bool:
-        """Whether that process would make code active."""
+        """True if that process would make code active."""
         return self.operation in DEFINITIONS
 
     @property
     def expires_at(self) -> datetime | None:
-        """As it is stored."""
+        """The time that is stored."""
         return self.stored.expires_at
 
     def check_current(self) -> None:
@@ -106,16 +102,16 @@ class RemotePending(FieldPending):
             raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
 
     def runs_nothing(self, action: str) -> bool:
-        """As the process that asked says by the way it offers to approve."""
+        """Return True if the process that asked offers to approve as a neutral action."""
         offered = self.request.action(action)
         return action == "approve" and offered is not None and offered.style == "neutral"
 
     def is_instant(self, action: str) -> bool:
-        """Only what stops it; the rest is for the process that asked."""
+        """Return True for what only stops it; the rest is for the process that asked."""
         return action in {"reject", "pass_through"}
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """As it was shown there."""
+        """Return the request as it was shown there."""
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))
@@ -141,7 +137,7 @@ class RemotePending(FieldPending):
 
 
 def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
-    """The line that asked, as it was shown; None if it was not."""
+    """Return the line that asked, as it was shown; None if it was not."""
     try:
         code = _request(stored).code
     except PendingError:
@@ -150,14 +146,14 @@ def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
 
 
 def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequest:
-    """The request, without what could be changed or approved for good if that is not simply its fields."""
+    """Return the request, without anything to change or to approve for good if that is more than its fields."""
     if request.subject is None or request.subject.values.items() <= fields.items():
         return request
     return replace(request, fields=None, subject=None)
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
-    """What was shown, as it lies in the store.
+    """Read what was shown from the store.
 
     Raises:
         PendingError: nothing was, or it cannot be read.
@@ -175,74 +171,70 @@ def _request(stored: StoredPending) -> ReviewRequest:
 _DOUBT = "This was asked by another user, or changed in the store since."
 
 
-class Rebuilding:
-    """The part of `Operations` that makes pendings again."""
+def rebuilt(stored: StoredPending, *, tract: Any, activation: Callable[..., PendingActivation]) -> Pending:
+    """Make the pending again that another process asked about.
 
-    restored: Callable[[str, dict[str, Any]], Pending | None]
-    registry: OperationRegistry
-    _tract: Any
-    _ledger: Ledger
+    If that process waits, or what would run lives only there, it can be decided here and is carried out there.
 
-    def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
-        raise NotImplementedError
+    Args:
+        stored: as it lies in the store.
+        tract: through which it is decided.
+        activation: makes the question whether a spec is to be activated.
 
-    def rebuild(self, stored: StoredPending) -> Pending:
-        """Make the pending again that another process asked about.
+    Raises:
+        PendingError: what was shown cannot be read.
+    """
+    ledger: Ledger = tract.reviewer.ledger
+    as_asked = replace(stored, resumable=False)
+    if stored.resumable and ledger.vouches(as_asked):  # set by SQL: made again it would run nothing
+        stored = as_asked
+    asked_here = tract.reviewer.asked_here(stored.pending_id)
+    if asked_here is not None and not stored.resumable:
+        return asked_here  # type: ignore[no-any-return] # it is one of ours
+    if not stored.resumable or is_waited_for(stored):
+        return _resumed(RemotePending(stored, tract=tract), stored, ledger)
+    return _resumed(_made_again(stored, tract, activation), stored, ledger)
 
-        If that process waits, or what would run lives only there, it can be decided here and is carried out there.
 
-        Raises:
-            PendingError: what was shown cannot be read.
-        """
-        as_asked = replace(stored, resumable=False)
-        if stored.resumable and self._ledger.vouches(as_asked):  # set by SQL: made again it would run nothing
-            stored = as_asked
-        asked_here = self._tract.reviewer.asked_here(stored.pending_id)
-        if asked_here is not None and not stored.resumable:
-            return asked_here  # type: ignore[no-any-return] # it is one of ours
-        if not stored.resumable or is_waited_for(stored):
-            return self._resumed(RemotePending(stored, tract=self._tract), stored)
-        return self._resumed(self._made_again(stored), stored)
-
-    def _made_again(self, stored: StoredPending) -> Pending:
-        by, fields, tract = stored.triggered_by, stored.fields, self._tract
-        if stored.operation == ACTIVATE:
-            asked = fields.get("volatile")
-            requests = [str(name) for name in asked] if isinstance(asked, list) else ()
-            spec = spec_from_json(str(fields.get("spec", "")))
-            return self._activation(spec, requests=requests, triggered_by=by)
-        if stored.operation == ACTIVATE_HANDLER:
-            pending: Pending = tract.hooks.saved.propose(
-                HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
-            )
-            return pending
-        built_in = self.restored(stored.operation, fields)
-        if built_in is None:
-            return self.registry.require_class(stored.operation)(tract=tract, fields=fields, triggered_by=by)
-        built_in.triggered_by = by
-        return built_in
-
-    def _resumed(self, pending: Pending, stored: StoredPending) -> Pending:
-        pending.actor, pending.pending_id, pending.created_at = (
-            stored.actor,
-            stored.pending_id,
-            stored.created_at,
+def _made_again(stored: StoredPending, tract: Any, activation: Callable[..., PendingActivation]) -> Pending:
+    by, fields = stored.triggered_by, stored.fields
+    if stored.operation == ACTIVATE:
+        asked = fields.get("volatile")
+        requests = [str(name) for name in asked] if isinstance(asked, list) else ()
+        spec = spec_from_json(str(fields.get("spec", "")))
+        return activation(spec, requests=requests, triggered_by=by)
+    if stored.operation == ACTIVATE_HANDLER:
+        pending: Pending = tract.hooks.saved.propose(
+            HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
         )
-        pending.branch, pending.rounds = stored.branch, self._rounds_seen(stored)
-        pending.status, pending.unfinished = self._ledger.standing(stored)
-        pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
-        pending.origin = None if stored.origin == this_process() else stored.origin
-        pending.error, pending.is_unshown = stored.error, stored.is_unshown
-        pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
-        if stored.expires_at is not None:
-            pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
-            pending.on_timeout = "deny"  # nothing else has such a time, which is signed
-        pending.asked_earlier(stored_asking_block(stored))
         return pending
+    built_in: Pending | None = tract.operations.restored(stored.operation, fields)
+    if built_in is None:
+        registry: OperationRegistry = tract.operations.registry
+        return registry.require_class(stored.operation)(tract=tract, fields=fields, triggered_by=by)
+    built_in.triggered_by = by
+    return built_in
 
-    def _rounds_seen(self, stored: StoredPending) -> int:
-        """How many decisions a stored pending shows; none if it was decided about since it was read."""
-        now = self._ledger.get(stored.pending_id)
-        if now is None or (now.fingerprint, now.status) != (stored.fingerprint, stored.status):
-            return 0
-        return len(self._ledger.decisions(stored.pending_id))
+
+def _resumed(pending: Pending, stored: StoredPending, ledger: Ledger) -> Pending:
+    """Have a pending stand where the store says that it stands."""
+    pending.actor, pending.pending_id, pending.created_at = stored.actor, stored.pending_id, stored.created_at
+    pending.branch, pending.rounds = stored.branch, _rounds_seen(stored, ledger)
+    pending.status, pending.unfinished = ledger.standing(stored)
+    pending.doubt = "" if ledger.vouches(stored) else _DOUBT
+    pending.origin = None if stored.origin == this_process() else stored.origin
+    pending.error, pending.is_unshown = stored.error, stored.is_unshown
+    pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
+    if stored.expires_at is not None:
+        pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
+        pending.on_timeout = "deny"  # nothing else has such a time, which is signed
+    pending.asked_earlier(stored_asking_block(stored))
+    return pending
+
+
+def _rounds_seen(stored: StoredPending, ledger: Ledger) -> int:
+    """Return how many decisions a stored pending shows; none if it was decided about since it was read."""
+    now = ledger.get(stored.pending_id)
+    if now is None or (now.fingerprint, now.status) != (stored.fingerprint, stored.status):
+        return 0
+    return len(ledger.decisions(stored.pending_id))

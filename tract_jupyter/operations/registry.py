@@ -1,4 +1,4 @@
-"""The base of the classes that are made from specs."""
+"""The active operations by name, and the class of pendings that is made of a spec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
 from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.operations.action import compile_action
-from tract_jupyter.operations.check import check_spec
+from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import DynamicPending
 from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
 
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.spec import OperationSpec
 
 
-def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
+def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[DynamicPending]:
     """Check a spec, compile its actions and return the class of its pendings.
 
     Raises:
         SpecError: the spec is wrong; nothing was made.
     """
-    spec = check_spec(spec)
-    actions = {name: compile_action(action, operation=spec.name) for name, action in spec.actions.items()}
+    checked = CheckedSpec.of(spec)
+    spec = checked.spec
+    actions = {
+        name: compile_action(action, operation=spec.name, parameters=checked.actions[name])
+        for name, action in spec.actions.items()
+    }
     members: dict[str, Any] = {name: _method(name, action) for name, action in actions.items()}
     members |= {
         "__doc__": spec.description,
         "__module__": __name__,
         "spec": spec,
-        "spec_hash": spec.spec_hash,
-        "field_parameters": spec.parameters(),
+        "spec_hash": checked.spec_hash,
+        "field_parameters": checked.fields,
     }
-    camel = "".join(part.capitalize() for part in spec.name.split("_"))
+    camel = "".join([part.capitalize() for part in spec.name.split("_")])
     return type(f"Pending{camel}", (DynamicPending,), members)
 
 
@@ -55,7 +59,7 @@ def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class OperationRegistry:
-    """Specs by name, and the class made of each.
+    """The active specs by name, and the class made of each.
 
     What goes in is copied, so changing a spec's dicts afterwards changes nothing here.
     """
@@ -80,10 +84,10 @@ class OperationRegistry:
         self.activate(cls)
         return cls
 
-    def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+    def compile(self, spec: OperationSpec | CheckedSpec, *, replace: bool = False) -> type[DynamicPending]:
         """Do what `register` does, without activating."""
         cls = make_dynamic_pending_class(spec)
-        active = self._specs.get(spec.name)
+        active = self._specs.get(cls.spec.name)
         if active is not None and not replace:
             raise OperationExistsError(_is_active_already(active, cls.spec))
         return cls
@@ -113,15 +117,15 @@ class OperationRegistry:
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
-        """The class of an active operation's pendings, None if it is not active."""
+        """Return the class of an active operation's pendings, None if it is not active."""
         return self.require_class(name) if name in self._specs else None
 
     def get_spec(self, name: str) -> OperationSpec | None:
-        """The spec of an active operation, None if it is not active."""
+        """Return the spec of an active operation, None if it is not active."""
         return self._specs.get(name)
 
     def require_class(self, name: str) -> type[DynamicPending]:
-        """The class of an active operation's pendings.
+        """Return the class of an active operation's pendings.
 
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.
@@ -132,7 +136,7 @@ class OperationRegistry:
         return cls
 
     def is_registered(self, name: str) -> bool:
-        """Whether an operation is active."""
+        """Return True if an operation is active."""
         return name in self._specs
 
     @property
@@ -141,7 +145,7 @@ class OperationRegistry:
         return set(self._specs)
 
     def is_active(self, name: str, spec_hash: str) -> bool:
-        """Whether this very version is the active one of its name."""
+        """Return True if this very version is the active one of its name."""
         return self._hashes.get(name) == spec_hash
 
     @property
@@ -150,15 +154,15 @@ class OperationRegistry:
         return frozenset(self._unreviewed)
 
     def reviewed_spec(self, name: str) -> OperationSpec | None:
-        """The spec of an active operation that a person approved; None if there is none."""
+        """Return the spec of an active operation that a person approved; None if there is none."""
         return None if name in self._unreviewed else self._specs.get(name)
 
     def was_active(self, spec_hash: str) -> bool:
-        """Whether this version is or was active; one that never was is somebody's own trial."""
+        """Return True if this version is or was active; one that never was is somebody's own trial."""
         return spec_hash in self._ever
 
     def to_config(self) -> list[dict[str, Any]]:
-        """All specs as dicts, by name."""
+        """Return all specs as dicts, by name."""
         return [spec_to_dict(self._specs[name]) for name in sorted(self._specs)]
 
     def from_config(self, configs: Iterable[dict[str, Any]]) -> None:
@@ -169,7 +173,7 @@ class OperationRegistry:
                 self.register(spec)
 
     def require_spec(self, name: str) -> OperationSpec:
-        """The spec of an active operation.
+        """Return the spec of an active operation.
 
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.

@@ -23,7 +23,7 @@ _ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 @dataclass(frozen=True)
 class ActionDef:
-    """One action of an operation.
+    """An action of an operation.
 
     Attributes:
         name: becomes a method.
@@ -46,11 +46,11 @@ class ActionDef:
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether it runs in the sandbox."""
+        """True if it runs in the sandbox."""
         return self.isolation == "sandbox"
 
     def parameters(self) -> Parameters:
-        """The parameters with their types parsed.
+        """Return the parameters with their types parsed.
 
         Raises:
             SpecError: a type name is unknown, a default does not fit, `required` names no parameter.
@@ -100,7 +100,7 @@ class OperationSpec:
     unhandled: Literal["approve", "ask"] = "approve"
 
     def parameters(self) -> Parameters:
-        """The fields with their types parsed.
+        """Return the fields with their types parsed.
 
         Raises:
             SpecError: a type name is unknown or a default does not fit.
@@ -125,7 +125,7 @@ class OperationSpec:
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether it has code, and all of that runs in the sandbox."""
+        """True if it has code, and all of that runs in the sandbox."""
         return bool(self.actions) and all(action.is_sandboxed for action in self.actions.values())
 
     @property
@@ -169,7 +169,7 @@ def _field(name: str, definition: dict[str, Any]) -> Parameter:
 
 
 def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
-    """The spec as a dict that JSON can hold; `spec_from_dict` reads it back. Nothing is shared with the spec."""
+    """Return a spec as a dict that JSON can hold; `spec_from_dict` reads it back. It shares nothing with the spec."""
     data = asdict(spec)
     actions = data["actions"] if isinstance(data["actions"], dict) else {}
     for action in actions.values():
@@ -179,11 +179,15 @@ def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
 
 
 def spec_to_json(spec: OperationSpec) -> str:
-    """The text of a spec: what is signed and stored. Fields and parameters keep the author's order.
+    """Return the text of a spec: what is signed and stored. Fields and parameters keep the author's order.
 
     Raises:
-        SpecError: it has no JSON form, or is too large.
+        SpecError: it is no spec, has no JSON form, or is too large.
     """
+    if not isinstance(spec, OperationSpec):
+        raise SpecError(
+            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
+        )
     data = spec_to_dict(spec)
     try:
         canonical_json(data)
@@ -209,19 +213,6 @@ def spec_from_json(text: str) -> OperationSpec:
     except (ValueError, RecursionError) as error:
         raise SpecError(f"it is no JSON: {error}") from None
     return spec_from_dict(data)
-
-
-def stored_form(spec: OperationSpec) -> OperationSpec:
-    """The spec as the store gives it back: a copy that shares nothing, its shape checked, its tuples lists.
-
-    Raises:
-        SpecError: it is no spec, has no JSON form, or would not be read back.
-    """
-    if not isinstance(spec, OperationSpec):
-        raise SpecError(
-            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
-        )
-    return spec_from_json(spec_to_json(spec))
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:

@@ -1,6 +1,5 @@
-"""Every text that a model is told on the package's own behalf, and nothing else.
+"""Every text that the package itself sends to a model, and nothing else.
 
-A file for each occasion: what tools are for (`tool_descriptions`), what went wrong with a call
-(`tool_calls`), summaries, scripts. No logic, no other room: whoever tells a model something imports the text
-from here.
+A module for each occasion: `tool_descriptions`, `tool_calls`, `summaries`, and `replies` (decisions, and replies that
+were not good enough). No logic and no other room: whoever sends a model something imports the text from here.
 """

@@ -1,4 +1,4 @@
-"""Texts for a model whose tool call did not lead to a usable result."""
+"""Texts about calling tools: why a call has no usable result, how scripts call tools, how our MCP server is used."""
 
 from __future__ import annotations
 
@@ -17,3 +17,35 @@ TOO_LARGE: Final = (
     "{tool} was carried out, but its result takes {size:,} bytes of JSON, and at most {limit:,} are shown. If it can "
     "be asked for less, such as fewer rows or one part at a time, do so; do not repeat a call that changes something"
 )
+
+
+SCRIPTS: Final = """\
+You can run Python that calls tools, with notebook_execute(code=...). Prefer it over single calls when you need many \
+calls, when a result is only an input of the next call, or when you need a small part of a large result.
+
+- Tools are functions of `tools`, which is there already: tools.NAME(argument=value). They return plain data.
+- What tools give back stays in the script. Only what you print, and the last expression, comes back to you: print \
+totals, names, the few rows that matter; never whole results.
+- Loop, filter, join and count in Python:
+    rows = [tools.get_commit(commit_hash=c["commit_hash"]) for c in tools.log(limit=50)]
+    print(len(rows), sorted({row["content_type"] for row in rows}))
+- A call that writes may be refused, by a person who gives a reason. Catch that, and go on with the rest:
+    try:
+        tools.annotate(target_hash=h, priority="pinned")
+    except ToolDenied as error:
+        print("not pinned:", error)
+  Any other failure is a ToolExecutionError; its text says what is wrong and what is allowed.
+- Variables and functions stay for your next script of the same notebook_id.
+- The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
+yield, no del. backend="kernel" has all that, and runs only after a person approved the code.
+- A script cannot run scripts. Its calls and its time are limited.
+"""
+
+SCRIPT_TOOLS: Final = "\nThe functions of `tools`:\n\n```python\n{stubs}```\n"
+LEFT_OUT: Final = "# and {count} more: {names}\n"
+
+
+SERVER_INSTRUCTIONS = """\
+These tools work on a versioned, token-counted context and fire the operations that its owner has approved. \
+Tools that only read answer at once. Any other call waits until its owner allows it in their notebook, for at most \
+{seconds:g} seconds. A call that comes back as an error was not carried out; its text says why, and what is allowed."""

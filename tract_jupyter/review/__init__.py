@@ -9,6 +9,30 @@
   can be asked).
 * What this user has approved: `trust`.
 
+A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
+`Ticket` that it was shown; `tract.reviewer.channel` holds it.
+
 Knows what is decided only as the protocol `channel.Reviewable`. Knows `storage`, `models`, and of `analysis`
 its findings.
 """
+
+from __future__ import annotations
+
+from tract_jupyter.review.channel import Channel, NoChannel, Reviewable, Ticket
+from tract_jupyter.review.decision import Answer, Decision, Question, Subject, personal_channel
+from tract_jupyter.review.request import ReviewRequest
+from tract_jupyter.review.request_text import request_text
+
+__all__ = [
+    "Answer",
+    "Channel",
+    "Decision",
+    "NoChannel",
+    "Question",
+    "ReviewRequest",
+    "Reviewable",
+    "Subject",
+    "Ticket",
+    "personal_channel",
+    "request_text",
+]

@@ -1,13 +1,10 @@
-"""A channel: a way to reach a person.
+"""A channel: a way to reach a person; and the ticket that it shows.
 
 The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
 where the front end takes input; else nobody can be asked, which is said at once.
 
 A ticket goes through rounds. Each round shows one request and takes one answer, the first. An action may leave the
 pending open (it only changed a field, or it raised); then the next round shows how things stand now.
-
-The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
-where the front end takes input; else nobody can be asked, which is said at once.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.models.pending import PendingStatus
-    from tract_jupyter.review.decision import Answer, Decision, Subject
+    from tract_jupyter.review.decision import Answer, Decision, Question, Subject
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
@@ -85,11 +82,11 @@ class Ticket:
 
     @property
     def answered(self) -> bool:
-        """Whether this round has its answer."""
+        """True if this round has its answer."""
         return self._answer is not None
 
     def is_asking(self, round_id: str) -> bool:
-        """Whether that round is the present one, and has no answer yet."""
+        """Return True if that round is the present one, and has no answer yet."""
         return self._answer is None and not self.settled.is_set() and round_id == self.round_id != ""
 
     @property
@@ -150,21 +147,21 @@ class Ticket:
 
 
 class Asked(Protocol):
-    """What is or was asked: a pending, or its row."""
+    """A question, open or past: a pending, or its row."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What it is about."""
+        """The values that it is about."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """What an approval of it binds to."""
+        """The fingerprint that an approval of it binds to."""
         ...
 
 
 class Reviewable(Protocol):
-    """What can be decided: every `Pending`."""
+    """Something that can be decided: every `Pending`."""
 
     pending_id: str
     operation: str
@@ -198,23 +195,32 @@ class Reviewable(Protocol):
         ...
 
     @property
+    def question(self) -> Question:
+        """The question as it is now, frozen."""
+        ...
+
+    def freeze(self) -> Question:
+        """Compute the question anew."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
-        """What an approval of it, as it is now, binds to."""
+        """The fingerprint that an approval of it, as it is now, binds to."""
         ...
 
     @property
     def is_named(self) -> bool:
-        """Whether the code that decides has said which text it decides about."""
+        """True if the code that decides has said which text it decides about."""
         ...
 
     @property
     def is_definition(self) -> bool:
-        """Whether an approval makes code active that then runs by itself."""
+        """True if an approval makes code active that then runs by itself."""
         ...
 
     @property
     def expires_at(self) -> datetime | None:
-        """After that it cannot be approved any more."""
+        """The time after which it cannot be approved any more."""
         ...
 
     @property
@@ -224,29 +230,29 @@ class Reviewable(Protocol):
 
     @property
     def subject(self) -> Subject | None:
-        """What a standing approval could be about; None if it is asked about each time."""
+        """The subject that a standing approval could have; None if it is asked about each time."""
         ...
 
     @property
     def resumable(self) -> bool:
-        """Whether another process could carry it out."""
+        """True if another process could carry it out."""
         ...
 
     @property
     def is_renewed(self) -> bool:
-        """Whether, asked again, the newer one takes the place of the open one, in the same process too."""
+        """True if, asked again, the newer one replaces the open one, in the same process too."""
         ...
 
     def repeats(self, other: Asked) -> bool:
-        """Whether it asks the very same as another question of the same identity."""
+        """Return True if it asks the very same as another question of the same identity."""
         ...
 
     def runs_nothing(self, action: str) -> bool:
-        """Whether an action leaves undone what another one would do."""
+        """Return True if an action leaves undone what another one would do."""
         ...
 
     def is_instant(self, action: str) -> bool:
-        """Whether an action only decides, so that there is nothing to carry out."""
+        """Return True if an action only decides, so that there is nothing to carry out."""
         ...
 
     def check_current(self) -> None:
@@ -260,7 +266,7 @@ class Reviewable(Protocol):
         ...
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """Everything that is shown, as data."""
+        """Return everything that is shown, as data."""
         ...
 
     def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any:
@@ -273,16 +279,16 @@ class Reviewable(Protocol):
 
 
 class Channel(Protocol):
-    """How requests reach a person and answers come back. `notebook.channels` has the real one."""
+    """A way for requests to reach a person, and for answers to come back; see `notebook.channels`."""
 
     name: str
 
     def can_reach(self) -> bool:
-        """Whether anything but a refusal makes sense: a panel that may be live, or a prompt."""
+        """Return True if anything but a refusal makes sense: a panel that may be live, or a prompt."""
         ...
 
     def recorded(self) -> RecordedDecisions | None:
-        """The recorded decisions that count here, where no person can be reached; None if none do."""
+        """Return the recorded decisions that count here, where no person can be reached; None if none do."""
         ...
 
     def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
@@ -298,7 +304,7 @@ class Channel(Protocol):
         ...
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
-        """Whether to go on waiting for a panel, `waited` seconds after the first showing, rather than prompt."""
+        """Return True if to go on waiting for a panel, `waited` seconds after the first showing, rather than prompt."""
         ...
 
     def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
@@ -323,44 +329,44 @@ class Channel(Protocol):
 
 
 class NoChannel:
-    """Nobody can be asked: a script, a worker, a test."""
+    """The channel where nobody can be asked: a script, a worker, a test. Others derive from it."""
 
     name = "none"
 
     def can_reach(self) -> bool:
-        """No."""
+        """Return False: nobody can be asked."""
         return False
 
     def recorded(self) -> RecordedDecisions | None:
-        """None: a script decides in its own code."""
+        """Return None: a script decides in its own code."""
         return None
 
     def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:  # noqa: ARG002
-        """Nothing: a script decides in its own code."""
+        """Allow it: a script decides in its own code."""
         return ""
 
     def show(self, ticket: Ticket) -> None:
-        """Nothing to show it on."""
+        """Show nothing: there is nobody to look."""
 
     def forget(self, ticket: Ticket) -> None:
-        """It was nowhere."""
+        """Do nothing: it was shown nowhere."""
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
-        """There is none."""
+        """Return False: there is no panel."""
         return False
 
     def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
-        """No input."""
+        """Return None: there is no input."""
         return None
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
-        """There is no other task: now."""
+        """Run it now: there is no other task."""
         run()
 
     def interruptible(self) -> AbstractContextManager[None]:
-        """An interrupt does so anyway."""
+        """Do nothing: an interrupt ends it anyway."""
         return nullcontext()
 
     def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
-        """Nothing is on display that could change."""
+        """Return False: nothing is on display that could change."""
         return False

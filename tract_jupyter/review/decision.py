@@ -1,7 +1,7 @@
-"""A decision: what, with which arguments, why, by whom, over which channel, about exactly what.
+"""What a decision is made of: the question, the answer, and the decision, with who made it and over which channel.
 
-sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its definition and the
-validated values with defaults filled in. One changed character gives another one.
+A fingerprint is the sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its
+definition and the validated values with defaults filled in. One changed character gives another one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.storage.clock import to_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """What a standing approval can be about.
+    """The subject of a standing approval.
 
     Attributes:
         kind: `operation` or `tool`.
@@ -46,6 +46,20 @@ class Subject(NamedTuple):
     ignored: Mapping[str, Any] = MappingProxyType({})
 
 
+class Question(NamedTuple):
+    """A question, frozen: what a decision binds to, and what the store keeps of it.
+
+    Attributes:
+        fields_json: the fields as canonical JSON; while a pending has these, its question is this one.
+        fingerprint: 64 hex digits over what would run.
+        identity: the same without what the author calls volatile: what a recorded decision is found by.
+    """
+
+    fields_json: str
+    fingerprint: str
+    identity: str
+
+
 def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:
     """Return 64 hex digits.
 
@@ -57,24 +71,56 @@ def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back over a channel, before anybody checked it.
+    """An answer as it came back over a channel, before anybody checked it.
 
-    `round_id` says which showing of the request it answers: an answer to an older one does not count. `seen` are the
-    keys of what was on display, as a front end reports them; None from a channel that shows all before it asks.
+    Attributes:
+        action: the name of the action that was chosen.
+        arguments: what it was chosen with.
+        round_id: which showing of the request it answers; an answer to an older one does not count.
+        seen: the keys of what was on display, as a front end reports them; None from a channel that shows everything
+            before it asks.
+        decided_by: who chose it; None for the person at this kernel.
     """
 
     action: str
     arguments: dict[str, Any]
     round_id: str
     seen: frozenset[str] | None = None
+    decided_by: str | None = None
+
+
+_C = TypeVar("_C", bound=type)
+
+
+def personal_channel(cls: _C) -> _C:
+    """Declare, as the decorator of a channel's class, that a person answers over it: its `name` is that channel's.
+
+    Then an approval over it can stand, decisions over it are recorded, and it can accept what only a person accepts.
+
+    Raises:
+        ValueError: the name is that of something else which decides.
+    """
+    name: str = cls.name  # type: ignore[attr-defined]
+    if name in _IMPERSONAL | _ANSWERABLE:
+        raise ValueError(
+            f"{name!r} is no name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
+        )
+    _PERSONAL.add(name)
+    return cls
+
+
+def personal_channels() -> frozenset[str]:
+    """Return the names of the channels over which a person decides. A dict or a tool call may be a model's."""
+    return frozenset(_PERSONAL)
 
 
 class DecisionContext(NamedTuple):
-    """How whoever decides now came to it.
+    """The circumstances of a decision: the channel, the decider, what they were shown.
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it; or the name of
+            a `personal_channel`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -85,12 +131,12 @@ class DecisionContext(NamedTuple):
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person decided, rather than a rule, a model or nobody."""
+        """True if a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
     @property
     def needs_leave(self) -> bool:
-        """Whether the channel to the person has a say in it: always, but where something settled decides.
+        """True if the channel to the person has a say in it: always, but where something settled decides.
 
         Code can say of itself that it decides in a panel, and a handler decides about more than what it is called with.
         """
@@ -98,12 +144,15 @@ class DecisionContext(NamedTuple):
 
     @property
     def was_shown(self) -> bool:
-        """Whether a person was shown what is decided; what a model was shown does not count."""
+        """True if a person was shown what is decided; what a model was shown does not count."""
         return self.shown is not None and self.is_personal
 
 
-_SETTLED = frozenset({"grant", "recorded", "timeout", "automatic", "call"})
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
+_PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
+RECORDED = "recorded"
+"""The channel of a decision that was recorded, and settles the same question where nobody can be asked."""
+_SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})
+_IMPERSONAL = frozenset({"model", "handler", "grant", RECORDED, "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)
@@ -136,13 +185,13 @@ def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
-    """The same, unless an outer block says how already."""
+    """Do what `deciding` does, unless an outer block says how already."""
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
 @whole_context
 def in_code() -> Iterator[None]:
-    """While what was decided runs: what its code decides about other things, it decides by itself.
+    """Have code that was approved decide about other things by itself, while it runs.
 
     Only a handler or a model is answerable for everything that it sets off.
     """
@@ -155,7 +204,7 @@ def in_code() -> Iterator[None]:
 
 
 def decision_context() -> DecisionContext:
-    """How the code that runs now decides: by itself, if no block says otherwise."""
+    """Return how the code that runs now decides: by itself, if no block says otherwise."""
     return deciding_now.get() or DecisionContext("code", current_person())
 
 
@@ -176,7 +225,7 @@ class Decision:
 
     @classmethod
     def of(cls, stored: StoredDecision) -> Decision:
-        """A decision as it lies in the store, as a value."""
+        """Return a stored decision as a value."""
         return cls(
             stored.action, stored.arguments, stored.channel, stored.fingerprint, stored.decided_by,
             stored.decided_at, stored.identity,
@@ -184,16 +233,16 @@ class Decision:
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person decided, rather than a rule, a model or nobody."""
+        """True if a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
     @property
     def reason(self) -> str:
-        """Why, where a reason was given."""
+        """The reason, where one was given."""
         return str(self.arguments.get("reason", ""))
 
     def signed_text(self, pending_id: str, round_: int) -> str:
-        """What the signature of a stored decision covers."""
+        """Return the text that the signature of a stored decision covers."""
         return canonical_json(
             [
                 pending_id, round_, self.action, self.arguments, self.channel, self.fingerprint, self.decided_by,
@@ -206,20 +255,20 @@ NO_ACTION = "no action ran"
 
 
 def outcome_text(pending: Reviewable) -> str:
-    """What the last decision left undone, in words; empty if nothing."""
+    """Describe what the last decision left undone; return an empty text if that is nothing."""
     made = pending.decision
     return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a decision without those that make it a standing approval; other actions have their own."""
+    """Return the arguments of a decision without those that make an approval a standing one."""
     if action != "approve":
         return dict(arguments)
     return {name: value for name, value in arguments.items() if name not in _GRANTING}
 
 
 def current_person() -> str:
-    """The login name of the person at this kernel."""
+    """Return the login name of the person at this kernel."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no such user in this container

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
+from tract_jupyter.models.text import cut_middle
 from tract_jupyter.review.decision import Answer, deciding
 from tract_jupyter.review.streams import Stream, captured, real_stream
 from tract_jupyter.storage.interrupts import whole_context
@@ -40,25 +41,22 @@ def check_wait() -> None:
 _MAX_OUTPUT = 10_000
 
 
-def dispatch(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> str:
-    """The same as `carry_out`, with what is printed kept for the record; returns what there is to say."""
+def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
+    """Do what `carry_out` does, keep what is printed for the record, and return what there is to say."""
     with capturing(ticket):
-        return carry_out(ticket, answer, channel, by)[0]
+        return carry_out(ticket, answer, channel)[0]
 
 
-def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> tuple[str, Any]:
-    """Carry an answer out, and return what the next showing should say about it, and what the action returned.
+def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
+    """Carry out an answer that came over a channel.
 
-    Args:
-        ticket: what it answers.
-        answer: what was chosen.
-        channel: how it came.
-        by: who chose it; the person at this kernel, if left out.
+    Returns:
+        What the next showing should say about it, and what the action returned.
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
     refused, ticket.refused = ticket.refused, 0
     try:
-        with deciding(channel, by, shown=ticket.request.fingerprint):
+        with deciding(channel, answer.decided_by, shown=ticket.request.fingerprint):
             result = pending.execute_tool(answer.action, answer.arguments)
     except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
         if isinstance(error, DecidedFirstError):
@@ -71,7 +69,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
 
 
 class _Printed:
-    """What an action prints; its errors go to the screen."""
+    """A sink that keeps what an action prints; its errors go to the screen."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -93,18 +91,11 @@ def capturing(ticket: Ticket) -> Iterator[None]:
             yield
     finally:
         if printed.parts:
-            ticket.output = _bounded("".join(printed.parts))
+            ticket.output = cut_middle("".join(printed.parts), _MAX_OUTPUT)
 
 
 def _author_traceback(error: BaseException) -> str:
-    """The exception with the author's own lines only."""
+    """Return the exception with the author's own lines only."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
     lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
     return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= _MAX_OUTPUT:
-        return text
-    half = _MAX_OUTPUT // 2
-    return f"{text[:half]}\n… {len(text) - _MAX_OUTPUT:,} characters left out …\n{text[-half:]}"

@@ -60,7 +60,7 @@ class ShownCode(NamedTuple):
     lines: tuple[ShownLine, ...]
 
     def pieces(self) -> Iterator[DisplayedPiece]:
-        """All of it, in order."""
+        """Yield all of it, in order."""
         yield from self.description
         yield from self.header
         for line in self.lines:
@@ -76,13 +76,13 @@ class ShownRow(NamedTuple):
     description: tuple[DisplayedPiece, ...]
 
     def pieces(self) -> Iterator[DisplayedPiece]:
-        """All of it, in order."""
+        """Yield all of it, in order."""
         for part in self:
             yield from part
 
 
 def shown_code(block: CodeBlock) -> ShownCode:
-    """All of a block of code. What cannot be seen, or would turn the text around, is a mark."""
+    """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
     place = () if block.binds == "nothing" else place
     lines = _lines(block.code)
@@ -99,12 +99,12 @@ def shown_code(block: CodeBlock) -> ShownCode:
 
 
 def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
-    """All of a table. The values count for the question that they are a part of."""
+    """Cut all of a table into pieces. The values count for the question that they are a part of."""
     return tuple(_row(table, row, pending_id) for row in table.rows)
 
 
 def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
-    """What must have been on display before the request can be approved, in order."""
+    """Yield the pieces that must have been on display before the request can be approved, in order."""
     for block in request.code:
         yield from (piece for piece in shown_code(block).pieces() if piece.key)
     for table in request.tables:
@@ -113,7 +113,7 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
 
 
 def showable(request: ReviewRequest) -> ReviewRequest:
-    """The request as it is; one that is too long to be shown in full, shortened, and with nothing that would run it."""
+    """Return the request; shortened, and without anything that would run it, if it is too long to be shown."""
     if not _is_too_long(request):
         return request
     actions = tuple(action for action in request.actions if action.style == "reject")
@@ -129,7 +129,7 @@ def showable(request: ReviewRequest) -> ReviewRequest:
 
 
 def _lines(code: str) -> list[str]:
-    """The lines as Python counts them; the end of the last one begins no other."""
+    """Split code into lines as Python counts them; the end of the last one begins no other."""
     lines = [printable(line) for line in split_lines(code)]
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
@@ -148,7 +148,7 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
 
 
 def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
-    """The pieces of a text at a place; without one, no approval depends on them."""
+    """Return the pieces of a text at a place; without a place, no approval depends on them."""
     if not place:
         return tuple(map(DisplayedPiece, texts))
     whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
@@ -156,12 +156,12 @@ def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
 
 
 def _cut(text: str) -> list[str]:
-    """A text in pieces, cut behind the ends of lines, also those that a repr writes as two characters."""
+    """Cut a text behind the ends of lines, also those that a repr writes as two characters."""
     return _AT_LINE_ENDS.findall(text)
 
 
 def _chunks(line: str) -> list[str]:
-    """A line in pieces; an empty one is a piece, too."""
+    """Cut a line into pieces; an empty line is a piece, too."""
     return [line[start : start + LONGEST_PIECE] for start in range(0, len(line), LONGEST_PIECE)] or [""]
 
 
@@ -169,8 +169,11 @@ def _is_too_long(request: ReviewRequest) -> bool:
     texts = [text for block in request.code for text in (block.code, block.description, block.header)]
     rows = [row for table in request.tables for row in table.rows]
     texts += [text for row in rows for text in (row.name, row.type, row.value, row.description)]
-    if any(row.is_cut for row in rows) or sum(map(len, texts)) > MOST_CHARACTERS:
+    characters = sum(map(len, texts))
+    if any(row.is_cut for row in rows) or characters > MOST_CHARACTERS:
         return True
+    if len(texts) + 2 * characters <= MOST_PIECES:
+        return False  # each piece has a character, or stands for an empty line
     return sum(1 for _ in needed_pieces(request)) > MOST_PIECES
 
 
@@ -185,7 +188,7 @@ _SHOWN_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One text that was found, and the lines it stands in."""
+    """A text that was found, and the lines it stands in."""
 
     text: str
     lines: tuple[int, ...]
@@ -193,7 +196,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class RuleReason:
-    """One distinct reason of a rule at one level, with its places; those of the same text are one."""
+    """A distinct reason of a rule at one level, with its places; those of the same text are one."""
 
     level: RiskLevel
     text: str
@@ -202,7 +205,7 @@ class RuleReason:
 
 @dataclass(frozen=True, slots=True)
 class RuleFindings:
-    """All that one rule found in a block of code, the worst first, then by line."""
+    """The findings of one rule in a block of code, the worst first, then by line."""
 
     code: str
     findings: tuple[Finding, ...]
@@ -219,12 +222,12 @@ class RuleFindings:
 
     @property
     def where(self) -> str:
-        """How often if more than once, and the first of its lines."""
+        """The number of findings if more than one, and the first lines."""
         often = f"×{len(self.findings)}, " if len(self.findings) > 1 else ""
         return often + lines_text(finding.span.line for finding in self.findings)
 
     def reasons(self) -> tuple[RuleReason, ...]:
-        """Each distinct reason, the worst first."""
+        """Return each distinct reason, the worst first."""
         found: dict[tuple[RiskLevel, str], dict[str, list[int]]] = {}
         for finding in self.findings:
             places = found.setdefault((finding.level, finding.reason), {})
@@ -245,12 +248,12 @@ def by_rule(findings: Iterable[Finding]) -> tuple[RuleFindings, ...]:
 
 
 def lines_text(numbers: Iterable[int]) -> str:
-    """`line 3`, or `lines 3, 8, 21, …` of the first few."""
+    """Write `line 3`, or `lines 3, 8, 21, …` with the first few."""
     lines = sorted(set(numbers))
     more = ", …" if len(lines) > _SHOWN_LINES else ""
     return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_SHOWN_LINES]))}{more}"
 
 
 def in_short(rule: RuleFindings) -> str:
-    """One line for text: level, rule, where, and the reason of the worst."""
+    """Summarize the findings of a rule in a line: level, rule, place, and the reason of the worst."""
     return printable(f"{rule.level.value} {rule.code} {rule.where}: {rule.worst.reason}")

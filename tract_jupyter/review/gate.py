@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision, decision_context, in_code, without_grant
+from tract_jupyter.review.decision import RECORDED, Decision, decision_context, in_code, without_grant
 from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ _NOT_YET = "it was handed to the process that asked, and nothing came of it yet;
 
 
 class _NotRunError(PendingStateError):
-    """What was decided elsewhere must not be carried out; nothing was."""
+    """Raised if a decision of another process must not be carried out; nothing was."""
 
 
 class Gate:
-    """Decides pendings, and has what was decided carried out once.
+    """The one way to decide a pending, and to have what was decided carried out once.
 
     Args:
         ledger: where decisions and outcomes are stored.
@@ -179,12 +179,17 @@ class Gate:
             if now.needs_leave:
                 self.check_code(pending, now)
             self._check(pending, now.shown)
-        asked = pending.identity
+        asked = pending.question
         with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
             decision = Decision(
-                action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
+                action,
+                arguments,
+                now.channel,
+                pending.question.fingerprint,
+                now.decided_by,
+                identity=asked.identity,
             )
             if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
                 return None
@@ -194,7 +199,8 @@ class Gate:
     def _check(self, pending: Reviewable, shown: str | None) -> None:
         """Check that what would run is what was shown, and may run."""
         pending.check_current()
-        if shown is not None and pending.fingerprint != shown:
+        question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
+        if shown is not None and question.fingerprint != shown:
             raise FingerprintError("it changed after it was shown; look at it again")
 
     def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
@@ -305,11 +311,11 @@ class Gate:
 
 
 def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
-    """Whether this is the decision of code that was recorded, and settled the pending when it was shown."""
+    """Return True if this is the decision of code that was recorded, and settled the pending when it was shown."""
     made = pending.decision
     if (
         made is None
-        or made.channel != "recorded"
+        or made.channel != RECORDED
         or pending.status.is_open
         or decision_context().channel != "code"
     ):
@@ -325,7 +331,7 @@ _STATE = ("status", "rejection_reason", "error", "executed_at", "result", "round
 
 
 def _way_back(pending: Reviewable) -> Callable[[], None]:
-    """What puts a pending back as it is now, for a decision within a transaction that is rolled back."""
+    """Return what restores a pending's present state if the transaction of a decision is rolled back."""
     before = {name: getattr(pending, name) for name in _STATE}
     fields = copy.deepcopy(pending.fields)
 
@@ -342,7 +348,7 @@ def _way_back(pending: Reviewable) -> Callable[[], None]:
 
 
 def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
-    """The fingerprint that this pending has with the values of the store; empty if it could not have them."""
+    """Return the fingerprint that this pending has with the values of the store; empty if it could not have them."""
     before, pending.fields = pending.fields, stored.fields
     try:
         return pending.fingerprint
@@ -354,7 +360,7 @@ def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
 
 def _can_be_pinned(pending: Reviewable) -> bool:
     try:
-        return bool(pending.fingerprint)
+        return bool(pending.question)
     except ContentError:
         return False
 

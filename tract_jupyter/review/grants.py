@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.review.decision import personal_channels
 from tract_jupyter.review.process import this_process
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.errors import read_moment
@@ -57,7 +58,7 @@ _WILD = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Whether a call with these values is covered.
+    """Return True if a call with these values is covered.
 
     Args:
         pattern: what may differ.
@@ -71,7 +72,7 @@ def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapp
 
 
 def pattern_text(pattern: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
-    """The same for people: `path: data/*, mode = 'r'`."""
+    """Describe a pattern for people: `path: data/*, mode = 'r'`."""
     parts = [
         f"{name}: {_shown(pattern[name])}" if name in pattern else f"{name} = {value!r}"
         for name, value in approved.items()
@@ -109,9 +110,6 @@ Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
 _UNREADABLE = "unreadable"
 Whom = Literal["this", "children", "anybody"]
-_GRANTING = frozenset(
-    {"code", "panel", "prompt", "command", "inbox"}
-)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +156,13 @@ class Grants:
     def asked_for(
         self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: DecisionContext
     ) -> Callable[[Connection], None] | None:
-        """What stores the grant that an approval asks for, None if it asks for none.
+        """Return what stores the grant that an approval asks for; None if it asks for none.
 
         Raises:
             GrantError: it cannot be given, or not in this way.
         """
-        scope, uses, pattern, whom = (arguments.get(name) for name in ("scope", "uses", "pattern", "whom"))
+        scope, uses = arguments.get("scope"), arguments.get("uses")
+        pattern, whom = arguments.get("pattern"), arguments.get("whom")
         if action != "approve" or scope is None or scope == "once":
             if action == "approve" and (uses is not None or pattern is not None or whom is not None):
                 raise GrantError(
@@ -173,7 +172,7 @@ class Grants:
         subject = pending.subject
         if subject is None:
             raise GrantError(f"{pending.title!r} is asked about each time; approve it once")
-        if how.channel not in _GRANTING:
+        if how.channel not in personal_channels():
             raise GrantError(
                 "only a person gives a standing approval: in a panel, at a prompt or in their own code"
             )
@@ -183,7 +182,7 @@ class Grants:
         return lambda connection: self._rows.insert(connection, grant)
 
     def use(self, pending: Reviewable) -> Grant | None:
-        """The grant that covers a pending, with this use counted; None if there is none."""
+        """Return the grant that covers a pending, with this use counted; None if there is none."""
         subject = pending.subject
         if subject is None:
             return None
@@ -216,7 +215,7 @@ class Grants:
         return ""
 
     def all(self) -> list[Grant]:
-        """Every grant, oldest first."""
+        """Return every grant, oldest first."""
         with self._database.read() as connection:
             rows = self._rows.all(connection)
         return [self._shown(row) for row in rows]
@@ -304,17 +303,17 @@ class Grants:
 
 
 def _signed(grant: StoredGrant) -> list[Any]:
-    """Everything but what changes with its use."""
+    """Return everything but what changes with its use."""
     return list(grant._replace(uses=0, signature="", revoked_at=None))
 
 
 def _this_session() -> str:
-    """This process, in 64 characters however long the host's name is."""
+    """Name this process in 64 characters, however long the host's name is."""
     return digest(this_process())
 
 
 def _covers(stored: StoredGrant, subject: Subject) -> bool:
-    """Whether a grant that this user signed is about these values, whoever asks."""
+    """Return True if a grant that this user signed is about these values, whoever asks."""
     if stored.definition_hash != subject.definition_hash:
         return False
     what = json.loads(stored.pattern_json)
@@ -322,7 +321,7 @@ def _covers(stored: StoredGrant, subject: Subject) -> bool:
 
 
 def _is_for(stored: StoredGrant, actor: str) -> bool:
-    """Whether a grant that this user signed is for that actor."""
+    """Return True if a grant that this user signed is for that actor."""
     what = json.loads(stored.pattern_json)
     named, whom = what["actor"], what["whom"]
     is_child = actor.startswith((f"{named}/", f"{named}:"))
@@ -330,7 +329,7 @@ def _is_for(stored: StoredGrant, actor: str) -> bool:
 
 
 def whom_in_words(actor: str, whom: object) -> str:
-    """Who may use a standing approval that was given when `actor` asked."""
+    """Say who may use a standing approval that was given when `actor` asked."""
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
 

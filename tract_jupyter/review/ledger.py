@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import Question
     from tract_jupyter.review.records import Proofs
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.database import Database
@@ -38,7 +39,7 @@ _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "execute
 
 
 class Ledger(Records):
-    """Writes the pendings and decisions of one tract, and reads them."""
+    """The rows of asking and deciding of one tract: writes them, and reads them."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Ledger(Records):
             if stored is None:
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
-                asked = self._as_asked(pending, request_to_dict(request))
+                asked = self._as_asked(pending, pending.question, request_to_dict(request))
                 self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
@@ -137,7 +138,7 @@ class Ledger(Records):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether what is decided now is a part of a transaction, and can be rolled back with it."""
+        """True if what is decided now is a part of a transaction, and can be rolled back with it."""
         return self._database.in_transaction
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
@@ -153,7 +154,7 @@ class Ledger(Records):
 
     def reopen(self, pending: Reviewable) -> None:
         """Have a person decide a pending, as this process has it, whatever the store says about it."""
-        asked = self._as_asked(pending, request_to_dict(pending.review_request()))
+        asked = self._as_asked(pending, pending.question, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
@@ -177,20 +178,19 @@ class Ledger(Records):
     def finish(self, pending: Reviewable, round_: int, action: str) -> None:
         """Store what came of carrying a decision out."""
         is_settled = not pending.status.is_open
+        question, executed_at = pending.question, moment_text(pending.executed_at)
         values = {
             "status": pending.status.value,
             "error": pending.error,
-            "executed_at": moment_text(pending.executed_at),
+            "executed_at": executed_at,
             "settled_at": now_text() if is_settled else None,
         }
-        outcome = DecisionOutcome(
-            round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at)
-        )
+        outcome = DecisionOutcome(round_, pending.status.value, question.fingerprint, executed_at)
         with self._database.write() as connection:
-            stored = self._rows.get(connection, pending.pending_id)
-            shown = stored.request if is_settled and stored else request_to_dict(pending.review_request())
+            stored = self._rows.shown(connection, pending.pending_id) if is_settled else None
+            shown = stored.request if stored else request_to_dict(pending.review_request())
             self._rows.update(
-                connection, pending.pending_id, **values, **self._as_asked(pending, shown, outcome)
+                connection, pending.pending_id, **values, **self._as_asked(pending, question, shown, outcome)
             )
             self._decisions.finish(connection, pending.pending_id, round_, pending.error)
             self._record_outcome(connection, pending, action)
@@ -208,23 +208,22 @@ class Ledger(Records):
         return True
 
     def _as_asked(
-        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: DecisionOutcome | None = None
+        self,
+        pending: Reviewable,
+        question: Question,
+        shown: dict[str, Any] | None,
+        outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
-        """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
+        """Return the signed part of a row: what is asked, and what came of it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
         signed: dict[str, Any] = {
             "request": shown,
-            "signature": self._proofs.of_asked(pending, shown),
+            "signature": self._proofs.of_asked(pending, question, shown),
             "outcome": came_of_it,
         }
         if pending.is_unshown:
             signed["is_unshown"] = True
-        return {
-            "fields": pending.fields,
-            "fingerprint": pending.fingerprint,
-            "identity": pending.identity,
-            "request_json": canonical_json(signed),
-        }
+        return {**question._asdict(), "request_json": canonical_json(signed)}
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
@@ -246,7 +245,7 @@ class Ledger(Records):
         outcome: DecisionOutcome | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """What its row says of the question, as this process asks it now."""
+        """Return the row of a question, as this process asks it now."""
         return {
             "operation": pending.operation,
             "title": pending.title,
@@ -258,7 +257,7 @@ class Ledger(Records):
             **_time(pending),
             "error": pending.error,
             "created_at": to_text(pending.created_at),
-            **self._as_asked(pending, shown, outcome),
+            **self._as_asked(pending, pending.question, shown, outcome),
             **more,
         }
 
@@ -266,7 +265,7 @@ class Ledger(Records):
         self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
     ) -> bool:
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
-        stored = self._rows.get(connection, pending_id)
+        stored = self._rows.shown(connection, pending_id)
         if stored is not None and not self._is_free(connection, pending, stored.status):
             return False
         after = _after(decision, at, ends=ends)
@@ -285,7 +284,17 @@ class Ledger(Records):
         self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
-            asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
+            question = pending.question
+            is_same = outcome is None and question == (
+                stored.fields_json,
+                stored.fingerprint,
+                stored.identity,
+            )
+            asked = (
+                {}
+                if pending.runs_elsewhere or is_same
+                else self._as_asked(pending, question, stored.request, outcome)
+            )
             self._rows.update(connection, pending_id, **after, **asked)
         about: dict[str, Any] = {
             "pending_id": pending_id,
@@ -298,12 +307,12 @@ class Ledger(Records):
         return True
 
     def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
-        """Whether it can be decided. A last decision that was not carried out is put aside with that."""
+        """Return True if it can be decided. A last decision that was not carried out is put aside then."""
+        if not pending.rounds:  # whatever the status says
+            return not self._decisions.count(connection, pending.pending_id)
         last = self._decisions.last(connection, pending.pending_id)
-        if (0 if last is None else last.round + 1) != pending.rounds:
+        if last is None or last.round + 1 != pending.rounds:
             return False  # somebody else decided this round
-        if last is None:
-            return True  # whatever the status says: nobody has decided
         if last.finished_at is not None:
             return status in OPEN
         asked = pending.unfinished
@@ -327,7 +336,7 @@ class Ledger(Records):
 
 
 def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
-    """Whether this process asked, and nobody changed it since: showing what was changed must not vouch for it."""
+    """Return True if this process asked, and nobody changed it since: what was changed must not be vouched for."""
     is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
     return is_asked_here and stored.status in OPEN and not pending.doubt
 
@@ -341,7 +350,7 @@ def _time(pending: Reviewable) -> dict[str, Any]:
 
 
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
-    """Where a pending stands once a decision on it is stored. Without an execution time: decided, not run yet."""
+    """Return a pending's state once a decision on it is stored. No execution time means: not run yet."""
     final = _FINAL.get(decision.action)
     if final is None:
         return {}
@@ -350,12 +359,12 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
 
 
 def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
-    """What comes of a decision that ends it."""
+    """Return the outcome of a decision that ends a pending."""
     return DecisionOutcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
-    """Who carries a decision out: whoever decides, but for what was asked by another process."""
+    """Claim a decision for whoever decides, except for what another process asked."""
     if ends:
         return {"claimed_by": this_process(), "started_at": at, "finished_at": at}
     return {"claimed_by": None if pending.runs_elsewhere else this_process()}

@@ -2,17 +2,13 @@
 
 It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
 be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
-another project: see `project`.
+another project.
 
-Its id stands in a file of its own beside the lock file, made when something is recorded there first. An entry names the
-id and the notebook, and counts only where both are: a lock file that is copied beside other notebooks decides nothing
-there, and neither does an entry that is copied into the lock file of another project. A folder that is moved or copied
-as a whole, as a checkout is, stays the same project. Whoever copies both files beside a notebook of the same name with
-the same cell has copied the project; the entry is for that very code with these values there, too.
-
-It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
-be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
-another project: see `project`.
+A project's id stands in a file of its own beside the lock file, made when something is recorded there first. An entry
+names the id and the notebook, and counts only where both are: a lock file that is copied beside other notebooks decides
+nothing there, and neither does an entry that is copied into the lock file of another project. A folder that is moved or
+copied as a whole, as a checkout is, stays the same project. Whoever copies both files beside a notebook of the same
+name with the same cell has copied the project; the entry is for that very code with these values there, too.
 """
 
 from __future__ import annotations
@@ -147,7 +143,7 @@ def _make(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> str:
-    """The id in a file; empty without the file.
+    """Read the id in a file; return an empty text without the file.
 
     Raises:
         LockFileError: it holds none.
@@ -168,14 +164,14 @@ def _read(path: Path) -> str:
 
 
 def _has(path: Path, cell: str) -> bool:
-    """Whether a notebook has a code cell with this source."""
+    """Return True if a notebook has a code cell with this source."""
     state = path.stat()
     return cell.strip() in _sources(str(path), state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=8)
 def _sources(path: str, _changed: int, _size: int) -> frozenset[str]:
-    """The sources of a notebook's code cells; none, if it cannot be read."""
+    """Return the sources of a notebook's code cells; none, if it cannot be read."""
     try:
         cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
         found = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
@@ -220,7 +216,7 @@ class RecordedDecision:
     signature: str = ""
 
     def signed(self, project: Project) -> RecordedDecision:
-        """The same for a project, with its signature.
+        """Return the decision as one of a project, with its signature.
 
         Raises:
             TrustError: there is no usable secret.
@@ -229,7 +225,7 @@ class RecordedDecision:
         return replace(made, signature=project.signer.sign(_SIGNED, asdict(made) | _UNSIGNED))
 
     def verifies(self, signer: Signer) -> bool:
-        """Whether this user signed it as it is; `Project.why_not` says whether it counts.
+        """Return True if this user signed it as it is; `Project.why_not` says whether it counts.
 
         Raises:
             TrustError: the secret cannot be read.
@@ -237,7 +233,7 @@ class RecordedDecision:
         return signer.verify(_SIGNED, asdict(self) | _UNSIGNED, self.signature)
 
     def says(self) -> tuple[str, ...]:
-        """What was answered, by whom, and in which notebook."""
+        """Describe what was answered, by whom, and in which notebook."""
         return self.action, canonical_json(self.arguments), self.decided_by, self.notebook
 
 
@@ -287,7 +283,7 @@ def write_lock(path: Path, entries: Iterable[RecordedDecision]) -> None:
 
 
 def lock_text(entries: Iterable[RecordedDecision]) -> str:
-    """The text of a lock file. Entries of one identity stay in their order: they answer one question after another."""
+    """Write the text of a lock file. Entries of one identity stay in order: they answer one question each."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.title, entry.identity))
     listed = [{**asdict(entry), "arguments": _sorted(entry.arguments)} for entry in ordered]
     return json.dumps({"version": VERSION, "entries": listed}, indent=2, ensure_ascii=False) + "\n"
@@ -296,7 +292,7 @@ def lock_text(entries: Iterable[RecordedDecision]) -> str:
 def merged(
     old: Iterable[RecordedDecision], new: Iterable[RecordedDecision], project: Project
 ) -> list[RecordedDecision]:
-    """The entries of a file, with new ones in the place of those of the same identities and notebooks.
+    """Return the entries of a file; new ones replace those of the same identity and notebook.
 
     Where the answers are the same as those that are there, these stay, so that recording again changes nothing.
     """

@@ -11,27 +11,30 @@ from pathlib import PurePath
 
 from tract_jupyter.models.text import one_line
 
+FROM_STORE = "the store"
+"""The origin of a question about what lies in the store, where nobody knows which process wrote it."""
+
 _LONGEST = 100  # characters of a host's name, and of a file's
 
 
 def this_process() -> str:
-    """`host:pid:random:name`, with the file name of the notebook or program; another one after a fork."""
+    """Name this process, `host:pid:random:name`, with the notebook's or program's file; anew after a fork."""
     return _of(os.getpid())
 
 
 def process_text(process: str | None) -> str:
-    """The same for people: `june_report.ipynb`; `process 4711 on host` where no file is known."""
+    """Describe a process for people: `june_report.ipynb`; `process 4711 on host` if no file is known."""
     host, pid, _, name = _parts(process)
     return one_line(name or (f"process {pid} on {host}" if pid else "a process"), 2 * _LONGEST)
 
 
 def has_ended(process: str | None) -> bool:
-    """Whether a process of this host has ended; of another host nobody here knows."""
+    """Return True if the process has ended. Always False for processes on other hosts."""
     return _is_running(process) is False
 
 
 def is_running(process: str | None) -> bool:
-    """Whether a process of this host runs; of another host nobody here knows."""
+    """Return True if the process is running. Always False for processes on other hosts."""
     return _is_running(process) is True
 
 
@@ -53,12 +56,12 @@ def _is_running(process: str | None) -> bool | None:
 
 
 def _parts(process: str | None) -> list[str]:
-    """Host, number, random part and name; the store may hold any text."""
+    """Split into host, number, random part and name; the store may hold any text."""
     return [*(process or "").split(":", 3), "", "", "", ""][:4]
 
 
 def _file_name() -> str:
-    """Of the notebook whose kernel this is, as the server that started it says; else of the program."""
+    """Return the file name of this kernel's notebook, as its server says; otherwise that of the program."""
     program = PurePath(sys.argv[0] if sys.argv else "")
     if "ipykernel_launcher" in program.stem or "ipykernel" in program.parts:
         # the server's name for the notebook's session: a path, and a random part where it is no notebook

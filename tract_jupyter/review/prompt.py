@@ -102,7 +102,7 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
 
 
 def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewAction | str | None:
-    """An action, a word of the prompt's own, a whole answer in one line, or None for "not now"."""
+    """Ask for an action, a word of the prompt's own, or a whole answer in one line; return None for "not now"."""
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
@@ -128,7 +128,7 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
 
 
 def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
-    """What a typed word, or its unique beginning, stands for: an action, or a word of the prompt's own."""
+    """Find what a typed word, or its unique beginning, means: an action, or a word of the prompt's own."""
     words, given = _words(ticket), given.lower()
     exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
     begun = [choice for word, choice in words.items() if given and word.startswith(given)]
@@ -136,7 +136,7 @@ def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
 
 
 def read_line(ticket: Ticket, line: str) -> Answer:
-    """The answer that stands in a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
+    """Read an answer from a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
 
     Raises:
         OperationError: there is no such action, or no such value.
@@ -181,7 +181,7 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def _tries(ticket: Ticket) -> Iterator[int]:
-    """As often as something is asked that could not be read; what types may be no person.
+    """Count the tries at something that could not be read; what types may be no person.
 
     Raises:
         UndecidedError: that was the last time.
@@ -210,7 +210,7 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
 
 
 def _explained(subject: Subject | None, word: str) -> str:
-    """What a word of the prompt's own means, for this request."""
+    """Explain a word of the prompt's own, for this request."""
     if subject is None or word == _EDIT:
         return _EXPLAINED[word]
     ignored = ", ".join(
@@ -222,13 +222,13 @@ def _explained(subject: Subject | None, word: str) -> str:
 
 
 def _word(action: ReviewAction) -> str:
-    """What is typed for an action: its label, or its name, where the label says more than that."""
+    """Return what is typed for an action: its label, or its name, where the label says more."""
     label = action.label.lower()
     return action.name if label.startswith(f"{action.name} ") else label
 
 
 def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
-    """What can be typed: the actions, and words of the prompt's own that are no action's name."""
+    """List what can be typed: the actions, and words of the prompt's own that are no action's name."""
     request = ticket.request
     words: dict[str, ReviewAction | str] = {_word(action): action for action in request.actions}
     own = [] if request.fields is None or not len(request.fields) else [_EDIT]
@@ -240,7 +240,7 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
 
 
 def _ask_edits(ticket: Ticket, read: Read) -> dict[str, Any]:
-    """The values that were changed."""
+    """Ask for each value, and return those that were changed."""
     edits = {}
     for parameter in ticket.request.fields or ():
         value = _ask_value(ticket, parameter, read)
@@ -250,7 +250,7 @@ def _ask_edits(ticket: Ticket, read: Read) -> dict[str, Any]:
 
 
 def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
-    """The value given, or `...` for the default."""
+    """Ask for a value; return `...` for the default."""
     default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
     offered = "" if parameter.required else f" [{default}]"
     for _ in _tries(ticket):
@@ -265,7 +265,7 @@ def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
 
 
 def read_value(parameter: Parameter, text: str) -> Any:
-    """The value that a typed text means for a parameter.
+    """Read the value that a typed text means for a parameter.
 
     Raises:
         ParameterError: none that fits.
@@ -281,7 +281,7 @@ def read_value(parameter: Parameter, text: str) -> Any:
 
 
 def _readings(text: str) -> list[Any]:
-    """What a typed text may mean: JSON, a Python literal, or itself."""
+    """Yield what a typed text may mean: JSON, a Python literal, or itself."""
     readings: list[Any] = []
     for reading in (json.loads, ast.literal_eval):
         try:

@@ -1,13 +1,14 @@
-"""Looking recorded decisions up, where nobody can be asked: each is used once."""
+"""Recorded decisions: which ones are recorded, and how they settle what is asked where nobody can be; each once."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.review.decision import Answer, without_grant
+from tract_jupyter.review.decision import RECORDED, Answer, personal_channels, without_grant
 from tract_jupyter.review.dispatch import dispatch
 from tract_jupyter.review.lock import Project, RecordedDecision, read_lock
+from tract_jupyter.review.records import ACTIVATE
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
-
-
-CHANNELS = frozenset({"panel", "prompt", "command", "inbox", "code"})
-"""Whose decisions are recorded: a person's. A dict or a tool call may be a model's."""
-
-_ACTIVATE = "activate_operation"
 
 
 class RecordableDecisions(NamedTuple):
@@ -42,7 +37,7 @@ def recordable_decisions(
     active: Collection[str] = (),
     notebook: str = "",
 ) -> RecordableDecisions:
-    """The decisions that persons made about what they were asked, as signed entries in their order.
+    """Return the decisions that people made about what they were asked, as signed entries in their order.
 
     Args:
         ledger: where they are stored.
@@ -54,11 +49,11 @@ def recordable_decisions(
     Raises:
         TrustError: there is no usable secret.
     """
-    decided = ledger.decided(CHANNELS)
+    decided = ledger.decided(personal_channels())
     asked = [
         (d, p)
         for d, p in decided
-        if ((p.request is not None and not p.is_unshown) or p.operation == _ACTIVATE) and _is_offered(d)
+        if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE) and _is_offered(d)
     ]
     chosen = [(d, p) for d, p in asked if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
@@ -78,14 +73,14 @@ def _is_offered(decision: StoredDecision) -> bool:
 
 
 def _is_done(decision: StoredDecision) -> bool:
-    """Whether it was carried out to its end, rather than failed, put aside or superseded."""
+    """Return True if it was carried out to its end, rather than failed, put aside or superseded."""
     return decision.finished_at is not None and decision.error is None
 
 
 def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> RecordedDecision:
     subject = (pending.request or {}).get("subject") or {}
     return RecordedDecision(
-        kind="activation" if pending.operation == _ACTIVATE else subject.get("kind", "pending"),
+        kind="activation" if pending.operation == ACTIVATE else subject.get("kind", "pending"),
         title=lasting_title(pending.title),
         identity=decision.identity,
         action=decision.action,
@@ -121,7 +116,7 @@ class RecordedDecisions:
         self._lock = threading.Lock()
 
     def take(self, identity: str) -> RecordedDecision | None:
-        """The next decision about this very thing, which counts as used; None if there is none left.
+        """Use up the next decision about this very thing, and return it; None if there is none left.
 
         Raises:
             LockFileError: the file cannot be read.
@@ -131,11 +126,11 @@ class RecordedDecisions:
             return take(self._all(), identity, self._used, self._of(), self._cell())
 
     def knows(self, identity: str) -> bool:
-        """Whether there is an entry for it, used or not."""
+        """Return True if there is an entry for it, used or not."""
         return any(entry.identity == identity for entry in self._all())
 
     def why_not(self, pending: Reviewable) -> str:
-        """Why there is no decision about it, in a sentence."""
+        """Explain in a sentence why there is no decision about it."""
         where = (self._of(), self._cell())
         return refusal(self._all(), pending.identity, pending.title, *where, self.path.name)
 
@@ -153,7 +148,7 @@ class RecordedDecisions:
 def take(
     entries: tuple[RecordedDecision, ...], identity: str, used: set[str], project: Project, cell: str
 ) -> RecordedDecision | None:
-    """The next entry about this very thing that counts and is not used, which is used now; None if none is left."""
+    """Use up the next entry about this very thing that counts, and return it; None if none is left."""
     for entry in entries:
         if entry.identity == identity and entry.signature not in used and not project.why_not(entry, cell):
             used.add(entry.signature)
@@ -164,7 +159,7 @@ def take(
 def refusal(
     entries: tuple[RecordedDecision, ...], identity: str, title: str, project: Project, cell: str, name: str
 ) -> str:
-    """Why no entry settles a question, in a sentence.
+    """Explain in a sentence why no entry settles a question.
 
     Args:
         entries: of the lock file.
@@ -189,11 +184,8 @@ def refusal(
 
 
 def lasting_title(title: str) -> str:
-    """A title without what depends on the store: whether an operation is new there, or replaces another version."""
+    """Return a title that does not depend on the store: on whether an operation is new or replaces one there."""
     return title.replace("Replace operation ", "Activate operation ", 1)
-
-
-CHANNEL = "recorded"
 
 
 def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
@@ -215,7 +207,7 @@ def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
             why = f"{note} {recorded.why_not(pending)}".strip()
             ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
             return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
-        answer = Answer(entry.action, entry.arguments, ticket.round_id)
-        note = dispatch(ticket, answer, CHANNEL, entry.decided_by)
+        answer = Answer(entry.action, entry.arguments, ticket.round_id, decided_by=entry.decided_by)
+        note = dispatch(ticket, answer, RECORDED)
         ticket.new_round(note)
     return ""

@@ -1,6 +1,6 @@
-"""What the rows of asking say: what waits, what was decided, and whether that can be believed.
+"""Reading the rows of asking: what waits, what was decided, and whether that can be believed.
 
-Three things are: what is asked, each decision, and what came of the last one. All name the pending.
+Three things are signed: what is asked, each decision, and what came of the last one. All name the pending.
 Whether a decision is left to the process that asked is signed too, so that a used one is not left to anybody again.
 """
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import Question
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.questions import DecisionRows, PendingRows, StoredDecision, StoredPending
@@ -27,7 +28,7 @@ _ASKED, _DECISION, _OUTCOME = "pending", "decision", "outcome"
 
 
 class DecisionOutcome(NamedTuple):
-    """What came of the decision of a round: the part of it that is signed."""
+    """The outcome of the decision of a round: the part of it that is signed."""
 
     round: int
     status: str
@@ -36,34 +37,34 @@ class DecisionOutcome(NamedTuple):
 
 
 class Proofs:
-    """Signs for one tract, and verifies."""
+    """The signatures of one tract's questions, decisions and outcomes."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
 
     def of_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
-        """The signature of a decision, and of whether it is left to the process that asked."""
+        """Sign a decision, and whether it is left to the process that asked."""
         return self._sign(_DECISION, decision.signed_text(pending_id, round_), handed_over)
 
     def holds(self, stored: StoredDecision, *, handed_over: bool) -> bool:
-        """Whether this user signed a decision, and that it is left to the process that asked or not."""
+        """Return True if this user signed a decision, and that it is or is not left to the process that asked."""
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
         return self._verify(stored.signature, _DECISION, text, handed_over)
 
-    def of_asked(self, pending: Reviewable, shown: Mapping[str, Any] | None) -> str:
-        """The signature of what is asked and shown."""
-        return self._sign(_ASKED, *_asked(pending, shown))
+    def of_asked(self, pending: Reviewable, question: Question, shown: Mapping[str, Any] | None) -> str:
+        """Sign what is asked and shown."""
+        return self._sign(_ASKED, *_asked(pending, question.fingerprint, shown))
 
     def vouches(self, stored: StoredPending) -> bool:
-        """Whether a pending lies in the store as a process of this user asked about it."""
-        return self._verify(stored.signature, _ASKED, *_asked(stored, stored.request))
+        """Return True if a pending lies in the store as a process of this user asked about it."""
+        return self._verify(stored.signature, _ASKED, *_asked(stored, stored.fingerprint, stored.request))
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
-        """The signature of what came of the last decision."""
+        """Sign what came of the last decision."""
         return self._sign(_OUTCOME, pending_id, list(outcome))
 
     def came_out(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
-        """Whether this is what came of the last decision on a pending."""
+        """Return True if this is what came of the last decision on a pending."""
         return self._verify(stored.outcome, _OUTCOME, stored.pending_id, list(outcome))
 
     def _sign(self, kind: str, *parts: Any) -> str:
@@ -73,32 +74,37 @@ class Proofs:
         return self._signer.verify(kind, parts, signature)
 
 
-def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:
+def _asked(
+    what: Reviewable | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
+) -> list[Any]:
     times = [to_text(what.created_at), moment_text(what.expires_at)]
     who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.branch, what.resumable]
-    return [*who, *times, what.fingerprint, what.fields, request]
+    return [*who, *times, fingerprint, what.fields, request]
 
 
 def moment_text(moment: datetime | None) -> str | None:
-    """A time as the store keeps it, None for none."""
+    """Return a time as the store keeps it; None for none."""
     return None if moment is None else to_text(moment)
 
 
 RUN = "run "
 """How `triggered_by` begins of what a run asks; its id follows."""
 
+ACTIVATE = "activate_operation"
+"""What approving a proposed operation is called."""
+
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
 
 
 class PendingRecord(NamedTuple):
-    """What the store says of a pending."""
+    """A pending and its decisions, as the store has them."""
 
     pending: StoredPending
     decisions: list[StoredDecision]
 
     def unseen(self, rounds: int) -> list[StoredDecision]:
-        """The decisions after those that somebody knows of."""
+        """Return the decisions after the first `rounds`, which the caller knows."""
         return [decision for decision in self.decisions if decision.round >= rounds]
 
     @property
@@ -108,12 +114,12 @@ class PendingRecord(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be decided."""
+        """True if it can still be decided."""
         return self.pending.status in OPEN
 
 
 class Records:
-    """Reads the pendings and decisions of one tract."""
+    """The pendings and decisions of one tract, to read."""
 
     def __init__(
         self, database: Database, rows: PendingRows, decisions: DecisionRows, proofs: Proofs
@@ -126,19 +132,19 @@ class Records:
     # --- what can be believed
 
     def verifies(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a decision."""
+        """Return True if this user signed a decision."""
         return any(self._proofs.holds(stored, handed_over=flag) for flag in (False, True))
 
     def hands_over(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a decision that was left to the process that asked: no other can pass for one."""
+        """Return True if this user signed a decision, and that it was left to the process that asked."""
         return self._proofs.holds(stored, handed_over=True)
 
     def vouches(self, stored: StoredPending) -> bool:
-        """Whether a pending lies in the store as a process of this user asked about it."""
+        """Return True if a pending lies in the store as a process of this user asked about it."""
         return self._proofs.vouches(stored)
 
     def proves(self, news: PendingRecord, fingerprint: str) -> bool:
-        """Whether the last decision on a pending is this user's, and came out as the store says.
+        """Return True if the last decision on a pending is this user's, and came out as the store says.
 
         Args:
             news: what the store says.
@@ -153,7 +159,7 @@ class Records:
     # --- what there is
 
     def news(self, pending: Reviewable) -> PendingRecord | None:
-        """What the store says, None if it was never stored."""
+        """Return what the store says; None if it was never stored."""
         with self._database.read() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
@@ -162,17 +168,17 @@ class Records:
         return PendingRecord(stored, decisions)
 
     def decisions(self, pending_id: str) -> list[StoredDecision]:
-        """The decisions on a pending, in their order."""
+        """Return the decisions on a pending, in their order."""
         with self._database.read() as connection:
             return self._decisions.of(connection, pending_id)
 
     def newest_decisions(self, limit: int) -> list[StoredDecision]:
-        """The newest decisions first."""
+        """Return the latest decisions, newest first."""
         with self._database.read() as connection:
             return self._decisions.newest(connection, limit)
 
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
-        """Where a pending stands for whoever makes it again from the store.
+        """Return the state of a pending that is made again from the store.
 
         Returns:
             Its status, and the last decision if that was not carried out to its end. It is asked about again then, as
@@ -186,56 +192,56 @@ class Records:
         return PendingStatus(stored.status), None
 
     def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
-        """The decisions that came over some channels, oldest first, each with what it is about."""
+        """Return the decisions that came over some channels, oldest first, each with what it is about."""
         with self._database.read() as connection:
             decisions = self._decisions.through(connection, channels)
             about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
         return [(decision, about[decision.pending_id]) for decision in decisions]
 
     def needs_asking(self, pending: Reviewable) -> bool:
-        """Whether nothing of the same identity waits, and nobody has turned it down."""
+        """Return True if nothing of the same identity waits, and nobody has turned it down."""
         with self._database.read() as connection:
             return not (
                 self.is_waiting(pending) or self._decisions.was_chosen(connection, pending.identity, "reject")
             )
 
     def same(self, pending: Reviewable) -> list[StoredPending]:
-        """What is left to decide or to run and has the same identity, oldest first."""
+        """Return what is left to decide or to run and has the same identity, oldest first."""
         with self._database.read() as connection:
             return self._rows.same(connection, pending.identity)
 
     def of_operation(self, operation: str) -> list[StoredPending]:
-        """What is left to decide or to run of an operation, as this user asked it, oldest first."""
+        """Return what is left to decide or to run of an operation, as this user asked it, oldest first."""
         with self._database.read() as connection:
             return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
 
     def is_waiting(self, pending: Reviewable) -> bool:
-        """Whether something of the same identity is left to decide or to run."""
+        """Return True if something of the same identity is left to decide or to run."""
         with self._database.read() as connection:
             return bool(self._rows.same(connection, pending.identity))
 
     def was_asked(self, titles: Collection[str]) -> bool:
-        """Whether anything with one of these titles was ever asked about, whatever came of it."""
+        """Return True if anything with one of these titles was ever asked about, whatever came of it."""
         with self._database.read() as connection:
             return self._rows.has_title(connection, titles)
 
     def get(self, pending_id: str) -> StoredPending | None:
-        """A stored pending."""
+        """Return a stored pending; None if there is none."""
         with self._database.read() as connection:
             return self._rows.get(connection, pending_id)
 
     def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
-        """What is left to decide or to run, oldest first, whichever process asked."""
+        """Return what is left to decide or to run, oldest first, whichever process asked."""
         with self._database.read() as connection:
             return self._rows.unsettled(connection, limit, after)
 
     def count_waiting(self) -> int:
-        """How many are left to decide or to run."""
+        """Count what is left to decide or to run."""
         with self._database.read() as connection:
             return self._rows.count_unsettled(connection)
 
     def approved_before(self, pending: Reviewable) -> StoredDecision | None:
-        """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
+        """Return an approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
         with self._database.read() as connection:
             for stored in self._rows.same(connection, pending.identity):
                 last = self._decisions.last(connection, stored.pending_id)
@@ -249,7 +255,7 @@ class Records:
         return None
 
     def changed(self, rounds: Mapping[str, int]) -> list[str]:
-        """Those of some pendings that have more decisions by now, or are settled; `rounds` by id as last seen."""
+        """Return the ids of pendings with more decisions than when last seen (`rounds`), or settled since."""
         with self._database.read() as connection:
             now = self._rows.standing(connection, rounds) if rounds else {}
         as_seen = {
@@ -261,12 +267,12 @@ class Records:
 
 
 def is_waited_for(stored: StoredPending) -> bool:
-    """Whether the process that asked waits for the decision: it said so lately, and has not ended since."""
+    """Return True if the process that asked waits for the decision: it said so lately, and has not ended since."""
     until = stored.waited_until
     return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
 
 
 def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
-    """Whether a pending, with the edits of a decision, is what that was about."""
+    """Return True if a pending, with the edits of a decision, is what that was about."""
     with pending.edited(stored.action, stored.arguments, keep=False):
         return pending.fingerprint == stored.fingerprint

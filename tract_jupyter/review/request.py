@@ -57,7 +57,7 @@ class ValueRow:
 
     @classmethod
     def of(cls, name: str, type_: str, value: Any, description: str = "") -> ValueRow:
-        """A row with the whole value; with its beginning, if no page could show it."""
+        """Return a row with the whole value; with its beginning, if no page could show it."""
         if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
@@ -72,7 +72,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
-    """Rows under a heading.
+    """A table of rows under a heading.
 
     `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
     definition, which somebody proposes), or nothing, where they only explain.
@@ -102,7 +102,7 @@ class ReviewAction:
 
 @dataclass(frozen=True, slots=True)
 class ReviewRequest:
-    """One showing of a pending.
+    """A showing of a pending: all that a person sees of it.
 
     Attributes:
         fingerprint: of what would run if it were approved now.
@@ -128,7 +128,7 @@ class ReviewRequest:
         _make_printable(self, "title", "summary", "why", "note")
 
     def action(self, name: str) -> ReviewAction | None:
-        """The offered action of that name."""
+        """Return the offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
 
 
@@ -138,12 +138,12 @@ def _make_printable(what: object, *names: str) -> None:
 
 
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
-    """The worst level among the findings, None if there are none."""
+    """Return the worst level among the findings, None if there are none."""
     return max((finding.level for block in blocks for finding in block.findings), default=None)
 
 
 def findings_text(blocks: Iterable[CodeBlock]) -> str:
-    """How many findings there are and how bad the worst is, in a sentence; empty if there are none."""
+    """Summarize in a sentence how many findings there are and how bad the worst is; empty if there are none."""
     blocks = tuple(blocks)
     count, worst = sum(len(block.findings) for block in blocks), worst_finding(blocks)
     if worst is None:
@@ -154,7 +154,7 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
 
 
 def show_value(value: Any, limit: int = 300) -> str:
-    """A value as a short text; a huge one is cut, with its size said."""
+    """Show a value as a short text; a huge one is cut, with its size."""
     size = len(value) if isinstance(value, str | bytes | list | dict) else 0
     if isinstance(value, str | bytes | list) and size > limit:
         value = value[:limit]
@@ -165,7 +165,7 @@ def show_value(value: Any, limit: int = 300) -> str:
 
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
-    """Everything that was shown, as data that JSON can hold."""
+    """Return everything that was shown, as data that JSON can hold."""
     return {
         **{name: getattr(request, name) for name in _TEXTS},
         "actions": [_action_to_dict(action) for action in request.actions],
@@ -299,7 +299,7 @@ def _parameters_from_list(subject: str, data: list[Mapping[str, Any]]) -> Parame
 
 
 def _type(text: str) -> Any:
-    """The type of that name. Of one that only the asking process knows, values are checked there."""
+    """Return the type of that name; `Any` for one that only the asking process knows, which checks its values."""
     try:
         return parse_type(text)
     except SpecError:

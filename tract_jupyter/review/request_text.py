@@ -19,7 +19,7 @@ SHORT_FINGERPRINT = 16
 
 
 def request_text(ticket: Ticket) -> str:
-    """What a terminal shows, and a prompt before it asks: everything, code included, and nothing that would hide it."""
+    """Write a request as a terminal shows it: everything, code included, with nothing that would hide a part."""
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
     lines += [line for block in request.code for line in _block_lines(block)]
@@ -30,7 +30,7 @@ def request_text(ticket: Ticket) -> str:
 
 
 def bound_lines(request: ReviewRequest) -> Iterator[str]:
-    """What an approval binds to, for the record: all the code, without the notes about its lines, and all values."""
+    """Yield what an approval binds to, for the record: all code, without notes about its lines, and all values."""
     for block in request.code:
         code = shown_code(block)
         if block.binds == "nothing":
@@ -50,24 +50,24 @@ def bound_lines(request: ReviewRequest) -> Iterator[str]:
 
 
 def how_to_decide(pending_id: str) -> str:
-    """What is typed to look at a request and decide it, where there is no panel."""
+    """Return the command that shows a request and decides it, where there is no panel."""
     return f"%tract decide {pending_id[:8]}"
 
 
 def block_text(block: CodeBlock) -> str:
-    """A block of code as a terminal shows it, with its findings."""
+    """Write a block of code as a terminal shows it, with its findings."""
     return printable("\n".join(line for line in _block_lines(block) if line))
 
 
 def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
-    """Each line as it stands in a listing, `>` before the one that asked, with its number."""
+    """Yield each line with its number, as in a listing; `>` marks the one that asked."""
     for number, pieces in code.lines:
         mark = ">" if number == block.marked else " "
         yield number, f"{mark}{number:4}  {_joined(pieces)}"
 
 
 def _over(block: CodeBlock, code: ShownCode) -> list[str]:
-    """What stands over the code."""
+    """Yield the lines above the code."""
     about = [f"  {_joined(code.description)}"] if code.description else []
     note = [f"  {block.analysis_note}"] if block.analysis_note else []
     return [*about, *note, *([f"       {_joined(code.header)}"] if code.header else [])]
@@ -88,7 +88,7 @@ def _block_lines(block: CodeBlock) -> list[str]:
 
 
 def _findings_lines(block: CodeBlock) -> list[str]:
-    """The findings by rule, where there are too many to see at a glance."""
+    """Yield the findings by rule, where there are too many to see at a glance."""
     rules = by_rule(block.findings)
     return [f"  {in_short(rule)}" for rule in rules] if len(block.findings) > len(rules) else []
 

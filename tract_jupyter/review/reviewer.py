@@ -49,7 +49,7 @@ _RULES = frozenset({"handler", "model"})  # channels over which no person decide
 
 
 class Reviewer:
-    """Shows pendings to a person and has their answers carried out.
+    """The one way to ask a person: shows pendings, and has their answers carried out.
 
     Attributes:
         channel: how to reach the person; a notebook puts its own here.
@@ -194,7 +194,7 @@ class Reviewer:
         return pending
 
     def _limits(self, pending: Reviewable) -> bool:
-        """Whether the time that a pending has is that of everything that is asked here."""
+        """Return True if the time that a pending has is that of everything that is asked here."""
         return (pending.timeout, pending.on_timeout) == (self.timeout, self.on_timeout)
 
     def _move_here(self, pending_id: str) -> None:
@@ -206,7 +206,7 @@ class Reviewer:
             ticket.is_shown = False
 
     def asked_here(self, pending_id: str) -> Reviewable | None:
-        """The very pending, if this process asked about it and it is open."""
+        """Return the very pending, if this process asked about it and it is open."""
         with self._lock:
             ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
         found = kept if ticket is None else ticket.pending
@@ -318,7 +318,7 @@ class Reviewer:
             raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
-        """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.
+        """Return the ticket of a pending, to be waited for from now on; two threads that ask for one share it.
 
         What is asked is stored before the lock is taken: whoever holds a store in memory may want the lock.
         """
@@ -483,7 +483,7 @@ class Reviewer:
             return self._is_watching
 
     def _look_at_store(self, ticket: Ticket) -> None:
-        """Another process may have decided, or code. While this one carries it out, the store says nothing new."""
+        """See whether another process or code decided it. The store says nothing new while this one carries it out."""
         pending = ticket.pending
         with ticket.hold() as free, capturing(ticket):
             if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
@@ -503,7 +503,7 @@ class Reviewer:
 
 
 def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
-    """Whether two pendings, whose identity is the same, are one question of one asker."""
+    """Return True if two pendings, whose identity is the same, are one question of one asker."""
     is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
     return (
         is_open and one.operation == other.operation and _asker(one) == _asker(other) and one.repeats(other)
@@ -511,13 +511,13 @@ def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
 
 
 def _asker(one: Reviewable | StoredPending) -> tuple[str, str]:
-    """Who asks: of runs each is one, as each waits for its own answer."""
+    """Return who asks: each run is one, as it waits for its own answer."""
     by = one.triggered_by or ""
     return one.actor, by if by.startswith(RUN) else ""
 
 
 def _is_left(stored: StoredPending, other: Reviewable) -> bool:
-    """Whether the same question lies in the store, and its process is not there to have it carried out, or need not."""
+    """Return True if the same question lies in the store, and its process cannot, or need not, go on with it."""
     if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
         return False
     is_ours = stored.origin == this_process() or has_ended(stored.origin)

@@ -35,7 +35,7 @@ class CallSite(NamedTuple):
     line: int
 
     def block(self) -> CodeBlock | None:
-        """The line with those around it, of a script all that can be read.
+        """Return the line with its surroundings; of a script, all that can be read.
 
         None where the source is not known, or is a cell as a whole.
         """
@@ -55,7 +55,7 @@ _told: ContextVar[CallSite | None] = ContextVar("_told", default=None)
 
 @contextmanager
 def asked_at(place: CallSite) -> Iterator[None]:
-    """Name the line for what is asked meanwhile: of code that is not on this stack."""
+    """Name the line that asks meanwhile, where its code is not on this stack."""
     token = _told.set(place)
     try:
         yield
@@ -64,7 +64,7 @@ def asked_at(place: CallSite) -> Iterator[None]:
 
 
 def calling_site() -> CallSite | None:
-    """The innermost line on the stack that is neither ours nor a library's, unless it is told otherwise."""
+    """Find the innermost line on the stack that is neither ours nor a library's, unless one was named."""
     told = _told.get()
     if told is not None:
         return told
@@ -84,7 +84,7 @@ def calling_site() -> CallSite | None:
 
 
 def _as_typed(code: str) -> str:
-    """With line magics as a person typed them, which IPython rewrote as calls."""
+    """Return a line with magics as a person typed them, which IPython rewrote as calls."""
 
     def typed(call: re.Match[str]) -> str:
         try:
@@ -116,7 +116,7 @@ class CodeRange(NamedTuple):
 
 
 def code_range(frame: FrameType) -> CodeRange | None:
-    """What a frame is at; None where its code does not tell."""
+    """Return what a frame is at; None where its code does not tell."""
     position = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     line, end_line, column, end_column = position
     if line is None or end_line is None or column is None or end_column is None:
@@ -125,7 +125,7 @@ def code_range(frame: FrameType) -> CodeRange | None:
 
 
 def origins(code: str, call: CodeRange, values: Mapping[str, Any] | None = None) -> tuple[ValueRow, ...]:
-    """A row for each argument of a call that is no literal.
+    """Yield a row for each argument of a call that is not a literal.
 
     Args:
         code: the whole text.
@@ -152,7 +152,7 @@ def _rows(code: str, call: ast.Call, values: Mapping[str, Any]) -> Iterator[Valu
 
 
 def _known(expression: ast.expr, values: Mapping[str, Any]) -> str:
-    """`n = 10, topic = {...}`: what the names in an expression stood for."""
+    """List what the names in an expression stood for: `n = 10, topic = {...}`."""
     names = dict.fromkeys(
         node.id for node in ast.walk(expression) if isinstance(node, ast.Name) and node.id in values
     )

@@ -20,7 +20,7 @@ Stream = Literal["stdout", "stderr"]
 
 
 class OutputSink(Protocol):
-    """Keeps what is printed."""
+    """A keeper of what is printed."""
 
     def write(self, kind: Stream, text: str) -> object:
         """Add text of a stream."""
@@ -40,7 +40,7 @@ class _Routed:
         self._kind: Stream = kind
 
     def write(self, text: str) -> int:
-        """As the real one's."""
+        """Write as the real stream does."""
         keeper = _keeper.get()
         if keeper is None:
             return int(self._real.write(text) or 0)
@@ -50,7 +50,7 @@ class _Routed:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """As the real one's."""
+        """Write as the real stream does."""
         for line in lines:
             self.write(line)
 
@@ -81,12 +81,12 @@ def meant_for_the_person() -> Iterator[None]:
 
 
 def current_sink() -> OutputSink | None:
-    """Who keeps what this thread or task prints."""
+    """Return who keeps what this thread or task prints."""
     return _keeper.get()
 
 
 def real_stream(kind: Stream) -> Any:
-    """The stream that stood there before."""
+    """Return the stream that stood there before."""
     stream = getattr(sys, kind)
     return stream._real if isinstance(stream, _Routed) else stream  # noqa: SLF001 # a class of this module
 

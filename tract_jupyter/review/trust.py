@@ -16,10 +16,9 @@ import hmac
 import os
 import re
 import secrets
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from jupyter_core.paths import jupyter_data_dir
 
 from tract_jupyter.exceptions import ContentError, TrustError
 from tract_jupyter.models.canonical import canonical_json
@@ -44,14 +43,23 @@ class Trust:
     """
 
     def __init__(self, secret_file: Path | None = None) -> None:
-        self.secret_file = secret_file or Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
+        self._given = secret_file
         self._is_default = secret_file is None
         self._seen: tuple[int, ...] | None = None
         self._secret: bytes | None = None
 
+    @cached_property
+    def secret_file(self) -> Path:
+        """The file with the secret; in Jupyter's folder for data, if no other was given."""
+        if self._given is not None:
+            return self._given
+        from jupyter_core.paths import jupyter_data_dir
+
+        return Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
+
     @property
     def source(self) -> str:
-        """Where the secret is, in words; never the secret."""
+        """The place of the secret, in words; never the secret."""
         is_given = self._is_default and SECRET_VARIABLE in os.environ
         return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
@@ -113,7 +121,7 @@ class Trust:
 
 
 class Signer:
-    """Signs and verifies for one place, so that a signature of another one never fits.
+    """A signer for one place: a signature of another place never fits.
 
     Args:
         place: what is signed for, as texts.
@@ -166,7 +174,7 @@ def _signature(secret: bytes, text: str) -> str:
 
 
 def _from_hex(given: str) -> bytes:
-    """The secret that the environment gives. Errors tell its length, and nothing else of it."""
+    """Read the secret of the environment. Errors tell its length, and nothing else of it."""
     text = given.strip()
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
         found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"

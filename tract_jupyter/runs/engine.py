@@ -119,10 +119,11 @@ def _is_finite(value: object) -> bool:
 
 @dataclass
 class MainCall:
-    """The main call of one run: how it is asked, and what it raised."""
+    """The main call of one run: how it is asked, what it raised, and its end once that is committed."""
 
     asked: ReplyRequest
     raised: BaseException | None = None
+    kept: MainFinished | None = None
 
 
 class RunEngine:
@@ -134,7 +135,7 @@ class RunEngine:
         generation: makes the main call.
         llm: who is asked where an operation names no model.
         models: those that operations name.
-        executor: calls the tools of operations.
+        executor: gives what calls the tools of operations.
         reviewer: asks a person what operations wait for.
         kinds: of operations: those built in, and those that other packages bring.
 
@@ -152,7 +153,7 @@ class RunEngine:
         generation: Generation,
         llm: ConfiguredLLM,
         models: Models,
-        executor: ToolExecutor,
+        executor: Callable[[], ToolExecutor],
         reviewer: Reviewer,
         kinds: KindRegistry,
     ) -> None:
@@ -161,7 +162,7 @@ class RunEngine:
         self._generation = generation
         self._llm = llm
         self._models = models
-        self._executor = executor
+        self._make_executor = executor
         self._reviewer = reviewer
         database, tract_id = repository.database, repository.tract_id
         self.functions = Functions()
@@ -246,9 +247,13 @@ class RunEngine:
         except LLMConfigError:
             llm = None
         return Services(
-            llm=llm, models=self._models, call_tool=self._executor.execute, functions=self.functions,
+            llm=llm, models=self._models, call_tool=self._call_tool, functions=self.functions,
             search=self._history_search, decisions=self._decisions,
         )  # fmt: skip
+
+    def _call_tool(self, name: str, arguments: dict[str, Any], **how: Any) -> Any:
+        """Call a tool as `ToolExecutor.execute`, which is made when the first operation calls one."""
+        return self._make_executor().execute(name, arguments, **how)
 
     def _decide_all(self, check: Callable[[], None], pending_ids: Collection[str]) -> bool:
         """Have a person decide about what operations wait for; False if nothing is decided.
@@ -285,7 +290,7 @@ class RunEngine:
             if abort.is_set():
                 failed = _aborted(failed.reply.text)
             # a reply that is committed counts, whatever was raised after that
-            ended = self._kept_reply(log.run_id) or failed
+            ended = call.kept or self._kept_reply(log.run_id) or failed
         if isinstance(call.raised, _INTERRUPTS):
             abort.set()
         log.add(ended)
@@ -340,12 +345,14 @@ class RunEngine:
 
         def keep(fields: dict[str, Any]) -> Any:
             with self._repository.writer.batch():
+                call.kept = None
                 self._restore_original(snapshot, turn)
                 response = self._generation.commit_reply(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
-                self.reports.add(run_id, _MAIN, ended.to_dict())
+                self.reports.add(run_id, _MAIN, ended.form())
+            call.kept = ended
             return response
 
         try:

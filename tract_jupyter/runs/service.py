@@ -30,7 +30,7 @@ from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
-from tract_jupyter.runs.projection import project, unfinished
+from tract_jupyter.runs.projection import RunHistory, project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
@@ -207,7 +207,7 @@ class Runs:
     def is_waiting(self, question: str) -> bool:
         """Return whether a run that answers a message of the user waits for a person."""
         waiting = self._waiting_run()
-        return waiting is not None and self._begun(waiting).turn_id == question
+        return waiting is not None and waiting[1].turn_id == question
 
     # ---
 
@@ -274,10 +274,8 @@ class Runs:
         self._llm.required()
         self._generation.check_place()
         waiting = self._waiting_run()
-        if waiting is not None and self._is_again(waiting, trigger, profile, call, options):
-            return self.resume(
-                waiting.run_id, on_event=on_event, options=options, validator=call.asked.validator
-            )
+        if waiting is not None and self._is_again(waiting[1], trigger, profile, call, options):
+            return self.resume(waiting[0], on_event=on_event, options=options, validator=call.asked.validator)
         with self._generation.turns.answering(is_new=trigger is Trigger.GENERATE) as turn:
             log = RunLog(self._database, self._rows, turn.lease.run_id, on_event=on_event)
             with _told(turn, log), self._engine.aborted_by_ctrl_c(log):
@@ -285,37 +283,35 @@ class Runs:
                 ending = self._engine.carry_out(snapshot, log, turn.lease, call, options)
                 return self._response(log, call, ending)
 
-    def _waiting_run(self) -> Run | None:
-        """The newest run, if it waits for a person and can be gone on with here."""
-        for run in self(1):
-            begun = self._begun(run)
-            is_ours = begun.tract_id == self._repository.tract_id and is_signed(
-                self._signer, run.run_id, begun
-            )
-            if (
-                run.status is RunStatus.WAITING
-                and is_ours
-                and begun.branch == self._repository.refs.position.branch
-            ):
-                return run
-        return None
-
-    def _begun(self, run: Run) -> RunStarted:
-        """What a run goes by."""
-        begun = self.events(run.run_id)[0].data
-        assert isinstance(begun, RunStarted), "each run begins so"  # noqa: S101
-        return begun
+    def _waiting_run(self) -> tuple[str, RunStarted] | None:
+        """The newest run and what it goes by, if it waits for a person and can be gone on with here."""
+        with self._database.read() as connection:
+            newest = self._rows.newest(connection, 1)
+        if not newest or newest[0][1].event_type == "run.finished":
+            return None
+        run_id = newest[0][0].run_id
+        try:
+            history = RunHistory.of(load(self._database, self._rows, run_id))
+        except StoreCorruptError:  # `verify` tells of it
+            return None
+        begun = history.snapshot
+        is_ours = begun.tract_id == self._repository.tract_id and is_signed(self._signer, run_id, begun)
+        can_go_on = (
+            history.status is RunStatus.WAITING
+            and is_ours
+            and begun.branch == self._repository.refs.position.branch
+        )
+        return (run_id, begun) if can_go_on else None
 
     def _is_again(
         self,
-        waiting: Run,
+        begun: RunStarted,
         trigger: Trigger,
         profile: OperationProfile | None,
         call: MainCall,
         options: RunOptions,
     ) -> bool:
         """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
-        begun = self._begun(waiting)
         start = run_setup(self._generation.to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
@@ -453,7 +449,7 @@ def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
     finally:
         events = log.events
         turn.goes_on = bool(events) and not isinstance(events[-1].data, RunFinished)
-        turn.waits = turn.waits or (bool(events) and project(events).status is RunStatus.WAITING)
+        turn.waits = turn.waits or (bool(events) and RunHistory.of(events).status is RunStatus.WAITING)
 
 
 def _check_run(run: object, on_event: object) -> None:

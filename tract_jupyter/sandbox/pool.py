@@ -15,6 +15,28 @@ if TYPE_CHECKING:
 _MOST_WORKERS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """The limits of one session of the sandbox; None stands for no limit.
+
+    Attributes:
+        seconds: of running, for each piece of code that it is fed.
+        memory: bytes.
+        suspensions: how often code may stop to ask for something: calls, imports, names.
+        output_characters: that are kept of what it prints.
+    """
+
+    seconds: float | None
+    memory: int | None
+    suspensions: int | None = None
+    output_characters: int = 50_000
+
+    def options(self) -> Any:
+        """Return the limits as `pydantic_monty` takes them."""
+        asked = {"max_feed_duration_secs": self.seconds, "max_memory": self.memory}
+        return asked if self.suspensions is None else {**asked, "max_suspensions": self.suspensions}
+
+
 class SandboxPool:
     """The sandboxes of one tract. `pydantic-monty`, an extra, is loaded when they are first needed."""
 
@@ -23,7 +45,7 @@ class SandboxPool:
         self._lock = threading.Lock()
 
     def opened(self) -> Monty:
-        """The pool that sandboxes come from.
+        """Return the pool that sandboxes come from.
 
         Raises:
             NoSandboxError: it is not installed.
@@ -42,7 +64,7 @@ class SandboxPool:
             return self._monty
 
     def close(self) -> None:
-        """End the worker processes. What is needed later is started anew."""
+        """End the worker processes; later code starts new ones."""
         with self._lock:
             monty, self._monty = self._monty, None
         if monty is not None:
@@ -56,7 +78,7 @@ LACKS = (
 
 
 class ErrorReport(NamedTuple):
-    """An exception of the sandbox: its type's name, its message with a hint, and the traceback as it is shown."""
+    """An exception of the sandbox: its type's name, its message with a hint, and the traceback to show."""
 
     name: str
     message: str
@@ -65,7 +87,7 @@ class ErrorReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorHints:
-    """What to do where the sandbox itself is the reason; that depends on what runs there.
+    """Advice for errors whose reason is the sandbox itself; it depends on what runs there.
 
     Attributes:
         lacks: its Python has no words for it.
@@ -80,7 +102,7 @@ class ErrorHints:
     members: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: str, message: str) -> str:
-        """What helps with an error; empty where the code itself is the reason."""
+        """Return the advice for an error; empty where the code itself is the reason."""
         if name in {"NotImplementedError", "SyntaxError"} and "not yet support" in message:
             return self.lacks
         if name == "ModuleNotFoundError":
@@ -95,7 +117,7 @@ class ErrorHints:
 
 
 def explained(error: Any, shown: str, hints: ErrorHints) -> ErrorReport:
-    """An error of `pydantic_monty` with what to do where the sandbox itself is the reason.
+    """Report an error of `pydantic_monty`, with advice where the sandbox itself is the reason.
 
     Args:
         error: a `MontyError`.

@@ -1,4 +1,4 @@
-"""What the sandbox's Python surely lacks, found in a text before anything runs. The rest shows when it runs."""
+"""The sandbox's subset of Python: what a text uses that it lacks, and running an action's code in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
-from tract_jupyter.models.text import printable
-from tract_jupyter.sandbox.pool import ErrorHints, explained
+from tract_jupyter.models.text import left_out, printable
+from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ _STATEMENTS = {
 
 
 class Unsupported(NamedTuple):
-    """Something that is not there: its line, what it is (`no module 'os'`), and what is there instead."""
+    """A construct that the sandbox lacks: its line, what it is (`no module 'os'`), and what exists instead."""
 
     line: int
     what: str
@@ -82,7 +82,7 @@ class Unsupported(NamedTuple):
 def unsupported(
     code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
 ) -> Iterator[Unsupported]:
-    """What a text uses that the sandbox does not have, in no particular order.
+    """Yield what a text uses that the sandbox surely lacks, in no particular order.
 
     Args:
         code: it parses.
@@ -120,7 +120,7 @@ def _missing(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
-    """The names that a text binds anywhere: what they mean is its own affair."""
+    """Yield the names that a text binds anywhere; it decides what they mean."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -132,12 +132,10 @@ def _bound(tree: ast.AST) -> Iterator[str]:
             yield node.asname or node.name
 
 
-SECONDS = 10.0
-MEMORY = 64_000_000
-MOST_PRINTED = 50_000
+LIMITS = SandboxLimits(seconds=10.0, memory=64_000_000)
+"""The limits of an action."""
 UNCHANGED = "Nothing was changed or decided"
 
-_LIMITS: Any = {"max_feed_duration_secs": SECONDS, "max_memory": MEMORY}
 _POLICY: Any = {"sleep": "zero"}  # there is nothing to wait for
 _FEED = "<python-input-1>"
 """How a session calls what it is fed after the prelude: the function."""
@@ -145,7 +143,7 @@ _SHOWN_FRAMES = 10
 
 
 class IsolatedCode(NamedTuple):
-    """What runs.
+    """Code for one isolated run.
 
     Attributes:
         prelude: comes first, and is given the inputs.
@@ -163,7 +161,7 @@ class IsolatedCode(NamedTuple):
 
 
 def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) -> Any:
-    """Run it, and return the value of the call; what it prints is shown when it has ended.
+    """Run the code, and return the value of the call; what it printed is shown at the end.
 
     Raises:
         NoSandboxError: there is no sandbox.
@@ -174,7 +172,7 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
 
     printed = _Printed()
     try:
-        with opened.checkout(limits=_LIMITS, os_policy=_POLICY) as session:
+        with opened.checkout(limits=LIMITS.options(), os_policy=_POLICY) as session:
             session.feed_run(code.prelude, inputs=inputs)
             return session.feed_run(f"{code.function}\n{code.call}", print_callback=printed.take)
     except monty.MontyError as error:
@@ -185,25 +183,25 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
 
 
 class _Printed:
-    """What the code prints: the beginning of it, shown when it has ended."""
+    """The beginning of what the code prints, shown at the end."""
 
     def __init__(self) -> None:
         self._text = ""
         self._left_out = 0
 
     def take(self, _stream: str, text: str) -> None:
-        kept = text[: MOST_PRINTED - len(self._text)]
+        kept = text[: LIMITS.output_characters - len(self._text)]
         self._text += kept
         self._left_out += len(text) - len(kept)
 
     def show(self) -> None:
-        more = f"\n… {self._left_out:,} characters left out …\n" if self._left_out else ""
+        more = left_out(self._left_out) if self._left_out else ""
         if self._text:
             print(printable(self._text) + more, end="")  # noqa: T201 # the action did
 
 
 def _traceback(error: Any, code: IsolatedCode) -> str:
-    """The function's own lines, as the author of its body counts them."""
+    """Return the function's own lines, numbered as the author of its body counts them."""
     frames = [frame for frame in getattr(error, "traceback", list)() if _is_own(frame)]
     lines = code.function.split("\n")
     told = [

@@ -9,7 +9,7 @@
   run repeats none.
 * `tools`: the tools by which a model runs scripts. `pendings`: a program that waits, and is gone on with.
 
-Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`.
+Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`, and `prompts` for what models are told of scripts.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, TractError
 from tract_jupyter.models.canonical import digest, plain
+from tract_jupyter.models.text import counted
 from tract_jupyter.review.process import is_running, this_process
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.errors import read_moment
@@ -48,7 +49,7 @@ MOST_BYTES = 256_000
 
 
 class LoggedCall(NamedTuple):
-    """A call that was made. `output` is JSON, None where the result has no such form or is too large."""
+    """A call that was made. `output` is JSON; None if the result has no JSON form or is too large."""
 
     tool: str
     definition_hash: str
@@ -60,21 +61,21 @@ class LoggedCall(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the same call can be answered with it: not with a refusal, about which a person is asked again."""
+        """Return True if the same call can be answered with it. After a refusal, a person is asked again."""
         return self.output is not None and not self.denied
 
     @property
     def size(self) -> int:
-        """Characters, about."""
+        """Return its size in characters, roughly."""
         return len(self.output or "") + len(self.error)
 
     def result(self) -> ToolResult:
-        """What came of it, as the caller gets it."""
+        """Return the result that the caller gets."""
         output = json.loads(self.output or "null")
         return ToolResult(self.tool, self.success, output, self.error, replayed=True)
 
     def is_of(self, tool: ToolDefinition | str, arguments: Any) -> bool:
-        """Whether it is a call of that tool, as it is now, with those arguments."""
+        """Return True if it is a call of this tool, in its current version, with these arguments."""
         if (self.tool, self.definition_hash) != _names(tool):
             return False
         try:
@@ -84,7 +85,7 @@ class LoggedCall(NamedTuple):
 
 
 class FrozenCall(NamedTuple):
-    """A call of the present run. `tool` is a name where there is none of it."""
+    """A call of the current run. `tool` is a name if no such tool exists."""
 
     tool: ToolDefinition | str
     arguments: bytes
@@ -95,11 +96,11 @@ class FrozenCall(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """Return its size in bytes, roughly."""
         return len(self.arguments) + len(self.output or b"") + len(self.error)
 
     def logged(self) -> LoggedCall | None:
-        """The form that is stored; None if the arguments have no JSON form."""
+        """Return the form to store; None if the arguments have no JSON form."""
         try:
             arguments_hash = digest(marshal.loads(self.arguments))  # noqa: S302 # of this process
         except ContentError:
@@ -109,7 +110,7 @@ class FrozenCall(NamedTuple):
 
 
 def frozen_arguments(arguments: Any) -> bytes | None:
-    """A copy of a call's arguments; None if they have no form that can be kept."""
+    """Copy a call's arguments; return None if they cannot be kept."""
     try:
         return marshal.dumps(arguments)
     except ValueError:  # of a subclass, such as an enumeration's member
@@ -120,7 +121,7 @@ def frozen_arguments(arguments: Any) -> bytes | None:
 
 
 def frozen_output(output: Any) -> bytes | None:
-    """A copy of a call's output; None if it has no form that can be kept, or is too large."""
+    """Copy a call's output; return None if it cannot be kept or is too large."""
     try:
         frozen = marshal.dumps(output)
     except ValueError:
@@ -129,7 +130,7 @@ def frozen_output(output: Any) -> bytes | None:
 
 
 def _json(frozen: bytes) -> str | None:
-    """JSON that gives the very same value again: keys keep their order, and a tuple is no list."""
+    """Return JSON that gives the same value again (key order kept, no tuples); None if there is none."""
     value = marshal.loads(frozen)  # noqa: S302 # of this process
     try:
         text = json.dumps(value, allow_nan=False)
@@ -148,7 +149,7 @@ _HERE: Final[set[str]] = set()
 
 
 class EarlierRun(NamedTuple):
-    """What is known of the runs before, none of which completed.
+    """The earlier runs of a script, none of which completed.
 
     `calls` are those of the newest one, without those at its end that did not succeed; `doubtful` counts rows that
     this user did not sign.
@@ -160,7 +161,7 @@ class EarlierRun(NamedTuple):
 
 
 class StoredLog:
-    """The rows of one run of a script, and those of the runs before, which they take the place of."""
+    """The stored rows of one run of a script; they replace those of earlier runs."""
 
     def __init__(
         self, database: Database, rows: ScriptCallRows, signer: Signer, script_hash: str, notebook_id: str
@@ -176,20 +177,20 @@ class StoredLog:
 
     @property
     def lock(self) -> threading.RLock:
-        """What to hold instead of a lock of one's own."""
+        """The database's lock, to hold instead of a lock of one's own."""
         return self._database.lock
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread has a transaction open."""
+        """True if this thread has an open transaction."""
         return self._database.in_transaction
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """Have `call` called if that transaction is rolled back."""
+        """Call `call` if that transaction is rolled back."""
         self._database.if_rolled_back(call)
 
     def earlier(self) -> EarlierRun:
-        """What is known of the runs before.
+        """Return what is known of earlier runs.
 
         Raises:
             StoreError: the store cannot be read.
@@ -208,7 +209,7 @@ class StoredLog:
         return EarlierRun(_succeeded(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
 
     def write(self, position: int, calls: Sequence[LoggedCall]) -> None:
-        """Add calls from a position on; from 0 on they take the place of all that is stored.
+        """Store calls from a position on; from 0 on, they replace everything stored.
 
         Raises:
             StoreError: they cannot be stored.
@@ -223,7 +224,7 @@ class StoredLog:
         self._outdated, self._has_rows = (), True
 
     def remove(self) -> None:
-        """Forget this run and those before.
+        """Forget this run and earlier ones.
 
         Raises:
             StoreError: that cannot be.
@@ -234,7 +235,7 @@ class StoredLog:
                 self._rows.remove(connection, [self._run_id, *self._outdated])
 
     def release(self) -> None:
-        """Let the next run take this one's log up.
+        """Let the next run continue this one's log.
 
         Raises:
             StoreError: that cannot be.
@@ -252,14 +253,14 @@ class StoredLog:
 
 
 def _goes_on(row: StoredCalls) -> bool:
-    """Whether the run has not ended yet; of a process of another host that is not known."""
+    """Return True if the run has not ended. Always False for processes on other hosts."""
     if row.running == this_process():
         return row.run_id in _HERE
     return isinstance(row.running, str) and is_running(row.running)
 
 
 def _calls(rows: Sequence[StoredCalls]) -> Iterator[LoggedCall]:
-    """The calls of a run, as far as none is missing."""
+    """Yield the calls of a run, up to the first that is missing."""
     count = 0
     for row in rows:
         if row.position != count:
@@ -270,7 +271,7 @@ def _calls(rows: Sequence[StoredCalls]) -> Iterator[LoggedCall]:
 
 
 def _succeeded(calls: list[LoggedCall]) -> list[LoggedCall]:
-    """The calls without those at the end that did not succeed: these are to be tried again."""
+    """Drop the failed calls at the end, which are to be tried again."""
     while calls and not calls[-1].success:
         calls.pop()
     return calls
@@ -315,7 +316,7 @@ class CallLog:
         profile: ToolProfile | None,
         is_approved: bool | ActionChoice,
     ) -> ToolResult:
-        """Answer a call from the run before, or have it made, and keep what came of it. As `ToolExecutor.execute`."""
+        """Answer a call from the run before, or make it and keep its result. As `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)
         place = None
         if self._place < len(self._calls):
@@ -330,13 +331,13 @@ class CallLog:
         return result
 
     def save(self) -> None:
-        """Store what is new, but for what an open transaction may undo. A failure is no error of the script."""
+        """Store what is new, except what an open transaction may undo. A failure is no error of the script."""
         with self._lock:
             if self._has_news and not self._stored.in_transaction:
                 self._save()
 
     def end(self, *, completed: bool) -> None:
-        """Forget the log of a run that completed; store that of any other."""
+        """Forget the log of a completed run; store that of any other."""
         with self._lock:
             if completed:
                 self._stored.remove()
@@ -348,7 +349,7 @@ class CallLog:
     def _earlier(
         self, tool: Tool, arguments: Mapping[str, Any], *, is_barred: bool
     ) -> tuple[int | None, LoggedCall | None]:
-        """The place of a call in the run before, and the answer; None for each where there is none."""
+        """Return the place of a call in the run before, and the answer; None for each that does not exist."""
         with self._lock:
             place = self._place
             call = self._calls[place] if place < len(self._calls) else None
@@ -380,7 +381,7 @@ class CallLog:
                     self._secure(len(self._calls) - 1 if place is None else place)
 
     def _put(self, place: int | None, call: FrozenCall, *, reads: bool) -> bool:
-        """Put a call where it belongs; whether there is room."""
+        """Put a call where it belongs; return False if there is no room."""
         size = self._size + call.size
         if size > _MOST_BYTES and reads:
             call = call._replace(output=None)
@@ -398,7 +399,7 @@ class CallLog:
         return True
 
     def _secure(self, place: int) -> None:
-        """Store what was written, or forget it if it is undone."""
+        """Store a call that wrote something, or forget it if its transaction is rolled back."""
         if self._stored.in_transaction:
             self._stored.if_rolled_back(partial(self._undo, place))
         else:
@@ -410,7 +411,7 @@ class CallLog:
             self._has_news = True
 
     def _cut(self, place: int) -> None:
-        """Drop the calls from a place on. What is stored of them stays until there is something new."""
+        """Drop the calls from a place on. Stored ones stay until there is something new."""
         del self._calls[place:]
         self._place = min(self._place, place)
         self._size = sum(call.size for call in self._calls)
@@ -427,7 +428,7 @@ class CallLog:
             self._written, self._has_news = len(calls), False
 
     def _logged(self) -> Iterator[LoggedCall]:
-        """The calls in the form that is stored; those from the first one on that has none are dropped."""
+        """Yield the calls in their stored form; drop all from the first that has none."""
         for place, call in enumerate(self._calls):
             logged = call if isinstance(call, LoggedCall) else call.logged()
             if logged is None or (logged.output is None and not _only_reads(getattr(call, "tool", ""))):
@@ -443,12 +444,12 @@ class CallLog:
 
 
 def _only_reads(tool: Tool) -> bool:
-    """Whether making the call again changes nothing; a name is that of no tool."""
+    """Return True if making the call again changes nothing. A name stands for a tool that does not exist."""
     return isinstance(tool, str) or tool.traits.read_only
 
 
 class ScriptReplay:
-    """What a run has of the run before it, and leaves to the next one.
+    """The answers that a run takes from the run before it, and leaves to the next.
 
     Args:
         stored: its rows.
@@ -465,31 +466,32 @@ class ScriptReplay:
             self._earlier = stored.earlier()
         except TractError as error:
             self._earlier = EarlierRun()
-            self._troubles.append(f"What is known of an earlier run cannot be read: {_words(error)}.")
+            self._troubles.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
         self.log = CallLog(stored, () if anew else self._earlier.calls)
 
     def end(self, *, completed: bool) -> None:
-        """Forget what is known of a script that completed; leave that of any other to the next run."""
+        """Forget the calls of a completed script; leave those of any other to the next run."""
         try:
             self.log.end(completed=completed)
         except TractError as error:
-            self._troubles.append(f"What is known of this run cannot be brought up to date: {_words(error)}.")
+            self._troubles.append(f"The calls of this run cannot be stored: {_words(error)}.")
         if self.log.closed and not completed:
             self._troubles.append(
-                f"Not all of its calls are kept, and run again, it makes the rest a second time: {self.log.closed}."
+                f"Not all of its calls were kept, so another run makes the rest a second time: {self.log.closed}."
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What a person has to know of it, in sentences."""
+        """Return what a person has to know, in sentences."""
         notes, ran_at = [], self._earlier.ran_at
         if self.log.replayed and ran_at is not None:
+            were = "was" if self.log.replayed == 1 else "were"
             notes.append(
-                f"{self.log.replayed:,} calls were answered from the run of {ran_at.astimezone():%Y-%m-%d %H:%M:%S}, "
-                "which did not complete; nothing was called for them."
+                f"{counted(self.log.replayed, 'call')} {were} answered from the run of "
+                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
             )
         if self._earlier.doubtful:
             notes.append(
-                "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
+                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
             )
         return (*notes, *self._troubles)
 

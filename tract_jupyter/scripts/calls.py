@@ -41,7 +41,7 @@ _SHOWN = 500  # characters of the arguments that a record keeps
 
 
 class ScriptCalls:
-    """Makes a script's calls, as `toolkit.calling.Caller`.
+    """The caller of a script's tools: a `toolkit.calling.Caller`.
 
     Attributes:
         records: the newest 10,000.
@@ -68,11 +68,11 @@ class ScriptCalls:
         self._lock = threading.Lock()
 
     def go_on(self, count: int, argument_size: int, result_size: int) -> None:
-        """Count on from what another process has counted; the one that it stopped at is counted anew."""
+        """Continue counting where another process stopped; the call that it stopped at is counted again."""
         self.count, self.argument_size, self.result_size = count, argument_size, result_size
 
     def end(self) -> None:
-        """Refuse all calls from now on: of code that goes on after its script."""
+        """Refuse all calls from now on, such as those of threads that outlive their script."""
         self._ended = "the script has ended"
 
     def execute(
@@ -84,7 +84,7 @@ class ScriptCalls:
         line: int | None = None,
         is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
-        """Make a call within the limits; what was refused comes back as an error.
+        """Make a call within the limits; a refusal comes back as an error.
 
         `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
         decided about already.
@@ -100,12 +100,12 @@ class ScriptCalls:
         return result
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
-        """That of any call, unless the script can be paused where it stands: not within a tool that calls tools."""
+        """Return a question that pauses the script; None if it cannot pause here, as in a tool that calls tools."""
         return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
 
     @whole_context
     def waiting(self, pending: Any) -> Iterator[None]:
-        """A person is asked meanwhile, which is not the script's time, and can be stopped.
+        """Stop the script's clock while a person is asked; the wait can be interrupted.
 
         Raises:
             ScriptPaused: nobody can be asked now, and the script can wait for that.
@@ -123,7 +123,7 @@ class ScriptCalls:
             raise
 
     def savings(self, script_size: int, output_size: int) -> Savings:
-        """What the calls would have cost one by one, without those that an earlier run has counted."""
+        """Estimate what the calls would have cost one by one, without those that an earlier run counted."""
         return Savings(
             self.count - self._replayed, self.argument_size, self.result_size, script_size, output_size
         )
@@ -169,14 +169,14 @@ class ScriptCalls:
         return frame.f_lineno if frame is not None else 0
 
     def _frame(self) -> FrameType | None:
-        """The innermost frame of the script on this thread's stack."""
+        """Return the innermost frame of the script on this thread's stack."""
         frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
         while frame is not None and frame.f_code.co_filename != self._filename:
             frame = frame.f_back
         return frame
 
     def _origins(self) -> tuple[ValueRow, ...]:
-        """Where the values of the current call come from, of a script on this stack."""
+        """Return where the values of the current call come from, if the script is on this stack."""
         frame = self._frame()
         call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
@@ -186,7 +186,7 @@ class ScriptCalls:
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:
-    """The arguments in short; values are cut before they are made a text, which for a large one takes long."""
+    """Abbreviate the arguments. Values are cut first: converting a large one to text takes long."""
     parts = []
     for name, value in arguments.items():
         kind = type(value)

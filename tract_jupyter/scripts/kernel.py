@@ -69,7 +69,7 @@ def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
 
 
 def script_error(error: BaseException, filename: str) -> ScriptError:
-    """The exception with the script's own lines, and those of what caused it."""
+    """Describe an exception, with the script's own lines and those of its causes."""
     shown = traceback.TracebackException.from_exception(error, compact=True)
     _own_lines_only(shown, filename)
     return ScriptError(type(error).__name__, _message(error), _OURS.sub("", "".join(shown.format())))
@@ -83,7 +83,7 @@ def _message(error: BaseException) -> str:
 
 
 def _own_lines_only(shown: traceback.TracebackException | None, filename: str) -> None:
-    """Leave out frames that are not the script's: those of this package and of libraries."""
+    """Remove the frames of this package and of libraries."""
     seen = set()
     while shown is not None and id(shown) not in seen:
         seen.add(id(shown))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import counted
 from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScriptLimits:
-    """The most that one script may take; None for no bound.
+    """The limits of one script; None stands for no limit.
 
     Attributes:
         calls: tool calls.
@@ -45,7 +46,7 @@ class ScriptLimits:
 
 
 class Meter:
-    """What one run has used of its limits. It may be read from any thread while the script runs."""
+    """The meter of one run: what it has used of its limits. Any thread may read it while the script runs."""
 
     def __init__(self, limits: ScriptLimits) -> None:
         self.limits = limits
@@ -60,12 +61,12 @@ class Meter:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the clock: what was approved first did not run before."""
+        """Start the clock. Waiting for the approval of the script does not count."""
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Of running, without the time that a person took to decide."""
+        """Seconds of running, without the time that a person took to decide."""
         if self._began is None:
             return self._before
         now = self._ended or time.monotonic()
@@ -75,16 +76,16 @@ class Meter:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a decision is awaited at the moment."""
+        """True while the script waits for a decision."""
         return self._waiting_since is not None
 
     @property
     def is_over_time(self) -> bool:
-        """Whether its time is over."""
+        """True if its time is over."""
         return self.limits.seconds is not None and self.seconds > self.limits.seconds
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
-        """Count on from what another process has counted."""
+        """Continue counting where another process stopped."""
         self.calls, self.result_bytes, self._before = calls, result_bytes, seconds
 
     def end(self) -> None:
@@ -93,7 +94,7 @@ class Meter:
 
     @whole_context
     def waiting(self) -> Iterator[None]:
-        """A person is asked meanwhile."""
+        """Stop the clock while a person is asked."""
         self._waiting_since = time.monotonic()
         try:
             yield
@@ -103,12 +104,12 @@ class Meter:
 
     @property
     def depth(self) -> int:
-        """How many calls this thread is within."""
+        """The number of nested calls that this thread is in."""
         return getattr(self._nesting, "depth", 0)
 
     @whole_context
     def nested(self) -> Iterator[None]:
-        """This thread is within one more call."""
+        """Count one more nested call of this thread."""
         self._nesting.depth = self.depth + 1
         try:
             yield
@@ -116,14 +117,14 @@ class Meter:
             self._nesting.depth -= 1
 
     def refusal(self) -> str:
-        """Why no further call may begin; nothing if one may, which is counted then."""
+        """Count a call that may begin; otherwise return why it may not."""
         limits = self.limits
         with self._lock:
             if limits.calls is not None and self.calls >= limits.calls:
-                return f"the script has reached its limit of {limits.calls:,} tool calls"
+                return f"the script has reached its limit of {counted(limits.calls, 'tool call')}"
             if limits.result_bytes is not None and self.result_bytes > limits.result_bytes:
                 return f"the script has reached its limit of {limits.result_bytes:,} bytes of results"
             if self.depth >= limits.depth:
-                return f"in a script, tools may call tools at most {limits.depth} levels deep"
+                return f"in a script, tools may call tools at most {counted(limits.depth, 'level')} deep"
             self.calls += 1
             return ""

@@ -37,7 +37,7 @@ class ScriptNotebooks:
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
-        """The id that is meant; without one, the user's own namespace, or `main` where there is none.
+        """Return the id that is meant; without one, the user's own namespace, or `main` if there is none.
 
         Raises:
             ScriptFailedError: it is no id.
@@ -47,7 +47,7 @@ class ScriptNotebooks:
         return checked_id(notebook_id)
 
     def namespace(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
-        """The namespace of a notebook, made at its first use.
+        """Return the namespace of a notebook, made at its first use.
 
         Raises:
             ScriptFailedError: the user's own namespace was to be emptied, or there are too many.
@@ -64,7 +64,7 @@ class ScriptNotebooks:
         return namespace
 
     def restore(self, namespace: dict[str, Any]) -> None:
-        """Put back what every script finds, where a script removed it; what the user has of that name stays."""
+        """Put back the names that every script finds, if a script removed them. The user's own values stay."""
         is_users = namespace is self.user_namespace
         for name, value in self._given().items():
             if not is_users:
@@ -73,11 +73,11 @@ class ScriptNotebooks:
                 namespace.setdefault(name, value)
 
     def sizes(self) -> dict[str, int]:
-        """How many variables each has, by id."""
+        """Return the number of variables of each, by id."""
         return {notebook_id: len(self.variables(notebook_id)) for notebook_id in self._notebooks}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
-        """The variables of a notebook, with what they are: `{"rows": "list[12]"}`; nothing that begins with `_`.
+        """Return the variables of a notebook with their types, `{"rows": "list[12]"}`, but none that begins with `_`.
 
         Raises:
             ScriptFailedError: there is no such notebook.
@@ -90,7 +90,7 @@ class ScriptNotebooks:
         }
 
     def reset(self, notebook_id: str) -> int:
-        """Forget a notebook's variables; returns how many there were.
+        """Forget a notebook's variables; return how many there were.
 
         Raises:
             ScriptFailedError: there is no such notebook.
@@ -120,7 +120,7 @@ class ScriptNotebooks:
 
 
 def checked_id(notebook_id: str) -> str:
-    """The id, if it is one.
+    """Return the id, if it is valid.
 
     Raises:
         ScriptFailedError: it is none.
@@ -133,7 +133,7 @@ def checked_id(notebook_id: str) -> str:
 
 
 def check_room(notebook_id: str, notebooks: Collection[str]) -> None:
-    """Check that there may be one more.
+    """Check that there is room for one more notebook.
 
     Raises:
         ScriptFailedError: there are too many.
@@ -143,7 +143,7 @@ def check_room(notebook_id: str, notebooks: Collection[str]) -> None:
 
 
 def existing(notebook_id: str, notebooks: Mapping[str, _Notebook]) -> _Notebook:
-    """The notebook of that id.
+    """Return the notebook of that id.
 
     Raises:
         ScriptFailedError: there is none.
@@ -161,7 +161,7 @@ def _empty() -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """What a value is, in short: `int`, `list[12]`, `ndarray(2, 3)`; nothing of it is called."""
+    """Describe a value briefly (`int`, `list[12]`, `ndarray(2, 3)`) without calling any of its code."""
     kind = type(value)
     if kind in {str, bytes, list, tuple, dict, set, frozenset}:
         return f"{kind.__name__}[{len(value)}]"

@@ -1,4 +1,4 @@
-"""A gated call of a script that can wait: the program is saved with the question, and goes on from there."""
+"""Pendings of scripts: a paused call, saved with the program that made it, and a script for the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tract_jupyter.hooks.builtin.base import Field
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 from tract_jupyter.review.source import CodeRange, origins
 from tract_jupyter.storage.interrupts import interruptible
@@ -27,7 +27,7 @@ _SAME: Final = ("code", "call", "first_line", "notebook_id")
 
 
 class PendingScriptCall(ToolPending):
-    """Call a tool from a script of the sandbox, which is stopped there.
+    """Call a tool from a script of the sandbox, which is paused at the call.
 
     The fields hold the paused program, so that any process on the store can go on with it.
 
@@ -63,7 +63,7 @@ class PendingScriptCall(ToolPending):
 
     @property
     def title(self) -> str:
-        """Names the tool."""
+        """The title, with the name of the tool."""
         return f"Call tool {self.tool_name}"
 
     @action
@@ -77,18 +77,18 @@ class PendingScriptCall(ToolPending):
         return self.result
 
     def repeats(self, other: Asked) -> bool:
-        """Whether the same call of the same script waits: run again, the script stands there anew."""
+        """Return True if the same call of the same script already waits, because the script was run again."""
         there = other.fields.get("script")
         return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
 
     def is_instant(self, action: str) -> bool:
-        """Whether there is nothing to do but to decide: where the script itself waits for that."""
+        """Return True if deciding is all there is to do, because the script itself is waiting."""
         if self.chooses(action):
             return False
         return self._execute_fn is None or action == "pass_through"
 
     def check_current(self) -> None:
-        """Check that the tool is the one that was asked about, and the program the one that was saved.
+        """Check that tool and program are the ones that were asked about.
 
         Raises:
             FingerprintError: the tool was changed or removed.
@@ -101,17 +101,17 @@ class PendingScriptCall(ToolPending):
         super().check_current()
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of the operation that is fired, if any, and the whole script, with the line that asked marked."""
+        """Return the code of the operation that is fired, if any, and the whole script with the asking line marked."""
         asked, script = super().asking_block(), self.script
         title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
         whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
         return (*super().code_blocks(), whole)
 
     def asking_block(self) -> None:
-        """None: it stands in the script."""
+        """Return None: the asking line is marked in the script."""
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """What the tool would be called with, and where the script stands; of the saved program the digest."""
+        """Return the arguments of the call, the script's position, and the digest of the saved program."""
         known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
         saved = self.script["snapshot"]
         digest = hashlib.sha256(saved.encode()).hexdigest()
@@ -122,12 +122,12 @@ class PendingScriptCall(ToolPending):
         return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
 
     def summary(self) -> str:
-        """What the tool does."""
+        """Return what the tool does."""
         tool = self.tract.executor.get(self.tool_name)
         return "" if tool is None else str(tool.description)
 
     def why(self) -> str:
-        """Who wants to call it, and what deciding later means."""
+        """Return who wants to call it, and what deciding later means."""
         return (
             f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
             f"later, it goes on from this line. {self.about_operation()}"
@@ -135,7 +135,7 @@ class PendingScriptCall(ToolPending):
 
 
 class PendingScript(Pending):
-    """A script that is to run in the kernel, where nothing contains it. Nothing of it runs before it is approved.
+    """A script for the kernel, where nothing contains it. Nothing of it runs before it is approved.
 
     Args:
         code: all of it.
@@ -150,30 +150,29 @@ class PendingScript(Pending):
 
     @property
     def title(self) -> str:
-        """Names the notebook."""
+        """The title, with the name of the notebook."""
         return f"Run a script in the kernel, with the variables of {self.fields['notebook_id']!r}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds all of the code, and where it would run."""
-        return fingerprint("script", "kernel", "", self.fields)
+    def binding(self) -> Subject:
+        """Bind all of the code, and where it would run."""
+        return Subject("script", "kernel", "", self.fields)
 
     def why(self) -> str:
-        """Why a person is asked."""
+        """Return why a person is asked."""
         found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
         calls = "Its calls of tools that do not only read are asked about when it comes to them."
         return f"{self.actor} wrote this code. {reach} {calls} {found}".rstrip()
 
     def summary(self) -> str:
-        """What it is."""
+        """Return what it is."""
         return "Python code that calls tools, run as a whole."
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code, with what the analysis says."""
+        """Return the code, with the findings of the analysis."""
         advice, tools = self.tract.operations.advice, self.tract.executor.tools()
         return (advice.code_block("script", self.fields["code"], tools=tools),)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """None: the code says it all."""
+        """Return no tables: the code says everything."""
         return ()

@@ -1,4 +1,4 @@
-"""What came of a script."""
+"""The result of a script: its outputs, its calls, its value or error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptRaisedError
-from tract_jupyter.models.text import safe_repr
+from tract_jupyter.models.text import counted, cut_middle, safe_repr
 
 if TYPE_CHECKING:
     from tract_jupyter.toolkit.results import Savings
@@ -25,7 +25,7 @@ _MOST_CALLS_FOR_MODELS = 50
 
 
 class ScriptStatus(StrEnum):
-    """How a script ended."""
+    """The way a script ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -73,7 +73,7 @@ class ScriptError:
 
 @dataclass(frozen=True)
 class ScriptResult:
-    """What came of one run.
+    """The result of one run.
 
     Attributes:
         script_hash: 64 hex digits over the code.
@@ -107,32 +107,32 @@ class ScriptResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ran to its end."""
+        """True if it ran to its end."""
         return self.status is ScriptStatus.COMPLETED
 
     @property
     def replayed_count(self) -> int:
-        """How many of `calls` were answered from an earlier run."""
+        """The number of `calls` that were answered from an earlier run."""
         return sum(call.replayed for call in self.calls)
 
     @property
     def stdout(self) -> str:
-        """What it printed; long text is cut in the middle."""
+        """Everything it printed; long text is cut in the middle."""
         return "".join(output.text for output in self.outputs if output.kind == "stdout")
 
     @property
     def stderr(self) -> str:
-        """What it printed to standard error."""
+        """Everything it printed to standard error."""
         return "".join(output.text for output in self.outputs if output.kind == "stderr")
 
     @property
     def text(self) -> str:
-        """Everything that it showed, in order, and the error if there is one."""
+        """Everything it showed, in order, and the error if there is one."""
         shown = "".join(output.text for output in self.outputs)
         return shown if self.error is None else f"{shown}{self.error.traceback}"
 
     def check(self) -> None:
-        """Raise what ended it, if it did not run to its end.
+        """Raise an error if it did not run to its end.
 
         Raises:
             ScriptRaisedError: with this result.
@@ -145,10 +145,10 @@ class ScriptResult:
         raise ScriptRaisedError(f"the script {_ENDED[self.status]}", self)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a model is told: plain data, of bounded size."""
+        """Return what a model is told: plain data of limited size."""
         told: dict[str, Any] = {
             "status": self.status.value,
-            "output": _cut(self.text, _MOST_FOR_MODELS),
+            "output": cut_middle(self.text, _MOST_FOR_MODELS),
             "tool_calls": self.call_count,
             "failed_calls": [f"{call.tool}: {call.error}" for call in self.calls if not call.success][
                 -_MOST_CALLS_FOR_MODELS:
@@ -156,7 +156,7 @@ class ScriptResult:
             "seconds": round(self.seconds, 3),
         }
         if self.value is not None:
-            told["result"] = _cut(safe_repr(self.value), _MOST_FOR_MODELS)
+            told["result"] = cut_middle(safe_repr(self.value), _MOST_FOR_MODELS)
         if self.pending_id:
             told["waits_for"] = self.pending_id
         if self.notes:
@@ -164,12 +164,5 @@ class ScriptResult:
         return told
 
     def __repr__(self) -> str:
-        calls = f"{self.call_count:,} tool calls"
+        calls = counted(self.call_count, "tool call")
         return f"<ScriptResult {self.script_hash[:12]}: {self.status}, {calls}, {self.seconds:.2f} s>"
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n… {len(text) - most:,} characters left out …\n{text[-half:]}"

@@ -1,4 +1,4 @@
-"""One run of a script, while it runs: what it may, what it showed, how it stands."""
+"""One run of a script while it goes on: its limits, its output, its state."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.text import left_out
 from tract_jupyter.scripts.calls import ScriptCalls
 from tract_jupyter.scripts.limits import Meter
 from tract_jupyter.scripts.result import ScriptError, ScriptOutput, ScriptResult, ScriptStatus
@@ -24,7 +25,7 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the s
 
 
 class OutputCapture:
-    """Collects outputs from any thread.
+    """A collector of outputs, which any thread may use.
 
     Args:
         most: characters that are kept.
@@ -44,7 +45,7 @@ class OutputCapture:
 
     @property
     def size(self) -> int:
-        """Characters of text so far, kept or not: what a model reads of it."""
+        """The number of characters of text so far, kept or not."""
         return self._head_size + self._tail_size + self._left_out - self._data_size
 
     def write(self, kind: OutputKind, text: str) -> None:
@@ -62,7 +63,7 @@ class OutputCapture:
             self._live(kind, first)
 
     def show(self, kind: OutputKind, text: str, data: dict[str, Any]) -> bool:
-        """Add something displayed; whether it may be passed on to the screen."""
+        """Add something displayed; return True if it may be passed on to the screen."""
         data_size = sum(len(value) for value in data.values() if isinstance(value, str | bytes))
         size = len(text) + data_size
         with self._lock:
@@ -75,13 +76,13 @@ class OutputCapture:
             return False
 
     def outputs(self) -> tuple[ScriptOutput, ...]:
-        """What was kept, in order; what was left out is told in its place."""
+        """Return what was kept, in order, with a note in the place of what was left out."""
         with self._lock:
-            between = (ScriptOutput("stderr", _left_out(self._left_out)),) if self._left_out else ()
+            between = (ScriptOutput("stderr", left_out(self._left_out)),) if self._left_out else ()
             return (*self._head, *between, *self._tail)
 
     def rest(self) -> tuple[ScriptOutput, ...]:
-        """What did not go to the screen."""
+        """Return what did not go to the screen."""
         outputs = self.outputs()
         return outputs[len(self._head) :]
 
@@ -104,7 +105,7 @@ _MERGED = 4_096  # pieces grow to this length, so that neither many pieces nor l
 
 
 def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutput) -> int:
-    """Add an output, as a part of the last one if that is of its kind; returns by how much all grew."""
+    """Add an output, joining it to the last one of the same kind; return by how much the pieces grew."""
     last = pieces[-1] if pieces else None
     if last is None or last.kind != output.kind or last.data or len(last.text) >= _MERGED:
         pieces.append(output)
@@ -114,10 +115,6 @@ def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutp
         text = _OVERWRITTEN.sub("", text)
     pieces[-1] = ScriptOutput(output.kind, text)
     return len(text) - len(last.text)
-
-
-def _left_out(count: int) -> str:
-    return f"\n… {count:,} characters left out …\n"
 
 
 class ScriptRun:
@@ -161,7 +158,7 @@ class ScriptRun:
         self.notes: tuple[str, ...] = ()
 
     def result(self) -> ScriptResult:
-        """What came of it."""
+        """Return the result."""
         self.meter.end()
         return ScriptResult(
             code=self.script.code,

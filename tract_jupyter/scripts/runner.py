@@ -1,4 +1,4 @@
-"""`Scripts`: runs scripts, and keeps what came of them."""
+"""`Scripts` runs scripts, and keeps their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
 from tract_jupyter.models.schema import stub_source
 from tract_jupyter.models.text import safe_repr
-from tract_jupyter.prompts import scripts as prompts
+from tract_jupyter.prompts import tool_calls as prompts
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
@@ -37,7 +37,7 @@ _MOST_NAMES = 50
 
 
 def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int], max_tokens: int) -> str:
-    """How to write scripts, and the signatures of the tools.
+    """Return instructions for writing scripts, with the signatures of the tools.
 
     Where that is too long, descriptions are left out first, then the signatures of the last tools, which are named.
 
@@ -49,13 +49,13 @@ def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int
     Raises:
         ContentError: not even the words about scripts fit.
     """
-    least = count(prompts.SYSTEM)
+    least = count(prompts.SCRIPTS)
     if least > max_tokens:
         raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
     for text in _shorter_and_shorter(all_functions(tools)):
         if count(text) <= max_tokens:
             return text
-    return prompts.SYSTEM
+    return prompts.SCRIPTS
 
 
 def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[st
 
 
 def _text(stubs: str) -> str:
-    return prompts.SYSTEM + prompts.TOOLS.format(stubs=stubs)
+    return prompts.SCRIPTS + prompts.SCRIPT_TOOLS.format(stubs=stubs)
 
 
 Backend = Literal["kernel", "sandbox"]
@@ -163,11 +163,11 @@ class Scripts:
         )
 
     def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
-        """Who keeps the variables of a backend's notebooks."""
+        """Return the keeper of a backend's notebooks."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
     def execute(self, run: ScriptRun, *, fresh: bool = False) -> ScriptResult:
-        """Run what was prepared, in the current thread, and return what came of it.
+        """Run a prepared script in the current thread, and return its result.
 
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
@@ -180,7 +180,7 @@ class Scripts:
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
-        """Take up a paused script, now that its call was decided about."""
+        """Continue a paused script, now that its call has been decided about."""
         run, program = taken_up(decided.script)
         run.meter.start()
         self.sandbox.go_on(run, program, decided)

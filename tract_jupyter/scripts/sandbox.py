@@ -29,7 +29,7 @@ from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedE
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.source import CallSite, asked_at
-from tract_jupyter.sandbox.pool import LACKS, ErrorHints, explained
+from tract_jupyter.sandbox.pool import LACKS, ErrorHints, SandboxLimits, explained
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.pendings import PendingScriptCall
@@ -62,7 +62,7 @@ _HINTS = ErrorHints(
 
 
 def script_error(error: Any, filename: str) -> ScriptError:
-    """An error of `pydantic_monty` as a script's."""
+    """Convert an error of `pydantic_monty`."""
     return ScriptError(*explained(error, _FILENAME.sub(filename, error.display()), _HINTS))
 
 
@@ -83,7 +83,7 @@ _BUILTINS = frozenset(dir(builtins))  # the checker does not know all that the i
 def check_calls(
     pool: Monty, module: ExternalModule, script: Script, variables: Collection[str]
 ) -> ScriptError | None:
-    """What is wrong with a script's calls, all of it; None if nothing is.
+    """Return everything that is wrong with a script's calls; None if nothing is.
 
     Args:
         pool: where sandboxes come from.
@@ -113,7 +113,7 @@ def check_calls(
 
 
 def bound_names(code: str) -> set[str]:
-    """The names that a script binds at its top level."""
+    """Return the names that a script binds at its top level."""
     found: set[str] = set()
     stack: list[ast.AST] = list(ast.parse(code).body)
     while stack:
@@ -168,7 +168,7 @@ MOST_BYTES = 5_000_000
 
 
 def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection[str]) -> dict[str, Any]:
-    """Where a run stands: the program itself, what it showed, and what it used of its limits."""
+    """Return the state of a run: the program, what it showed, and what it used of its limits."""
     return {
         "code": run.script.code,
         "first_line": run.script.first_line,
@@ -188,7 +188,7 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
 
 
 def taken_up(state: dict[str, Any]) -> tuple[ScriptRun, bytes]:
-    """The run as it stood, and its program."""
+    """Restore a run from its saved state; return it with its program."""
     run = ScriptRun(
         Script(state["code"], state["first_line"]),
         backend="sandbox",
@@ -219,7 +219,7 @@ def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
 
 
 def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
-    """The profile that the script is bound to, as it was when it began."""
+    """Return the profile that the script is bound to, as it was when the script began."""
     if data is None:
         return None
     configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
@@ -276,7 +276,7 @@ class Sandbox:
         self._variables: dict[str, _Variables] = {}
 
     def run(self, run: ScriptRun, *, fresh: bool = False) -> None:
-        """Run a script; the outcome is put into `run`.
+        """Run a script; its outcome is put into `run`.
 
         Raises:
             NoSandboxError: there is no sandbox here.
@@ -337,11 +337,11 @@ class Sandbox:
         self._variables[notebook_id] = _EMPTY
 
     def sizes(self) -> dict[str, int]:
-        """How many variables each notebook has, by id."""
+        """Return the number of variables of each notebook, by id."""
         return {notebook_id: len(variables.names) for notebook_id, variables in self._variables.items()}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
-        """The variables of a notebook, with their types.
+        """Return the variables of a notebook with their types.
 
         Raises:
             ScriptFailedError: there is no such notebook.
@@ -356,7 +356,7 @@ class Sandbox:
         return found
 
     def reset(self, notebook_id: str) -> int:
-        """Forget a notebook's variables; returns how many there were.
+        """Forget a notebook's variables; return how many there were.
 
         Raises:
             ScriptFailedError: there is no such notebook.
@@ -384,7 +384,7 @@ class Sandbox:
             yield session
 
     def _module(self) -> ExternalModule:
-        """`tools`, made anew only when they change."""
+        """Return `tools`, made anew only when they change."""
         tools = tuple(self._executor.tools().values())
         made = self._made
         if made is None or len(made.tools) != len(tools) or any(map(is_not, made.tools, tools)):
@@ -401,7 +401,7 @@ class Sandbox:
 
     @contextmanager
     def _stopping(self, run: ScriptRun, session: MontySession) -> Iterator[None]:
-        """Have the worker killed when the script is to stop; between two calls nothing else reaches it."""
+        """Kill the worker when the script is to stop; between two calls nothing else reaches it."""
         worker = session.worker_pid  # the session does not tell while the worker is at work
 
         def kill() -> None:
@@ -450,7 +450,7 @@ class Sandbox:
         tool: ToolDefinition,
         values: dict[str, Any],
     ) -> PendingScriptCall | None:
-        """The question about a call, with the program as it stands; None where that is too large to be kept."""
+        """Return the question about a call, with the paused program; None if that is too large to be kept."""
         program = snapshot.dump()
         if len(program) > MOST_BYTES:
             return None
@@ -463,7 +463,7 @@ class Sandbox:
         return PendingScriptCall(fields, tract=self._tract, actor=run.calls.actor)
 
     def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
-        """Take up a saved program: it is told what came of the call that it waits for, and runs on."""
+        """Continue a saved program, with the result of the call that it waits for."""
         module = self._module()
         checkout = self._tract.sandboxes.opened().checkout(
             limits=_limits(run), external_modules={"tools": module}
@@ -477,7 +477,7 @@ class Sandbox:
         run.calls.end()
 
     def _decided(self, run: ScriptRun, decided: PendingScriptCall) -> ToolResult:
-        """What came of the call that was decided about."""
+        """Return the result of the call that was decided about."""
         line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
@@ -488,11 +488,7 @@ class Sandbox:
 def _limits(run: ScriptRun) -> Any:
     limits = run.meter.limits
     calls = limits.calls if limits.calls is not None else 1_000_000
-    return {
-        "max_feed_duration_secs": limits.seconds,
-        "max_memory": limits.memory,
-        "max_suspensions": _SUSPENSIONS + 2 * calls,
-    }
+    return SandboxLimits(limits.seconds, limits.memory, _SUSPENSIONS + 2 * calls).options()
 
 
 def _reply(result: ToolResult) -> Any:
@@ -515,7 +511,7 @@ def _stand_in(*_: Any, **__: Any) -> None:
 
 
 def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
-    """The module. Its functions are never called: each call comes as a snapshot, with the function's name."""
+    """Make the module. Its functions are never called: each call comes as a snapshot with the function's name."""
     from pydantic_monty import ExternalModule
 
     from tract_jupyter.models.schema import stub_source

@@ -36,16 +36,16 @@ class Script:
 
     @property
     def filename(self) -> str:
-        """What tracebacks call it."""
+        """The name that tracebacks use for it."""
         return f"<script:{self.script_hash[:12]}>"
 
     @property
     def actor(self) -> str:
-        """Who its tool calls are made by."""
+        """The actor of its tool calls."""
         return f"script:{self.script_hash[:12]}"
 
     def compiled(self) -> tuple[CodeType, CodeType | None]:
-        """The statements, and the last expression if there is one, each with `await` at the top level allowed.
+        """Compile the statements, and the last expression if there is one; both may `await` at the top level.
 
         Raises:
             ScriptSyntaxError: it is no Python, with the line.
@@ -64,13 +64,13 @@ class Script:
         return body, value
 
     def register(self) -> None:
-        """Let tracebacks and `inspect` find its lines."""
+        """Make its lines known to tracebacks and `inspect`."""
         lines = list(io.StringIO(self.placed, newline=None))
         # without a time of change, so that `linecache.checkcache` keeps it
         linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
 
     def stretch(self, position: SourceRange) -> CodeRange:
-        """Where something stands that a sandbox points at."""
+        """Convert a sandbox's position into a range of the code."""
         return CodeRange(*self._place(position.start), *self._place(position.end))
 
     def _place(self, offset: int) -> tuple[int, int]:
@@ -79,5 +79,5 @@ class Script:
 
     @property
     def placed(self) -> str:
-        """The text with its lines where they are counted."""
+        """The text, padded so that its first line has its number."""
         return "\n" * (self.first_line - 1) + self.code

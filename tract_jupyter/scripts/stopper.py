@@ -26,11 +26,11 @@ _GRACE_SECONDS = 5.0  # for a tool call that is under way
 
 
 class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
-    """The script is to end."""
+    """An order to end the script."""
 
 
 class ScriptPaused(BaseException):
-    """The script waits for a decision, and its program is saved with the question."""
+    """An order to pause the script until a decision; its program is saved with the question."""
 
     def __init__(self, pending: Any) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ScriptPaused(BaseException):
 
 
 class Stopper:
-    """Ends what runs within `stoppable` or `killable`.
+    """A switch that ends what runs within `stoppable` or `killable`.
 
     Attributes:
         reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
@@ -54,12 +54,12 @@ class Stopper:
         self._ended = threading.Event()
 
     def stop(self, reason: str) -> None:
-        """Have it end; the first reason counts. Returns at once."""
+        """Order it to end, and return at once. The first reason counts."""
         self.reason = self.reason or reason
         self._order()
 
     def check(self) -> None:
-        """End here, if it was told to.
+        """End here, if that was ordered.
 
         Raises:
             ScriptStopped: it was.
@@ -69,7 +69,7 @@ class Stopper:
 
     @whole_context
     def shielded(self) -> Iterator[None]:
-        """Let a tool call come to its end first; it is stopped before and after."""
+        """Let a tool call come to its end; the script is stopped before or after it."""
         with self._lock:
             self._shields += 1
             self._take_back()
@@ -82,7 +82,7 @@ class Stopper:
         self.check()
 
     def stoppable(self) -> AbstractContextManager[None]:
-        """Within this, the current thread can be stopped."""
+        """Make the current thread stoppable."""
         thread = threading.get_ident()
         return self.killable(partial(raise_in, thread, ScriptStopped), partial(raise_in, thread, None))
 
@@ -90,7 +90,7 @@ class Stopper:
     def killable(
         self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
-        """Within this, `strike` ends what runs; `take_back` undoes that where it had no effect yet."""
+        """Let `strike` end what runs; `take_back` undoes that if it had no effect yet."""
         with self._lock:
             self._strike, self._take_back = strike, take_back
         try:
@@ -103,7 +103,7 @@ class Stopper:
 
     @whole_context
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Look from a thread of its own whether the time is over, and order again what was not obeyed."""
+        """Watch the time from a separate thread, and repeat orders that were not obeyed."""
         watcher = threading.Thread(
             target=self._watch, args=(is_over,), name="tract-script-watch", daemon=True
         )

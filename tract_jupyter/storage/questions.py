@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import bindparam, func, select, tuple_
 
@@ -52,9 +52,26 @@ class StoredPending:
     """In the inbox only since code made it: nobody was asked."""
 
 
+class ShownPending(NamedTuple):
+    """The part of a stored pending that a decision about it looks at."""
+
+    status: str
+    fields_json: str
+    fingerprint: str
+    identity: str
+    request: dict[str, Any] | None
+
+
 # made once: building a statement takes longer than running it
 _IS_IT = pendings.c.pending_id == bindparam("id_")
 _GET = select(pendings).where(_IS_IT)
+_SHOWN = select(
+    pendings.c.status,
+    pendings.c.fields_json,
+    pendings.c.fingerprint,
+    pendings.c.identity,
+    pendings.c.request_json,
+).where(_IS_IT)
 _STANDING = (
     select(pendings.c.pending_id, pendings.c.status, func.count(decisions.c.pending_id))
     .outerjoin(decisions, decisions.c.pending_id == pendings.c.pending_id)
@@ -71,15 +88,11 @@ class PendingRows:
         self.tract_id = tract_id
 
     def insert(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        """Add a pending; `fields` is among the values."""
-        rest = {name: value for name, value in values.items() if name != "fields"}
-        row = {"tract_id": self.tract_id, "fields_json": canonical_json(values["fields"]), **rest}
-        connection.execute(pendings.insert(), row)
+        """Add a pending."""
+        connection.execute(pendings.insert(), {"tract_id": self.tract_id, **values})
 
     def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
-        """Change what is known of a pending; `fields` may be among the values."""
-        if "fields" in values:
-            values["fields_json"] = canonical_json(values.pop("fields"))
+        """Change what is known of a pending."""
         if values:
             connection.execute(_UPDATE, {"id_": pending_id, **values})
 
@@ -87,6 +100,13 @@ class PendingRows:
         """One pending, None if it was never stored."""
         row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
+
+    def shown(self, connection: Connection, pending_id: str) -> ShownPending | None:
+        """Return what was asked and shown, and where it stands; None if it was never stored."""
+        row = connection.execute(_SHOWN, {"id_": pending_id}).first()
+        if row is None:
+            return None
+        return ShownPending(*row[:-1], read_dict(row.request_json).get("request"))
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
         """Those that were decided over some channels."""

@@ -23,7 +23,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from tract_jupyter.storage.columns import check_columns
 
 if TYPE_CHECKING:
-    from sqlalchemy import Dialect
+    from sqlalchemy import ColumnElement, Dialect
     from sqlalchemy.schema import DDLElement
     from sqlalchemy.types import TypeEngine
 
@@ -370,29 +370,31 @@ run_profiles = Table(
 for _table in metadata.tables.values():
     check_columns(_table.columns)
 
+
+def _partial(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    """Index some rows of a table; `making` tells the dialect which, as an `Index` would import each that it is told."""
+    Index(name, *columns, info={"where": where})
+
+
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
-Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)
+_partial("ix_commits_edit_target", commits.c.edit_target, where=_is_change)
 Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
 Index("ix_reflog_ref", reflog.c.tract_id, reflog.c.ref_name, reflog.c.id)
 Index("ix_spawns_parent", spawns.c.parent_tract_id)
 Index("ix_spawns_child", spawns.c.child_tract_id)
 Index("ix_events_tract", events.c.tract_id, events.c.id)
 _is_unsettled = pendings.c.settled_at.is_(None)  # few are, and the inbox asks for no others
-Index(
-    "ix_pendings_unsettled", pendings.c.tract_id, pendings.c.created_at, pendings.c.pending_id,
-    sqlite_where=_is_unsettled, postgresql_where=_is_unsettled,
+_partial(
+    "ix_pendings_unsettled", pendings.c.tract_id, pendings.c.created_at, pendings.c.pending_id, where=_is_unsettled
 )  # fmt: skip
-Index("ix_pendings_identity", pendings.c.identity, sqlite_where=_is_unsettled, postgresql_where=_is_unsettled)
+_partial("ix_pendings_identity", pendings.c.identity, where=_is_unsettled)
 Index("ix_hook_log_tract", hook_log.c.tract_id, hook_log.c.id)
 Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)
 Index(
     "ix_script_calls_script", script_calls.c.tract_id, script_calls.c.script_hash, script_calls.c.notebook_id
 )
 _is_first = run_events.c.seq == 1  # of each run one, for listing them
-Index(
-    "ix_run_events_first", run_events.c.tract_id, run_events.c.id,
-    sqlite_where=_is_first, postgresql_where=_is_first,
-)  # fmt: skip
+_partial("ix_run_events_first", run_events.c.tract_id, run_events.c.id, where=_is_first)
 
 
 @cache
@@ -401,5 +403,8 @@ def making(dialect: Dialect) -> tuple[str, ...]:
     made: list[DDLElement] = []
     for table in metadata.sorted_tables:
         made.append(CreateTable(table))
-        made += [CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name))]
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            if "where" in index.info:
+                index.dialect_options[dialect.name]["where"] = index.info["where"]
+            made.append(CreateIndex(index))
     return tuple(str(one.compile(dialect=dialect)) for one in made)

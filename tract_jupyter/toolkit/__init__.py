@@ -8,7 +8,7 @@
 * `context_tools`: the built-in tools. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and this
   store as a server.
 
-Knows `operations`, `hooks`, `review`, and `prompts` for what models are told.
+Knows `operations`, `hooks`, `review`, `storage`, and `prompts` and `llm` for what models are told and say.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def default_permission(tool: ToolDefinition, actor: str) -> Permission:
 
 
 class Caller(Protocol):
-    """Makes the calls of a script."""
+    """The protocol of a script's caller."""
 
     actor: str
 
@@ -53,11 +53,11 @@ class Caller(Protocol):
         ...
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
-        """What is asked about a call, where it is another pending than that of any call; None if it is not."""
+        """Return the script's own question about a call; None for the usual one."""
         ...
 
     def waiting(self, pending: Any) -> AbstractContextManager[None]:
-        """A person is asked about one of its calls meanwhile."""
+        """Stop the script's clock while a person is asked about one of its calls."""
         ...
 
 
@@ -67,7 +67,7 @@ _running: list[Caller] = []
 
 
 def current_caller() -> Caller | None:
-    """The script that this code is a part of, None for a person's own.
+    """Return the script that this code belongs to; None for a person's own code.
 
     A thread that a script started does not know of it: while a script runs, calls of threads count as that script's.
     """
@@ -79,7 +79,7 @@ def current_caller() -> Caller | None:
 
 @whole_context
 def calling(caller: Caller) -> Iterator[None]:
-    """Have the calls of this thread or task, and of threads that it starts, be those of a script."""
+    """Count the calls of this thread or task, and of threads that it starts, as a script's."""
     _running.append(caller)
     try:
         with within(caller):
@@ -90,7 +90,7 @@ def calling(caller: Caller) -> Iterator[None]:
 
 @whole_context
 def within(caller: Caller) -> Iterator[None]:
-    """Have what is asked in this thread or task meanwhile be asked for a script."""
+    """Ask the questions of this thread or task on behalf of a script."""
     token = _caller.set(caller)
     try:
         yield
@@ -99,25 +99,25 @@ def within(caller: Caller) -> Iterator[None]:
 
 
 def question(tool: ToolDefinition, values: dict[str, Any]) -> Any:
-    """What is to be asked about a call of the current script; None for what is asked about any call."""
+    """Return the current script's own question about a call; None for the usual one."""
     caller = _caller.get()  # a toolset's own call in another thread is none of the script's
     return None if caller is None else caller.question(tool, values)
 
 
 def waiting(pending: Any) -> AbstractContextManager[None]:
-    """A person is asked meanwhile, and the clock of the script that calls, if any, stands still."""
+    """Stop the clock of the calling script, if any, while a person is asked."""
     caller = _caller.get()
     return nullcontext() if caller is None else caller.waiting(pending)
 
 
 def current_profile() -> ToolProfile | None:
-    """The profile that whoever calls is bound to: what it runs is bound to it, too."""
+    """Return the profile that the caller is bound to; what it runs is bound to it, too."""
     return _profile.get()
 
 
 @whole_context
 def bound_to(profile: ToolProfile) -> Iterator[None]:
-    """Have what is run meanwhile bound to a profile."""
+    """Bind what runs within this to a profile."""
     token = _profile.set(profile)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a tool is: a named callable with a JSON Schema, traits and an owner."""
+"""The definition of a tool: a named callable with a JSON Schema, traits and an owner."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_function(function: object) -> None:
 
 
 def checked_name(name: object) -> str:
-    """The name of a tool.
+    """Return the name of a tool, if it is valid.
 
     Raises:
         SpecError: it is no text, is empty, cannot be shown, or is the one of a lambda.
@@ -113,7 +113,7 @@ _LONGEST_DESCRIPTION: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What calling a tool can do; MCP's tool annotations use the same words."""
+    """The effects that calling a tool can have, in the words of MCP's tool annotations."""
 
     read_only: bool = False
     """It changes nothing."""
@@ -157,7 +157,7 @@ class ToolDefinition:
 
     @property
     def writes_history(self) -> bool:
-        """Whether it works on the current branch, as the built-in ones do that not only read."""
+        """True if it changes the current branch, as the built-in tools do that do not only read."""
         return self.owner == BUILT_IN and not self.traits.read_only
 
     @property
@@ -264,7 +264,7 @@ class ToolDefinition:
 
 
 def _code_of(handler: Callable[..., Any]) -> list[Any]:
-    """The source of a callable, and the values that are bound to it."""
+    """Return the source of a callable, and the values that are bound to it."""
     if isinstance(handler, partial):
         bound = [*handler.args, *sorted(handler.keywords.items())]
         return [_code_of(handler.func), *map(_shown, bound)]
@@ -275,7 +275,7 @@ def _code_of(handler: Callable[..., Any]) -> list[Any]:
 
 
 def _source(function: Callable[..., Any]) -> str:
-    """The source of a function; of what has none, its bytecode or name."""
+    """Return the source of a function; if it has none, its bytecode or name."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):

@@ -47,7 +47,7 @@ _ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling
 
 
 class ToolExecutor:
-    """Runs tools by name.
+    """The executor of tools: it finds, checks, asks and calls.
 
     Args:
         tract: where pendings of gated calls belong.
@@ -90,11 +90,11 @@ class ToolExecutor:
         return function
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """All tools there are now, by name."""
+        """Return all current tools by name."""
         return {**self._fixed, **self._live()}
 
     def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
-        """Make a tool of the user's own callable.
+        """Add a tool of the user's own.
 
         Args:
             tool: the tool.
@@ -126,7 +126,7 @@ class ToolExecutor:
         self._fixed[tool.name] = tool
 
     def remove(self, name: str) -> None:
-        """Take one of the user's own tools away.
+        """Remove one of the user's own tools.
 
         Raises:
             UnknownToolError: there is none of that name.
@@ -140,14 +140,14 @@ class ToolExecutor:
         del self._fixed[tool.name]
 
     def namespaces(self) -> frozenset[str]:
-        """The names that stand for several tools: `tools.<namespace>.<tool>`."""
+        """Return the names that stand for several tools: `tools.<namespace>.<tool>`."""
         live = self._live()
         if live is not self._spaces[0]:
             self._spaces = live, namespaces(live)
         return self._spaces[1]
 
     def check_namespace(self, name: str) -> None:
-        """Check that no tool has a name, or one within it.
+        """Check that no tool has a name, or a name within it.
 
         Raises:
             OperationExistsError: one has.
@@ -159,7 +159,7 @@ class ToolExecutor:
                 )
 
     def get(self, name: str) -> ToolDefinition | None:
-        """The tool of that name, which may be the one that providers are given, if there is one now."""
+        """Return the tool of that name, or of that name for providers, if it exists now."""
         return self._fixed.get(name) or self._live().get(name) or self._as_provided(name)
 
     @property
@@ -226,13 +226,13 @@ class ToolExecutor:
         return result_of(name, output)
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
-        """Whether every call of it is refused, whatever a person says: not in the profile, locked, or denied."""
+        """Return True if every call is refused, whatever a person says: not in the profile, locked or not permitted."""
         if (profile is not None and not profile.has(tool)) or tool.name in self._locks:
             return True
         return self.permission(tool, actor) is Permission.DENY
 
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
-        """Why there is no such tool for the caller, and which there are. What the profile keeps back is a refusal."""
+        """Refuse an unknown tool, and name the known ones. What only the profile lacks counts as denied."""
         there = self.tools().values()
         offered = there if profile is None else profile.filter_tools(there)
         names = [each.name for each in offered if each.name not in self._locks]
@@ -257,7 +257,7 @@ class ToolExecutor:
     def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
     ) -> tuple[dict[str, Any], ActionChoice | None]:
-        """The arguments that a person allowed, or changed before that, and what was chosen besides.
+        """Return the arguments that a person allowed, with any changes, and what the person chose.
 
         Raises:
             _Denied: nobody did.
@@ -277,7 +277,7 @@ class ToolExecutor:
         return dict(pending.call_arguments), pending.choice
 
     def _asked(self, pending: ToolQuestion) -> ToolQuestion:
-        """Have a person decide, about the very same question if that is open; returns what was decided."""
+        """Have a person decide, about the very same question if it is open; return the decided question."""
         with self._tract.reviewer.claimed(pending) as asked:
             asked.unguarded = pending.unguarded
             with waiting(asked):
@@ -322,7 +322,7 @@ class _Denied(Exception):  # noqa: N818 # the same
 
 
 def _validated(tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with defaults.
+    """Return the arguments with defaults.
 
     Raises:
         _WrongArguments: they do not fit.
@@ -338,7 +338,7 @@ def _validated(tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 def failed(name: str, error: BaseException) -> ToolResult:
-    """What an exception tells the caller."""
+    """Convert an exception into a result for the caller."""
     if isinstance(error, _WrongArguments):
         return ToolResult(name, success=False, error=str(error))
     if isinstance(error, _Denied):
@@ -365,7 +365,7 @@ def _traits(tool: ToolDefinition) -> str:
 
 
 def refusal(pending: Pending) -> str:
-    """Why something was not approved, for whoever asked for it."""
+    """Return why something was not approved, for whoever asked for it."""
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
     return pending.rejection_reason or "it was turned down, without a reason"

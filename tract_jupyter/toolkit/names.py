@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def python_name(name: str) -> str:
-    """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
+    """Return the Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
     cleaned = identifier(name)
     is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
     return f"tool{cleaned}" if is_special else cleaned
@@ -56,7 +56,7 @@ def provider_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _provider_names(name: str) -> list[str]:
-    """The names for a tool that providers allow, the nicest first."""
+    """Return the names for a tool that providers allow, the nicest first."""
     short = provider_name(name)
     if short == name:
         return [name]
@@ -65,12 +65,12 @@ def _provider_names(name: str) -> list[str]:
 
 
 def namespaces(tools: Mapping[str, ToolDefinition]) -> frozenset[str]:
-    """The names that stand for several tools."""
+    """Return the names that stand for several tools."""
     return frozenset(tool.namespace for tool in tools.values()) - {""}
 
 
 def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[str, ToolDefinition]:
-    """The tools of one namespace by their Python names.
+    """Return the tools of one namespace by their Python names.
 
     Raises:
         OperationExistsError: two come to the same name.
@@ -80,7 +80,7 @@ def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
-    """All tools by what stands behind `tools.`: `name`, or `namespace.name`.
+    """Return all tools by what stands behind `tools.`: `name`, or `namespace.name`.
 
     Raises:
         OperationExistsError: two come to the same name.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.operations.spec import OperationSpec
 
     Source = Callable[[], dict[str, ToolDefinition]]
@@ -38,7 +38,7 @@ class OperationTools:
         self._made: tuple[int, dict[str, ToolDefinition]] = (-1, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """All of them, by name."""
+        """Return all of them by name."""
         registry = self._operations.registry
         revision, tools = self._made
         if revision != registry.revision:
@@ -63,7 +63,7 @@ class OperationTools:
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
-        """What code needs to go on: the fields and the result, or why it was turned down."""
+        """Return what the caller needs: the fields and the result, or why it was rejected."""
         if pending.status is PendingStatus.PENDING:
             self._decide(pending)
         if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
@@ -136,7 +136,7 @@ class _Proposing:
 
 
 class LiveTools:
-    """All tools of some sources in one dict: another dict as soon as, and not before, a source gives another one."""
+    """The tools of several sources in one dict, which is replaced only when a source gives another one."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
@@ -144,7 +144,7 @@ class LiveTools:
         self._current: tuple[list[dict[str, ToolDefinition]], dict[str, ToolDefinition]] = ([], {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """All of them, by name."""
+        """Return all of them by name."""
         parts = [source() for source in self._sources]
         before, tools = self._current
         if len(parts) != len(before) or any(a is not b for a, b in zip(parts, before, strict=True)):

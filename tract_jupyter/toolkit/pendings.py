@@ -16,38 +16,38 @@ from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
-from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.decision import RECORDED, Subject
 from tract_jupyter.review.request import ValueTable, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
 
 
-_STANDING: Final = frozenset({"grant", "recorded"})
+_STANDING: Final = frozenset({"grant", RECORDED})
 """Channels over which a person's earlier decision about the same comes."""
 
 
 class ToolQuestion(FieldPending):
-    """Base class of the questions about a call."""
+    """Base class of questions about a tool call."""
 
     @property
     def tool_name(self) -> str:
-        """The tool."""
+        """The name of the tool."""
         raise NotImplementedError
 
     @property
     def call_arguments(self) -> dict[str, Any]:
-        """What it is called with, as things stand."""
+        """The current arguments of the call."""
         raise NotImplementedError
 
     def check_branch(self) -> None:
-        """Check that what would be written to the history is written where it was asked about.
+        """Check that the call would write to the branch that it was asked about on.
 
         Raises:
             FingerprintError: the tool is one that works on the history, and another branch is the current one.
@@ -62,7 +62,7 @@ class ToolQuestion(FieldPending):
 
     @property
     def fired(self) -> type[DynamicPending] | None:
-        """The operation that the call fires; None if it fires none that is active."""
+        """The active operation that the call fires; None if it fires none."""
         operation = self.tool_name.removeprefix(TOOL_PREFIX)
         if operation == self.tool_name:
             return None
@@ -71,7 +71,7 @@ class ToolQuestion(FieldPending):
 
     @property
     def choice(self) -> ActionChoice | None:
-        """What a person chose, now or for good; None if nobody did, or not a person."""
+        """The choice of a person, now or as a standing approval; None if no person chose."""
         made: Decision | None = self.decision
         if made is None or self.status is not PendingStatus.APPROVED:
             return None
@@ -82,38 +82,38 @@ class ToolQuestion(FieldPending):
 
     @property
     def offered_actions(self) -> frozenset[str]:
-        """The actions of the operation, too."""
+        """The names of the actions, including those of the operation."""
         fired = self.fired
         return super().offered_actions if fired is None else super().offered_actions.union(fired.spec.actions)
 
-    def owner_of_action(self, name: str) -> type[Question]:
-        """The operation's class, for its own actions."""
+    def owner_of_action(self, name: str) -> type[Pending]:
+        """Return the class that an action belongs to: the operation's, for its own actions."""
         fired = self.fired
         is_own = fired is None or name in super().offered_actions
         return super().owner_of_action(name) if is_own or fired is None else fired
 
     def chooses(self, name: str) -> bool:
-        """Whether something that is offered is an action of the operation, and no decision about the call alone."""
+        """Return True if a name is an action of the operation, rather than a decision about the call alone."""
         return self.owner_of_action(name) is not type(self)
 
     def runs_nothing(self, action: str) -> bool:
-        """Whether the operation is fired with nothing to do: it has actions, none is chosen, and no handler decides."""
+        """Return True if firing does nothing: the operation has actions, but none is chosen and no handler decides."""
         fired = self.fired
         if action != "approve" or fired is None or not fired.spec.actions:
             return False
         return not self.tract.list_hooks().get(fired.spec.name)
 
     def is_instant(self, action: str) -> bool:
-        """Not where the operation's own code is chosen."""
+        """Return True if the action only decides; False where the operation's own code is chosen."""
         return not self.chooses(action) and super().is_instant(action)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of the operation."""
+        """Return the code of the operation."""
         fired = self.fired
         return () if fired is None else blocks_of(fired, self.tract)
 
     def about_operation(self) -> str:
-        """What whoever decides should know of the operation that is fired."""
+        """Return what a person should know about the operation that is fired."""
         fired = self.fired
         if fired is None:
             return ""
@@ -128,7 +128,7 @@ class ToolQuestion(FieldPending):
         return " ".join(filter(None, told))
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Let the call happen, also by choosing an action of the operation."""
+        """Allow the call, also by choosing an action of the operation."""
         if self.chooses(name):
             return self.through_gate(name, arguments, self.run_approved)
         return super().carry_out_action(name, arguments)
@@ -149,17 +149,17 @@ class ToolPending(BuiltinPending, ToolQuestion):
 
     @property
     def tool_name(self) -> str:
-        """The tool."""
+        """The name of the tool."""
         return str(self.fields[self.tool_field])
 
     @property
     def call_arguments(self) -> dict[str, Any]:
-        """What it is called with, as things stand."""
+        """The current arguments of the call."""
         return self.fields[self.arguments_field]  # type: ignore[no-any-return] # a field's value
 
     @property
     def field_parameters(self) -> ParameterSet:  # type: ignore[override] # looked up each time
-        """What the tool can be called with.
+        """The parameters of the tool.
 
         Raises:
             FingerprintError: there is no such tool any more.
@@ -168,11 +168,11 @@ class ToolPending(BuiltinPending, ToolQuestion):
 
     @property
     def subject(self) -> Subject:
-        """What a standing approval is about: the call of the tool."""
+        """Return what a standing approval is about: the call of the tool."""
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
-        """Check that tool and branch are those that were asked about.
+        """Check that tool and branch are the ones that were asked about.
 
         Raises:
             FingerprintError: the tool was changed or removed, or writes elsewhere now.
@@ -182,11 +182,11 @@ class ToolPending(BuiltinPending, ToolQuestion):
         self.check_branch()
 
     def editable(self) -> Any:
-        """What the tool would be called with, as long as there is the tool."""
+        """Return the arguments that can be changed; None if the tool is gone."""
         return None if self.tract.executor.get(self.tool_name) is None else super().editable()
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """What the tool would be called with, in the order of its parameters."""
+        """Return the arguments of the call, in the order of its parameters."""
         tool = self.tract.executor.get(self.tool_name)
         declared = {} if tool is None else {p.name: p for p in tool.parameters}
         arguments = self.call_arguments
@@ -245,34 +245,34 @@ class PendingToolCall(ToolQuestion):
 
     @property
     def name(self) -> str:
-        """Of the tool."""
+        """The name of the tool."""
         return self.tool
 
     @property
     def tool_name(self) -> str:
-        """The tool."""
+        """The name of the tool."""
         return self.tool
 
     @property
     def call_arguments(self) -> dict[str, Any]:
-        """What the tool is called with, as it was approved."""
+        """The arguments of the call, as approved."""
         return self.fields
 
     @property
     def title(self) -> str:
-        """Names the tool."""
+        """The title, with the name of the tool."""
         return f"Call tool {self.tool}"
 
     def check_current(self) -> None:
-        """Check that the tool, the permission and the branch are those that were asked about."""
+        """Check that tool, permission and branch are the ones that were asked about."""
         self._check()
         self.check_branch()
 
     def summary(self) -> str:
-        """What the tool does."""
+        """Return what the tool does."""
         return self._description
 
     def why(self) -> str:
-        """Who wants to call it, and why that is asked about."""
+        """Return who wants to call it, and why a person is asked."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
         return f"{asked} {self.about_operation()}".rstrip()

@@ -62,15 +62,15 @@ class PendingPolicy(ToolPending):
 
     @property
     def title(self) -> str:
-        """Names policy and tool."""
+        """The title, with the names of policy and tool."""
         return f"Policy {self.policy_name}: {self.action_type}"
 
     def summary(self) -> str:
-        """What would be done."""
+        """Return what would be done."""
         return f"The policy {self.policy_name!r} wants to call the tool {self.action_type!r}."
 
     def why(self) -> str:
-        """What the policy says, and why a person is asked."""
+        """Return the policy's reason, and why a person is asked."""
         return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()
 
 

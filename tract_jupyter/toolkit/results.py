@@ -29,7 +29,7 @@ _LONGEST_ERROR: Final = 4_000
 
 
 class ToolResult(NamedTuple):
-    """What came of a call.
+    """The result of a call.
 
     `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
     if there was one; `denied` tells a refusal from a failure; `replayed` says that it is that of an earlier run of
@@ -48,7 +48,7 @@ class ToolResult(NamedTuple):
         return str(self.output) if self.success else f"Error: {self.error}"
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
-        """The bare output, for code.
+        """Return the bare output, for code.
 
         Args:
             arguments: of the call, for the error.
@@ -66,7 +66,7 @@ class ToolResult(NamedTuple):
 
 
 def result_of(name: str, output: Any) -> ToolResult:
-    """The result that a handler's value stands for.
+    """Return the result that a handler's value stands for.
 
     Many handlers report failure as `{"error": "why"}`, often with more keys that explain it. A dict with other keys is
     a failure only if its `error` is a text that is not empty: a number may be a measure, and None says all is well.
@@ -85,7 +85,7 @@ def result_of(name: str, output: Any) -> ToolResult:
 
 
 def for_model(result: ToolResult, limit: int) -> ToolResult:
-    """The result as a model can be told it: plain JSON data of at most `limit` bytes, or why it cannot be shown."""
+    """Return the result for a model: JSON data of at most `limit` bytes, or why it cannot be shown."""
     if not result.success:
         return result._replace(error=printable(result.error, _LONGEST_ERROR))
     try:
@@ -121,12 +121,12 @@ class TokenSavings:
 
     @property
     def total(self) -> int:
-        """Tokens that did not enter the prompt."""
+        """The number of tokens that did not enter the prompt."""
         return self.calls * TOKENS_PER_CALL + self.argument_tokens + self.result_tokens
 
 
 def estimate_savings(calls: Iterable[CallRecord]) -> TokenSavings:
-    """Sum over logged calls."""
+    """Estimate the savings of logged calls."""
     records = list(calls)
     return TokenSavings(
         len(records),
@@ -136,7 +136,7 @@ def estimate_savings(calls: Iterable[CallRecord]) -> TokenSavings:
 
 
 def rough_size(value: Any, depth: int = 3) -> int:
-    """About how many characters the value's JSON has. Looks at 20 entries of each container, three levels deep."""
+    """Estimate the length of a value's JSON from 20 entries of each container, three levels deep."""
     kind = type(value)
     if kind in _SCALARS:  # most values, and every call is measured
         return _SCALAR
@@ -184,12 +184,12 @@ class Savings:
 
     @property
     def used(self) -> int:
-        """Tokens that the script takes in a model's context: its text, and what it showed."""
+        """The tokens that the script takes in a model's context: its text, and what it showed."""
         return (self.script_characters + self.output_characters) // CHARACTERS_PER_TOKEN
 
     @property
     def without(self) -> int:
-        """Tokens that its calls would have taken there, made one by one."""
+        """The tokens that its calls would have taken there, made one by one."""
         said = (self.argument_characters + self.result_characters) // CHARACTERS_PER_TOKEN
         return said + self.calls * TOKENS_PER_CALL
 
@@ -200,7 +200,7 @@ class Savings:
 
     @property
     def arithmetic(self) -> str:
-        """How that comes about."""
+        """The calculation, in words."""
         each = CHARACTERS_PER_TOKEN
         return (
             f"one by one ≈ {self.without:,} tokens: ({self.argument_characters:,} characters of arguments + "

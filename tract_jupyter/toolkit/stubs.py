@@ -30,7 +30,7 @@ _LOG_LENGTH = 10_000
 
 
 class ToolBridge:
-    """Calls tools for code.
+    """The bridge by which code calls tools; it logs each call.
 
     Attributes:
         call_log: the newest 10,000 calls, oldest first.
@@ -70,7 +70,7 @@ class ToolBridge:
         return result.output if result.success else result.value(arguments)
 
     def savings(self) -> TokenSavings:
-        """What the logged calls would have cost in tokens, had a model made them one by one."""
+        """Estimate the tokens that the logged calls would have cost a model, made one by one."""
         return estimate_savings(self.call_log)
 
 
@@ -110,7 +110,7 @@ class ToolsModule(types.ModuleType):
 
 
 class _Helpers:
-    """What is behind the names of `tools`, and what it offers besides the tools."""
+    """The names of `tools`, and what it offers besides the tools."""
 
     def __init__(self, bridge: ToolBridge, module: str, namespace: str) -> None:
         self._bridge = bridge
@@ -120,7 +120,7 @@ class _Helpers:
         self._spaces: dict[str, ToolsModule] = {}
 
     def find(self, name: str) -> Any:
-        """The function, namespace or helper of a name.
+        """Return the function, namespace or helper of a name.
 
         Raises:
             AttributeError: there is none.
@@ -144,11 +144,11 @@ class _Helpers:
         return self._spaces.setdefault(name, ToolsModule(self._bridge, f"{self._module}.{name}", name))
 
     def functions(self) -> dict[str, ToolDefinition]:
-        """The tools of this namespace by their Python names."""
+        """Return the tools of this namespace by their Python names."""
         return functions(self._bridge.executor.tools(), self._namespace)
 
     def names(self) -> list[str]:
-        """The Python names of the tools and namespaces here."""
+        """Return the Python names of the tools and namespaces here."""
         return [*self.functions(), *([] if self._namespace else self._bridge.executor.namespaces())]
 
     def list_tools(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ class _Helpers:
         return stub_source({name: known[name] for name in wanted}, docs=docs)
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
-        """These, and those of the namespaces here."""
+        """Return these tools, and those of the namespaces here."""
         return self.functions() if self._namespace else all_functions(self._bridge.executor.tools())
 
     @property

@@ -55,7 +55,7 @@ class Toolset:
         return f"<Toolset {self.profile.name!r} of {self.actor}: {', '.join(self.tools())}>"
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """The tools that can be called now, by name, with the descriptions of the profile. Locked ones are left out."""
+        """Return the tools that can be called now, by name, with the profile's descriptions; no locked ones."""
         locks = self._executor.locks
         return {
             tool.name: replace(tool, description=self._overrides[tool.name])
@@ -66,7 +66,7 @@ class Toolset:
         }
 
     def schemas(self, format: Format = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
-        """The tools for a model.
+        """Return the tools for a model.
 
         Args:
             format: `openai`, `anthropic` or `mcp`.
@@ -80,7 +80,7 @@ class Toolset:
         return [shaped(name, tool) for name, tool in self._provided().items()]
 
     def execute(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call a tool. Raises no `Exception`: what went wrong is in the result, and so is why a call was refused.
+        """Call a tool. It raises no `Exception`: failures and refusals are in the result.
 
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
         `max_result_bytes`, is an error that says so.
@@ -99,11 +99,11 @@ class Toolset:
         return self.execute(name, arguments).value(arguments)
 
     def callables(self) -> list[Callable[..., Any]]:
-        """The tools as plain functions, with name, docstring, signature and annotations; they raise as `call` does."""
+        """Return the tools as plain functions with name, docstring and signature; they raise as `call` does."""
         return [make_stub(python_name(name), tool, self.call) for name, tool in self._provided().items()]
 
     def _provided(self) -> dict[str, ToolDefinition]:
-        """The tools by the names that providers allow: those that they have among all tools of the executor."""
+        """Return the tools by the names that providers allow among all tools of the executor."""
         tools = self.tools()
         names = provider_names(self._executor.tools())
         return {short: tools[name] for short, name in names.items() if name in tools}
@@ -123,13 +123,13 @@ Format = Literal["openai", "anthropic", "mcp"]
 
 
 def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """The shape of OpenAI's `tools`: https://platform.openai.com/docs/guides/function-calling."""
+    """Return a tool in OpenAI's format: https://platform.openai.com/docs/guides/function-calling."""
     function = {"name": name, "description": tool.description, "parameters": tool.parameters.object_schema}
     return {"type": "function", "function": function}
 
 
 def to_openai_strict(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """The same in strict mode. A tool that its language has no words for says `strict: False`, and stays as it is."""
+    """Return it in strict mode; a tool that cannot be expressed there says `strict: False` and stays as it is."""
     schema = strict_schema(tool.parameters.json_schema)
     shape = to_openai(name, tool)
     parameters = {} if schema is None else {"parameters": schema}
@@ -137,12 +137,12 @@ def to_openai_strict(name: str, tool: ToolDefinition) -> dict[str, Any]:
 
 
 def to_anthropic(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """The shape of Anthropic's `tools`: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use."""
+    """Return a tool in Anthropic's format: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use."""
     return {"name": name, "description": tool.description, "input_schema": tool.parameters.object_schema}
 
 
 def to_mcp(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """The shape of MCP's `tools/list`: https://modelcontextprotocol.io/specification, Tools."""
+    """Return a tool in the format of MCP's `tools/list`: https://modelcontextprotocol.io/specification."""
     return {
         "name": name,
         "description": tool.description,
@@ -163,7 +163,7 @@ _SHAPES: Final[dict[str, Callable[[str, ToolDefinition], dict[str, Any]]]] = {
 
 
 def shape(format: str, *, strict: bool = False) -> Callable[[str, ToolDefinition], dict[str, Any]]:  # noqa: A002
-    """What gives a tool, under the name that providers allow, the shape of a format.
+    """Return the function that formats a tool, given the name that providers allow.
 
     Raises:
         ContentError: there is no such format, or it has no strict mode.

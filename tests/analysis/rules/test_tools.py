@@ -66,7 +66,7 @@ def test_what_a_tool_would_do(tool, code):
         findings = CodeAnalyzer(ROOT, tools=tools).analyze(code).findings
         return [finding.reason for finding in findings if finding.code == "TJ601"]
 
-    assert told("get_issue", tool) == [f"Goes past the tool {tool}."]
+    assert told("get_issue", tool) == [f"Bypasses the tool {tool}."]
     assert told("list_branches", "get_issue", "read_calendar") == []
     assert told() == []
 

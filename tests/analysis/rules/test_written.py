@@ -11,7 +11,7 @@ def test_the_body_of_a_file_is_read_a_level_lower():
     result = analyze("%%writefile helpers.py\nimport os\nos.system('x')\n")
     finding = next(f for f in result.findings if f.code == "TJ101")
     assert (finding.level, finding.span.line, finding.text) == ("high", 3, "os.system")
-    assert finding.reason.startswith("In the file that is written: ")
+    assert finding.reason.startswith("In the written file: ")
     assert {f.code for f in analyze("%%writefile notes.txt\nimport os\nos.system('x')").findings} == {"TJ104"}
 
 

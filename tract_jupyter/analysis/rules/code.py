@@ -29,7 +29,7 @@ class RunsText(Rule):
     """Runs text as code.
 
     ## What it does
-    Reports every mention of `exec`, `eval`, `compile` and of functions that come down to them:
+    Reports every mention of `exec`, `eval`, `compile` and of functions that lead to them:
     `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
     `run_cell`.
 
@@ -75,14 +75,14 @@ def _is_asked(node: ast.AST, view: CodeView) -> bool:
 
 @register
 class AllowsCode(Rule):
-    """Switches on what is off because it runs code.
+    """Enables an option that is off by default because it runs code.
 
     ## What it does
     Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
-    `safe_mode=False`, whatever is called with them, also by way of a dictionary or an attribute.
+    `safe_mode=False`, whatever is called with them, also when they are set in a dictionary or as an attribute.
 
     ## Why it matters
-    Their authors made them off by default, because what is loaded may then run code of its own.
+    Their authors turned them off by default because what is loaded may then run its own code.
 
     ## Example
     ```python
@@ -90,7 +90,7 @@ class AllowsCode(Rule):
     ```
 
     ## What to do instead
-    Leave the default, or read the code that would run and pin its version.
+    Keep the default, or read the code that would run and pin its version.
     """
 
     code = "TJ111"
@@ -98,7 +98,7 @@ class AllowsCode(Rule):
     category = Category.CODE_EXECUTION
     level = HIGH
     effect = "lets what is loaded run code"
-    remedy = "Leave the default, or read the code that would run and pin its version."
+    remedy = "Keep the default, or read the code that would run and pin its version."
 
 
 @register
@@ -199,7 +199,7 @@ class LoadsObjects(Rule):
         """Look for objects that name a function to call when they are unpickled."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
-                reason = f"{function.name} names a function that runs when the object is read from a pickle."
+                reason = f"{function.name} names a function that runs when the object is unpickled."
                 yield self.finding(view, view.source.line_span(function.lineno), reason, MEDIUM)
 
 
@@ -210,13 +210,13 @@ _MANY = 20
 
 @register
 class WritesCode(Rule):
-    r"""Writes code to a file that deserves to be read itself.
+    r"""Writes code to a file that deserves a review of its own.
 
     ## What it does
     Analyses text that is written to files, and reports it when it is Python with findings of a high level.
 
     ## Why it matters
-    An import, a later session or another program runs it, and nobody is asked then.
+    An import, a later session or another program may run it, and then nobody is asked.
 
     ## Example
     ```python
@@ -231,7 +231,7 @@ class WritesCode(Rule):
     name = "writes-code"
     category = Category.CODE_EXECUTION
     level = HIGH
-    effect = "writes code to a file that deserves to be read itself"
+    effect = "writes code to a file that deserves a review of its own"
     remedy = "Keep code in cells, where it is reviewed."
 
 
@@ -254,7 +254,7 @@ class CallsNativeCode(Rule):
     Reports `ctypes`, `cffi`, `mmap` and functions that load shared libraries or compile C.
 
     ## Why it matters
-    Native code passes by every check of the interpreter, and a wrong pointer ends the kernel.
+    Native code bypasses every check of the interpreter, and a wrong pointer crashes the kernel.
 
     ## Example
     ```python

@@ -39,13 +39,13 @@ _NEVER_EQUAL = frozenset(
 
 @register
 class NeverEnds(Rule):
-    """Loops without an end.
+    """Loops forever.
 
     ## What it does
-    Reports `while True` with no way out, loops over endless iterators, and functions that collect one.
+    Reports `while True` without an exit, loops over endless iterators, and functions that collect one.
 
     ## Why it matters
-    The kernel is busy until a person interrupts it, and whatever the loop does is done without a limit.
+    The kernel is busy until a person interrupts it, and whatever the loop does is repeated without limit.
 
     ## Example
     ```python
@@ -54,7 +54,7 @@ class NeverEnds(Rule):
     ```
 
     ## What to do instead
-    Count the rounds, `for _ in range(100)`, or leave with `break`.
+    Count the iterations, `for _ in range(100)`, or leave the loop with `break`.
     """
 
     code = "TJ702"
@@ -62,7 +62,7 @@ class NeverEnds(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "never ends"
-    remedy = "Count the rounds, or leave with break."
+    remedy = "Count the iterations, or leave the loop with break."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at loops and at what consumes iterators."""
@@ -144,14 +144,14 @@ _LONG_SLEEP = 3.5  # log10 of seconds: about an hour
 
 @register
 class WaitsForever(Rule):
-    """Waits or calls itself without an end.
+    """Waits or recurses forever.
 
     ## What it does
     Reports a lock acquired twice in a row, sleeping for an hour or more, and functions whose first act is to
     call themselves.
 
     ## Why it matters
-    The kernel stands still until a person interrupts it; a lock does not even notice that.
+    The kernel hangs until a person interrupts it; a lock does not even notice the interrupt.
 
     ## Example
     ```python
@@ -178,7 +178,9 @@ class WaitsForever(Rule):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
         for call in _waits_for_nobody(view):
-            yield self.finding(view, call, "Waits for what nothing in this code gives.", confidence=LIKELY)
+            yield self.finding(
+                view, call, "Waits for something that nothing in this code provides.", confidence=LIKELY
+            )
         recursive = _recursive(view)
         for function in view.of(ast.FunctionDef):
             first = _first_own_call(function, view) if function in recursive else None
@@ -199,7 +201,7 @@ class WaitsForever(Rule):
                 held.discard(lock)
             elif call.func.attr == "acquire" and is_lock and not call.args and not call.keywords:
                 if lock in held:
-                    yield self.finding(view, call, f"{lock} is acquired already, and waits for itself.")
+                    yield self.finding(view, call, f"{lock} is already acquired, so this waits forever.")
                 held.add(lock)
 
 
@@ -434,11 +436,11 @@ class TakesMemory(Rule):
     """Makes something too large for the machine.
 
     ## What it does
-    Estimates numbers, ranges and sequences without computing them, and reports those of a thousand million
-    members, or of a million digits, and more.
+    Estimates numbers, ranges and sequences without computing them, and reports those with a billion members
+    or a million digits and more.
 
     ## Why it matters
-    The kernel runs out of memory or hangs in one operation that no interrupt ends; the notebook's variables
+    The kernel runs out of memory or hangs in an operation that cannot be interrupted; the notebook's variables
     are lost.
 
     ## Example
@@ -447,7 +449,7 @@ class TakesMemory(Rule):
     ```
 
     ## What to do instead
-    Work on pieces, or iterate over a `range` up to a limit.
+    Work in chunks, or iterate over a `range` up to a limit.
     """
 
     code = "TJ701"
@@ -455,7 +457,7 @@ class TakesMemory(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "takes more memory or time than the machine has"
-    remedy = "Work on pieces, or up to a limit."
+    remedy = "Work in chunks, or up to a limit."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at powers, repetitions, collected ranges and loops over them."""
@@ -472,7 +474,7 @@ class TakesMemory(Rule):
                 loop is None or not has_exit(loop, view)
             ):
                 yield self.finding(
-                    view, iterable, "Looping over this does not end in a day.", confidence=LIKELY
+                    view, iterable, "Looping over this takes longer than a day.", confidence=LIKELY
                 )
 
 
@@ -512,10 +514,10 @@ class MatchesForever(Rule):
     """Uses a regular expression that can take exponential time.
 
     ## What it does
-    Reports patterns that repeat a repetition, such as `(a+)+$`.
+    Reports patterns with nested repetitions, such as `(a+)+$`.
 
     ## Why it matters
-    On a text that almost matches, the search tries every way to divide it. It cannot be interrupted.
+    On a text that almost matches, the search tries every way to split it, and cannot be interrupted.
 
     ## Example
     ```python
@@ -532,7 +534,7 @@ class MatchesForever(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "can take exponential time"
-    remedy = "Write the pattern without a repetition of a repetition."
+    remedy = "Write the pattern without nested repetitions."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the patterns given to the functions of ``re``."""

@@ -46,7 +46,7 @@ class ReadsEnvironment(Rule):
     Reports `os.environ`, `os.getenv` and functions that read `.env` files.
 
     ## Why it matters
-    API keys and passwords live there; what code reads, it can print, send away or commit.
+    API keys and passwords are kept there; code can print, send or commit whatever it reads.
 
     ## Example
     ```python
@@ -122,7 +122,7 @@ class ReadsSecret(Rule):
     Reports `keyring`, `getpass.getpass`, `netrc` and the secret stores of hosted notebooks.
 
     ## Why it matters
-    A password that passes through a cell ends in its output, in the history or in the context of a model.
+    A password that passes through a cell ends up in its output, in the history or in the context of a model.
 
     ## Example
     ```python

@@ -35,7 +35,7 @@ class ReadsFile(Rule):
     more. The level is low as long as the path stays inside the workspace or is not known.
 
     ## Why it matters
-    It tells at a glance which data the code works on.
+    It shows at a glance which data the code works on.
 
     ## Example
     ```python
@@ -43,7 +43,7 @@ class ReadsFile(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the file is meant. Otherwise pass the data as an argument.
+    Nothing, if the file is intended. Otherwise pass the data as an argument.
     """
 
     code = "TJ201"
@@ -51,7 +51,7 @@ class ReadsFile(Rule):
     category = Category.FILESYSTEM_READ
     level = LOW
     effect = "reads files"
-    remedy = "Check that this is meant; otherwise pass the data as an argument."
+    remedy = "Check that this is intended; otherwise pass the data as an argument."
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
@@ -195,7 +195,7 @@ class LeavesWorkspace(Rule):
     those that lead out of the workspace. A string that merely looks like a path is never reported.
 
     ## Why it matters
-    Outside are keys, other projects and the system's own files.
+    Keys, other projects and the system's own files lie outside.
 
     ## Example
     ```python
@@ -243,11 +243,11 @@ class OpensProtectedFile(Rule):
 
 @register
 class ReadsAddress(Rule):
-    """Gives a network address to a reader of files.
+    """Passes a network address to a file reader.
 
     ## What it does
     Reports addresses such as `https://...` that pandas, numpy and other readers fetch: at medium where a fixed,
-    public address is read and nothing that was read here goes out with it.
+    public address is read and nothing read from this machine is sent with it.
 
     ## Why it matters
     The data changes without notice, and the address can carry data out.
@@ -288,11 +288,11 @@ class Destroys(Rule):
     """Deletes, moves or changes files.
 
     ## What it does
-    Reports operations that delete, rename, truncate or change the rights of files. The level rises in a
+    Reports operations that delete, rename, truncate or change the permissions of files. The level rises in a
     loop, for whole directory trees, and again when the path leads out of the workspace.
 
     ## Why it matters
-    There is no undo for files.
+    Deleted files cannot be restored.
 
     ## Example
     ```python

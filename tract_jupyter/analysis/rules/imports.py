@@ -29,7 +29,7 @@ class ImportsByName(Rule):
     Reports `__import__`, `importlib.import_module`, loaders, `runpy`, `zipimport`, `pkgutil.resolve_name`.
 
     ## Why it matters
-    The import does not show in the code's import lines, and what is imported may be chosen by data.
+    The import does not appear among the code's import statements, and data may choose what is imported.
 
     ## Example
     ```python
@@ -111,7 +111,7 @@ class ImportsUnknown(Rule):
     notebooks. It says nothing about what the package does.
 
     ## Why it matters
-    Importing runs the package's code; a name that is nearly that of a known one may be somebody's trap.
+    Importing runs the package's code; a name that closely resembles a known one may be a trap.
 
     ## Example
     ```python
@@ -119,7 +119,7 @@ class ImportsUnknown(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the package is meant. Otherwise look it up before anything is installed.
+    Nothing, if the package is intended. Otherwise look it up before anything is installed.
     """
 
     code = "TJ407"
@@ -127,7 +127,7 @@ class ImportsUnknown(Rule):
     category = Category.UNKNOWN
     level = LOW
     effect = "is not known here"
-    remedy = "Look up what the package is, and that its name is spelt right."
+    remedy = "Look up the package, and check the spelling of its name."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at import statements."""
@@ -144,7 +144,7 @@ class ImportsUnknown(Rule):
             return
         near = _nearly(package)
         if near:
-            reason = f"{package} is not known here; its name is nearly that of {near}."
+            reason = f"{package} is not known here; its name closely resembles {near}."
             yield self.finding(view, node, reason, MEDIUM, LIKELY)
         else:
             yield self.finding(view, node, f"{package} {self.effect}.")
@@ -177,11 +177,11 @@ class ReplacesMember(Rule):
 
     ## What it does
     Reports assignments to attributes of standard library modules (`json.loads = ...`, `setattr(os, ...)`),
-    functions and classes of other packages replaced by own ones, the replacement of the output streams, and
+    replaced functions and classes of other packages, replaced output streams, and
     hooks of the IPython shell.
 
     ## Why it matters
-    Every later cell, and the code that reviews and records, then calls the replacement.
+    Every later cell, and the code that reviews and records, calls the replacement from then on.
 
     ## Example
     ```python

@@ -62,7 +62,7 @@ def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         EffectsError: A file cannot be read, or says something that does not exist.
     """
     if isinstance(paths, str):
-        raise EffectsError(f"Give the files of effects as a list: [{paths!r}].")
+        raise EffectsError(f"Give the effects files as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
     found = load(files)
     unknown = sorted(found.rules() - rules_by_name().keys())
@@ -77,7 +77,9 @@ def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
     near = difflib.get_close_matches(name, known, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"A file of effects names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
+    return (
+        f"An effects file names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
+    )
 
 
 @derived
@@ -165,7 +167,7 @@ class PathAccess(Enum):
 
     READ = "reads"
     WRITE = "writes to"
-    LIST = "looks into"
+    LIST = "lists"
     ENTER = "changes to"
     DELETE = "deletes or moves"
 

@@ -30,7 +30,7 @@ class Misspelt(Rule):
     `pending`, keys of `pending.fields`, and names that nothing defines.
 
     ## Why it matters
-    The code stops there with an error when it is run, perhaps after half of its work. Most often it is a misspelling.
+    The code fails there when it runs, perhaps after half of its work. Usually the name is misspelt.
 
     ## Example
     An action with `pending.aprove()`, or with `pending.fields["pth"]` where the field is called `path`.

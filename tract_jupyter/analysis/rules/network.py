@@ -23,8 +23,8 @@ class TalksToNetwork(Rule):
     """Sends requests over the network.
 
     ## What it does
-    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. To read a fixed, public address
-    without carrying anything out is medium.
+    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. Reading a fixed, public address
+    without sending data out is medium.
 
     ## Why it matters
     A request carries data out (even a name look-up does) and brings instructions or code in.
@@ -54,7 +54,7 @@ class ListensOnNetwork(Rule):
     Reports servers of the standard library and of common web frameworks.
 
     ## Why it matters
-    A server lets others reach into the kernel for as long as it lives.
+    A server lets others into the kernel for as long as it runs.
 
     ## Example
     ```python
@@ -92,10 +92,10 @@ class ShowsRemote(Rule):
 
     ## What it does
     Reports HTML, Markdown, images and frames whose text names an address that is loaded as soon as it is
-    shown, and HTML with scripts. Links, which wait for a click, are fine.
+    shown, and HTML with scripts. Links are fine, since they wait for a click.
 
     ## Why it matters
-    Loading a picture tells its server whatever stands in the address; a script acts in the notebook with
+    Loading a picture sends its server whatever the address contains; a script acts in the notebook with
     the rights of the person who looks at it.
 
     ## Example
@@ -121,7 +121,7 @@ class ShowsRemote(Rule):
             given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
             level = _worst([text for node in given for text in _texts(view.resolver.value(node))])
             if level is not None:
-                yield self.finding(view, call, f"What it shows {_effect(level)}.", level, LIKELY)
+                yield self.finding(view, call, f"The displayed content {_effect(level)}.", level, LIKELY)
         for function in view.of(ast.FunctionDef):
             if function.name == "_repr_javascript_":
                 yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)

@@ -30,8 +30,8 @@ class StartsProgram(Rule):
     `subprocess`, `os.exec*`, `os.spawn*`, `pty.spawn`, asyncio's subprocesses and the like, by whatever name.
 
     ## Why it matters
-    A program that was started has all rights of the person who runs the notebook, and nothing that is shown
-    about this code says what that program does.
+    The program has all permissions of the person who runs the notebook, and nothing that is shown about
+    this code tells what that program does.
 
     ## Example
     ```python
@@ -59,8 +59,8 @@ class SteersProcess(Rule):
     Reports forks, kills, exits, signal handlers, resource limits and worker processes.
 
     ## Why it matters
-    The kernel is the process that runs this code: ending, forking or muting it takes the notebook, its
-    unsaved state and the record of what was approved along.
+    The kernel is the process that runs this code: ending, forking or muting it also takes the
+    notebook, its unsaved state and the record of what was approved.
 
     ## Example
     ```python
@@ -69,14 +69,14 @@ class SteersProcess(Rule):
     ```
 
     ## What to do instead
-    Return a value or raise an exception, and leave the life of the kernel to the person at the notebook.
+    Return a value or raise an exception, and leave starting and stopping the kernel to the person at the notebook.
     """
 
     code = "TJ106"
     name = "steers-process"
     category = Category.PROCESS
     level = HIGH
-    effect = "steers a process"
+    effect = "controls a process"
     remedy = "Return a value or raise an exception instead."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
@@ -97,8 +97,8 @@ class InstallsPackage(Rule):
     Reports the use of pip's or another installer's Python modules. The magics `%pip` and `%conda` are TJ104.
 
     ## Why it matters
-    Installing runs code of whoever published the package, and changes the environment for everything after
-    it.
+    Installing runs code of whoever published the package, and changes the environment for everything that
+    runs later.
 
     ## Example
     ```python

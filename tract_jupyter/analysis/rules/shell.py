@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @register
 class EscapesToShell(Rule):
-    """Runs a command of the system's shell.
+    """Runs a shell command.
 
     ## What it does
     Reports `!command`, `!!command`, `x = !command`, `%system`, `%sx`, and cells such as `%%bash` and
     `%%script`.
 
     ## Why it matters
-    The shell does whatever the person at the notebook may do, and no analysis of Python says what that is.
+    The shell may do whatever the person at the notebook may do, and no analysis of Python shows what that is.
 
     ## Example
     ```python
@@ -46,7 +46,7 @@ class EscapesToShell(Rule):
     name = "escapes-to-shell"
     category = Category.PROCESS
     level = CRITICAL
-    effect = "runs a command of the system's shell"
+    effect = "runs a shell command"
     remedy = "Use a tool made for this one purpose, or do it in Python."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
@@ -69,8 +69,8 @@ class UsesMagic(Rule):
     """Uses a magic that runs other code, installs, loads or writes.
 
     ## What it does
-    Reports line and cell magics by what they do, at a low level those that are not known. `%timeit`,
-    `%time` and `%%capture` are looked through: the Python in them is analysed.
+    Reports line and cell magics by what they do, unknown ones at a low level. The Python in `%timeit`,
+    `%time` and `%%capture` is analysed like any other.
 
     ## Why it matters
     A magic is a function call that does not look like one; `%run` and `%load_ext` run a whole file.

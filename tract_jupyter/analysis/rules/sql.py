@@ -86,7 +86,7 @@ class DestroysTable(Rule):
     Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database.
 
     ## Why it matters
-    Data goes that no notebook holds a copy of.
+    The data is lost, and no notebook holds a copy of it.
 
     ## Example
     ```python
@@ -121,7 +121,7 @@ class StatementReachesOut(Rule):
     files outside the workspace (`read_text('/etc/passwd')`, `COPY ... TO`, `ATTACH`).
 
     ## Why it matters
-    The database does with its own rights what Python code would be asked about.
+    The database does, with its own permissions, what Python code would be reviewed for.
 
     ## Example
     ```python
@@ -129,7 +129,7 @@ class StatementReachesOut(Rule):
     ```
 
     ## What to do instead
-    Load data with a reader whose path is seen, and query the table.
+    Load data with a reader whose path is visible, and query the table.
     """
 
     code = "TJ207"
@@ -137,7 +137,7 @@ class StatementReachesOut(Rule):
     category = Category.FILESYSTEM_READ
     level = HIGH
     effect = "reaches out of the database"
-    remedy = "Load data with a reader whose path is seen, and query the table."
+    remedy = "Load data with a reader whose path is visible, and query the table."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""

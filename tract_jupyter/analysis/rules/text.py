@@ -21,13 +21,13 @@ _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 @register
 class HidesText(Rule):
-    r"""Contains characters that show code otherwise than it runs.
+    r"""Contains characters that make code look different from what runs.
 
     ## What it does
-    Reports characters that turn the direction of text around, and invisible tags, wherever they stand.
+    Reports characters that reverse the direction of text, and invisible tags, anywhere in the code.
 
     ## Why it matters
-    With them a comment can look like code and code like a comment, so that what is approved is not what
+    They make a comment look like code and code like a comment, so that what is approved is not what
     runs (CVE-2021-42574).
 
     ## Example
@@ -41,7 +41,7 @@ class HidesText(Rule):
     name = "hides-text"
     category = Category.TAMPERING
     level = HIGH
-    effect = "shows the line otherwise than it runs"
+    effect = "makes the line look different from what runs"
     remedy = "Remove the character, or write it as an escape."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ class Unparsable(Rule):
     """Is not Python.
 
     ## What it does
-    Reports code that does not parse, even after magics and shell escapes were taken out.
+    Reports code that does not parse, even after magics and shell escapes are removed.
 
     ## Why it matters
     Nothing is known about it. Another interpreter, another version or a transformer may still run it.
@@ -91,7 +91,7 @@ class NotText(Rule):
     Reports NUL characters and lone surrogates.
 
     ## Why it matters
-    Tools disagree on where such text ends, so that what is shown may not be what runs.
+    Tools disagree on where such text ends, so what is shown may not be what runs.
 
     ## Example
     A string with a NUL character in the middle of a line.
@@ -110,13 +110,13 @@ class NotText(Rule):
 
 @register
 class TooComplex(Rule):
-    """Is nested too deeply or otherwise too much for the analysis.
+    """Is nested too deeply or otherwise too complex for the analysis.
 
     ## What it does
     Reports code that exhausts the parser or the analysis.
 
     ## Why it matters
-    Nothing is known about it; code that people write is not like this.
+    Nothing is known about it, and people do not write such code.
 
     ## Example
     An expression inside several thousand brackets.
@@ -135,16 +135,16 @@ class TooComplex(Rule):
 
 @register
 class RuleFailed(Rule):
-    """A rule of another package could not be asked.
+    """A rule of another package could not be applied.
 
     ## What it does
     Reports rules, installed through the entry points `tract_jupyter.rules`, that cannot be loaded or fail.
 
     ## Why it matters
-    What that rule would have found is missing among the findings.
+    The findings of that rule are missing.
 
     ## Example
-    A rule whose package was updated and expects another version of this one.
+    A rule whose package was updated and requires another version of this one.
 
     ## What to do instead
     Update or remove the package that the rule comes from.
@@ -154,10 +154,10 @@ class RuleFailed(Rule):
     name = "rule-failed"
     category = Category.UNKNOWN
     level = MEDIUM
-    effect = "a rule could not be asked"
+    effect = "a rule could not be applied"
     remedy = "Update or remove the package that the rule comes from."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Report the rules that could not be loaded."""
         for problem in load_plugins():
-            yield self.finding(view, view.source.line_span(1), f"Not asked: {problem}.")
+            yield self.finding(view, view.source.line_span(1), f"Not applied: {problem}.")

@@ -42,10 +42,10 @@ class PassesByTool(Rule):
     """Does directly what one of the tools does.
 
     ## What it does
-    Reports `open` and its like where the code may call a tool for the same purpose, as its name says.
+    Reports `open` and similar calls where the code may call a tool whose name suggests the same purpose.
 
     ## Why it matters
-    A tool's call is checked, shown and logged; what goes past it is not.
+    A tool call is checked, shown and logged; code that bypasses the tool is not.
 
     ## Example
     ```python
@@ -68,7 +68,7 @@ class PassesByTool(Rule):
         for name, (verbs, objects) in _DIRECT.items() if view.tools else ():
             better = next((tool for tool in sorted(view.tools) if _is_for(tool, verbs, objects)), None)
             for call in view.calls_to((name,)) if better is not None else ():
-                yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
+                yield self.finding(view, call, f"Bypasses the tool {better}.", confidence=GUESS)
 
 
 def _is_for(tool: str, verbs: frozenset[str], objects: frozenset[str]) -> bool:
@@ -78,15 +78,15 @@ def _is_for(tool: str, verbs: frozenset[str], objects: frozenset[str]) -> bool:
 
 @register
 class ChangesTools(Rule):
-    """Changes the tools or what is behind them.
+    """Changes the tools or their implementation.
 
     ## What it does
-    Reports assignments to members of `tools` in whatever way they are spelt, deletions, and what gives all of
+    Reports assignments to members of `tools` however they are spelt, deletions, and what exposes all of
     them at once (`vars(tools)`).
 
     ## Why it matters
-    Later code, and the person who reads it, takes the replacement for the tool; its call is neither asked
-    about nor logged.
+    Later code, and the person who reads it, takes the replacement for the tool; its calls are neither reviewed
+    nor logged.
 
     ## Example
     ```python
@@ -120,7 +120,7 @@ class ChangesTools(Rule):
     def _calls(self, view: CodeView) -> Iterator[Finding]:
         for call in view.calls_to(_LISTERS):
             if call.args and _is_module(call.args[0], view):
-                yield self.finding(view, call, "Gives every tool at once, without naming one.")
+                yield self.finding(view, call, "Exposes every tool at once, without naming one.")
         for call in view.calls_to(("builtins.setattr", "builtins.delattr")):
             if call.args and _is_tools(call.args[0], view):
                 yield self.finding(view, call, f"This call {self.effect}.")
@@ -140,7 +140,7 @@ def _is_tools(node: ast.expr, view: CodeView) -> bool:
 
 @register
 class DecidesItself(Rule):
-    """Reaches for what decides about code.
+    """Interferes with what decides about code.
 
     ## What it does
     Reports the parts of this package that review, sign, trust and permit, and private attributes of other
@@ -155,7 +155,7 @@ class DecidesItself(Rule):
     ```
 
     ## What to do instead
-    Leave decisions to the person; `pending.approve()` of the operation at hand is meant for an action.
+    Leave decisions to the person. An action may call `pending.approve()` for its own operation.
     """
 
     code = "TJ603"
@@ -209,13 +209,13 @@ def _is_private_of_other(node: ast.Attribute) -> bool:
 
 @register
 class CallsToolsUnbounded(Rule):
-    """Calls tools in a loop without an end.
+    """Calls tools in an unbounded loop.
 
     ## What it does
     Reports tool calls inside `while True` and other loops that nothing counts.
 
     ## Why it matters
-    Each call may cost money, change something or ask a person, as often as the loop goes round.
+    Each call may cost money, change something or ask a person, in every iteration of the loop.
 
     ## Example
     ```python
@@ -224,15 +224,15 @@ class CallsToolsUnbounded(Rule):
     ```
 
     ## What to do instead
-    Count the rounds: `for _ in range(20)`.
+    Count the iterations: `for _ in range(20)`.
     """
 
     code = "TJ604"
     name = "calls-tools-unbounded"
     category = Category.RESOURCES
     level = LOW
-    effect = "is called as often as the loop goes round"
-    remedy = "Count the rounds: for _ in range(20)."
+    effect = "is called in every iteration of an unbounded loop"
+    remedy = "Count the iterations: for _ in range(20)."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look for the loop around each tool call."""

@@ -44,7 +44,7 @@ NONE = "none"
 
 
 class EffectsError(TractError, ValueError):
-    """A file of effects cannot be read, or says something that does not exist."""
+    """An effects file cannot be read, or names something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def load(paths: Sequence[str]) -> Effects:
             found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
             found.check()
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise EffectsError(f"The file of effects {name} cannot be used: {error}.") from None
+            raise EffectsError(f"The effects file {name} cannot be used: {error}.") from None
     return found
 
 

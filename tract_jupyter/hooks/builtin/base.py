@@ -41,7 +41,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """Whether what would be done is good; if not, why, and at which place of a list."""
+    """The result of a check: whether it is good; if not, why, and at which place of a list."""
 
     passed: bool
     diagnosis: str = ""
@@ -90,12 +90,12 @@ class BuiltinPending(Pending):
 
     @property
     def title(self) -> str:
-        """What it is called for people."""
+        """The heading of its panel."""
         return self.label or self.name.replace("_", " ").capitalize()
 
     @property
     def resumable(self) -> bool:
-        """Any process on the store can do it."""
+        """True: any process on the store can do it."""
         return True
 
     def check_current(self) -> None:
@@ -141,7 +141,7 @@ class GuidedPending(BuiltinPending):
 
     @reading
     def get_guidance(self) -> str | None:
-        """What whoever writes the text is told to look after."""
+        """Return the guidance for whoever writes the text."""
         return self.guidance  # type: ignore[no-any-return] # a field's value
 
     @action

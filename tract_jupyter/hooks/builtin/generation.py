@@ -12,7 +12,7 @@ from tract_jupyter.hooks.pending import action
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.context import Message, openai_messages
 from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.prompts.generation import retry_text
+from tract_jupyter.prompts.replies import retry_text
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class PendingGeneration(BuiltinPending):
 
     @property
     def retries_left(self) -> int:
-        """How often the model may still be asked again."""
+        """The number of times that the model may still be asked again."""
         return int(self.max_retries - self.retry_count)
 
     @action
@@ -102,7 +102,7 @@ class PendingGeneration(BuiltinPending):
 
     @reading
     def validate(self) -> ValidationResult:
-        """Whether the reply is good, as the validator says; without one it is."""
+        """Have the validator check the reply; without a validator it is good."""
         said = self._known_diagnosis()
         if said is None and self.fields["validator"] is not None:
             raise PendingError(
@@ -112,7 +112,7 @@ class PendingGeneration(BuiltinPending):
 
     @reading
     def get_response(self) -> dict[str, Any]:
-        """The reply: its text and the tools that it calls."""
+        """Return the reply: its text and the tools that it calls."""
         return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
 
     def check_current(self) -> None:
@@ -131,13 +131,13 @@ class PendingGeneration(BuiltinPending):
             )
 
     def why(self) -> str:
-        """Who asked, and whether the context is another one by now."""
+        """Explain who asked, and whether the context has changed since."""
         moved = self.tract.head != self.fields["head"]
         told = "the current context is another one than the model was asked with" if moved else ""
         return "; ".join(filter(None, [super().why(), told]))
 
     def summary(self) -> str:
-        """What was said, in a sentence."""
+        """Describe the reply in a sentence."""
         called = ", ".join(call["name"] for call in self.tool_calls)
         said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
         asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
@@ -145,7 +145,7 @@ class PendingGeneration(BuiltinPending):
         return f"{said}{f', and calls {called}' if called else ''}{asked}.{wrong}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The reply, and those before it."""
+        """Return the reply, and those before it."""
         rows = [ValueRow.of("text", "str", self.response_text)]
         rows += [
             ValueRow.of(c["name"], "tool call", c["arguments"], f"id {c['id']}") for c in self.tool_calls
@@ -162,7 +162,7 @@ class PendingGeneration(BuiltinPending):
         self.diagnosis = self._diagnosed()
 
     def _sent(self) -> list[dict[str, Any]]:
-        """What the model was sent: the context as it was, or the prompt that a run made of it."""
+        """Return what the model was sent: the context as it was, or the prompt that a run made of it."""
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:
             return prompt
@@ -174,7 +174,7 @@ class PendingGeneration(BuiltinPending):
         return ValidationResult.of(self._validator(self.response_text)).diagnosis
 
     def _known_diagnosis(self) -> str | None:
-        """What the validator says of the reply as it is; as it is stored, where it cannot be asked."""
+        """Return what the validator says of the reply; as it is stored, where it cannot be asked."""
         return self.diagnosis if self._validator is None else self._diagnosed()
 
 
@@ -224,7 +224,7 @@ def _can_stream(client: LLMClient) -> bool:
 
 
 def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
-    """The replies that were not good, each with what the model was told about it."""
+    """Return the replies that were not good, each with what the model was told about it."""
     said = []
     for failed in retry_history:
         calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])

@@ -96,7 +96,7 @@ class PendingCompress(GuidedPending):
 
     @reading
     def validate(self) -> ValidationResult:
-        """Whether every summary is good: long enough, short enough, with all that must be kept."""
+        """Check that every summary is good: long enough, short enough, with all that must be kept."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
             found = self._source.problem(text, group)
@@ -107,16 +107,16 @@ class PendingCompress(GuidedPending):
 
     @reading
     def list_summaries(self) -> list[str]:
-        """All summaries, in order."""
+        """Return all summaries, in order."""
         return list(self.summaries)
 
     @reading
     def get_summary(self, index: Index) -> str:
-        """One summary."""
+        """Return one summary."""
         return str(self.summaries[self._index(index)])
 
     def summary(self) -> str:
-        """What would happen."""
+        """Describe what would happen."""
         count = sum(len(group) for group in self.source_commits)
         many = "1 summary" if len(self.summaries) == 1 else f"{len(self.summaries)} summaries"
         return (
@@ -126,7 +126,7 @@ class PendingCompress(GuidedPending):
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The summaries with what they stand for."""
+        """Show the summaries with the messages that they stand for."""
         rows = tuple(
             ValueRow.of(str(index), f"{len(group)} messages from {group[0][:8]}", text)
             for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
@@ -198,7 +198,7 @@ class PendingGC(BuiltinPending):
 
     @reading
     def list_candidates(self) -> list[dict[str, object]]:
-        """The commits that would be removed, oldest first, with their messages and sizes."""
+        """Return the commits that would be removed, oldest first, with their messages and sizes."""
         infos = [self.tract.get_commit(name) for name in self.commits_to_remove]
         return [
             {"commit_hash": info.commit_hash, "message": info.message, "token_count": info.token_count}
@@ -206,7 +206,7 @@ class PendingGC(BuiltinPending):
         ]
 
     def summary(self) -> str:
-        """What would go."""
+        """Describe what would be removed."""
         count = len(self.commits_to_remove)
         return f"Remove {count:,} commits ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
 
@@ -295,7 +295,7 @@ class PendingMerge(GuidedPending):
 
     @reading
     def validate(self) -> ValidationResult:
-        """Whether every conflict that blocks is decided."""
+        """Check that every blocking conflict is decided."""
         for index, conflict in enumerate(self.conflicts):
             if conflict["is_blocking"] and conflict["key"] not in self.resolutions:
                 return ValidationResult(
@@ -305,21 +305,21 @@ class PendingMerge(GuidedPending):
 
     @reading
     def list_conflicts(self) -> list[dict[str, Any]]:
-        """All conflicts, with both texts."""
+        """Return all conflicts, with both texts."""
         return [dict(conflict) for conflict in self.conflicts]
 
     @reading
     def get_conflict(self, key: Key) -> dict[str, Any]:
-        """One conflict, with both texts."""
+        """Return one conflict, with both texts."""
         return dict(self._conflict(key))
 
     @reading
     def get_resolution(self, key: Key) -> dict[str, Any] | None:
-        """What is decided about a conflict, None if nothing is."""
+        """Return what is decided about a conflict; None if nothing is."""
         return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
 
     def summary(self) -> str:
-        """What would happen."""
+        """Describe what would happen."""
         left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
         state = (
             f"{left} of {len(self.conflicts)} conflicts are not decided."
@@ -329,7 +329,7 @@ class PendingMerge(GuidedPending):
         return f"Merge {self.source_branch!r} into {self.target_branch!r}. {state}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Each conflict with both sides and what is decided."""
+        """Show each conflict with both sides and what is decided."""
         rows = []
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
@@ -380,12 +380,12 @@ class PendingMerge(GuidedPending):
 
 
 def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Those that a decision is needed about, by key."""
+    """Return the conflicts that need a decision, by key."""
     return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
 
 
 def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
-    """A conflict as JSON values."""
+    """Return a conflict as JSON values."""
     return {
         "key": conflict.key,
         "kind": ConflictKind(conflict.kind).value,
@@ -398,7 +398,7 @@ def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
 
 
 def resolutions_of(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Any]:
-    """What a resolver says about conflicts, as JSON values."""
+    """Return what a resolver decides about conflicts, as JSON values."""
     return {key: _resolution_to_dict(made) for key, made in answers(conflicts, resolver).items()}
 
 
@@ -415,7 +415,7 @@ def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
 
 
 def with_guidance(resolver: Any, guidance: str | None) -> Any:
-    """A resolver that is told the guidance, if it takes it; another one as it is."""
+    """Pass the guidance to a resolver that takes it; return another one as it is."""
     try:
         takes_it = "guidance" in inspect.signature(resolver).parameters
     except (TypeError, ValueError):
@@ -476,11 +476,11 @@ class PendingRebase(BuiltinPending):
 
     @reading
     def list_commits(self) -> list[dict[str, Any]]:
-        """The commits that would be placed anew, oldest first."""
+        """Return the commits that would be placed anew, oldest first."""
         return [dict(step) for step in self.replay_plan]
 
     def summary(self) -> str:
-        """What would happen."""
+        """Describe what would happen."""
         count = len(self.replay_plan)
         return (
             f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
@@ -488,7 +488,7 @@ class PendingRebase(BuiltinPending):
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The commits, and what to look at."""
+        """Show the commits, and what to look at."""
         rows = tuple(
             ValueRow(step["commit_hash"][:8], step["operation"], step["message"], _place(step))
             for step in self.replay_plan
@@ -516,7 +516,7 @@ class PendingRebase(BuiltinPending):
 
 
 def _planned(fields: Mapping[str, Any]) -> set[str]:
-    """The own commits that were known when this was asked."""
+    """Return the own commits that were known when this was asked."""
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 
@@ -525,6 +525,6 @@ def _expected(fields: Mapping[str, Any]) -> Tips:
 
 
 def _place(step: Mapping[str, Any]) -> str:
-    """Which commit it is, and which one it is about."""
+    """Name a commit, and the one that it is about."""
     about = "" if step["target"] is None else f", about {step['target']}"
     return f"{step['commit_hash']}{about}"

@@ -226,5 +226,5 @@ def check_stored(operation: str, fields: dict[str, Any]) -> None:
 
 @cache  # made when it is needed first, as few processes read any back
 def stored_type(operation: str) -> TypeAdapter[Any]:
-    """The type of the fields of a built-in operation."""
+    """Return the type of the fields of a built-in operation."""
     return TypeAdapter(_SHAPES[operation])

@@ -142,7 +142,7 @@ class PendingToolResult(BuiltinPending):
 
     @reading
     def get_result(self) -> Any:
-        """The answer as it would be committed."""
+        """Return the answer as it would be committed."""
         return self.content
 
     def withhold(self, reason: str) -> None:
@@ -162,7 +162,7 @@ class PendingToolResult(BuiltinPending):
             raise
 
     def is_instant(self, action: str) -> bool:
-        """Not even a rejection, where that commits something."""
+        """Return True if an action only decides; not even a rejection does, where that commits something."""
         return super().is_instant(action) and not (action == "reject" and self._leaves_a_gap())
 
     def check_current(self) -> None:
@@ -178,14 +178,14 @@ class PendingToolResult(BuiltinPending):
             )
 
     def summary(self) -> str:
-        """What was answered, in a sentence."""
+        """Describe the answer in a sentence."""
         kind = "failed with" if self.is_error else "answered with"
         tokens = show_tokens(self.tract.corrected(self.token_count), self.tract.tokenizer.name)
         changed = " It was changed since." if self.original_content is not None else ""
         return f"The tool {self.tool_name} {kind} {tokens} tokens.{changed}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The answer, and what it was."""
+        """Show the answer, and what it was before."""
         rows = [ValueRow.of("content", type(self.content).__name__, self.content)]
         if self.original_content is not None:
             before = self.original_content
@@ -193,7 +193,7 @@ class PendingToolResult(BuiltinPending):
         return (ValueTable("Answer", tuple(rows)),)
 
     def _leaves_a_gap(self) -> bool:
-        """Whether the call would be without an answer."""
+        """Return True if the call would be without an answer."""
         branch = self.fields["branch"]  # none where HEAD was detached
         return self.fields["edit"] is None and branch is not None and self._has_branch(branch)
 

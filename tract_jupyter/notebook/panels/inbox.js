@@ -126,7 +126,7 @@ function render({ model, el }) {
       fold(row));
   };
 
-  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Why; whoever asked for it is told." });
+  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Reason (shown to whoever asked)" });
   reason.addEventListener("input", () => { memory.reason = reason.value; });
   for (const event of ["input", "keyup", "pointerup"])
     reason.addEventListener(event, () => { memory.caret = [reason.selectionStart, reason.selectionEnd]; });

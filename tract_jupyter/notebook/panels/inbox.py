@@ -24,12 +24,11 @@ from tract_jupyter.notebook.panels.render import (
     table_html,
 )
 from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag, when
-from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.process import process_text, this_process
-from tract_jupyter.review.records import is_waited_for
+from tract_jupyter.review.records import ACTIVATE, is_waited_for
 from tract_jupyter.review.request import show_value, worst_finding
 from tract_jupyter.review.request_text import bound_lines, how_to_decide
 

@@ -1,4 +1,4 @@
-"""What is asked of an MCP server with the SDK's client, and what its answers come to: plain data, bounded."""
+"""Requests to an MCP server with the SDK's client, and its answers as plain data of limited size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_HINTS: Final = ToolAnnotations()
 
 
 async def list_tools(client: Client, server: str) -> tuple[McpTool, ...]:
-    """All tools, in the server's order.
+    """Return all tools, in the server's order.
 
     Raises:
         McpResultError: the server refuses, or what it lists are no tools, or too many.
@@ -69,7 +69,7 @@ async def list_tools(client: Client, server: str) -> tuple[McpTool, ...]:
 
 
 async def call_tool(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """Call a tool. What the server refuses comes back as an error of the tool, which it is to whoever called.
+    """Call a tool. A refusal of the server comes back as an error of the tool.
 
     The SDK's own `call_tool` checks the answer against the server's output schema, whose patterns could keep this
     process busy for ever, and may answer requests of the server by making the call again; neither happens here.
@@ -110,7 +110,7 @@ _LONGEST_REASON: Final = 2_000
 
 
 def value_of(result: CallToolResult, subject: str, limit: int) -> Any:
-    """The structured content of an answer, or else its text.
+    """Return the structured content of an answer, or else its text.
 
     Images, sounds and files are described and not passed on.
 
@@ -134,7 +134,7 @@ def value_of(result: CallToolResult, subject: str, limit: int) -> Any:
 
 
 def reason_of(result: CallToolResult) -> str:
-    """What an answer that is an error says."""
+    """Return the reason that a failed answer gives."""
     text = _text(result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)

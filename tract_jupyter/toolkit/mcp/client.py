@@ -1,4 +1,4 @@
-"""A server of tools elsewhere, by the Model Context Protocol (MCP).
+"""The client of an MCP server: a program on this machine, or a URL.
 
 It may be a program on this machine, or a URL. Whatever it sends is a claim of somebody else's: bounded, and never run.
 """
@@ -56,7 +56,7 @@ class McpTool:
 
 @contextmanager
 def needing_sdk() -> Iterator[None]:
-    """Say how to install it, where an import within this does not find it.
+    """Say how to install the SDK, if an import within this does not find it.
 
     Raises:
         McpStartError: it is not installed.
@@ -138,7 +138,7 @@ class McpServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is connected now."""
+        """True if it is connected now."""
         connection = self._connection
         return connection is not None and connection.is_open
 
@@ -149,7 +149,7 @@ class McpServer:
         return "" if connection is None else connection.endpoint.tail.text
 
     def start(self) -> None:
-        """Connect, and look at its tools, unless that was done.
+        """Connect, and ask for its tools, unless that was done.
 
         Raises:
             McpStartError: it cannot be started or reached, or is not ready in time.
@@ -218,7 +218,7 @@ class McpServer:
     # ---
 
     def _request(self, job: Callable[[Client], Awaitable[T]], timeout: float, was: str) -> T:
-        """Have the connection do something; `was` says what the server was meanwhile, for errors."""
+        """Run a job on the connection; `was` says what the server was doing, for errors."""
         connection = self._connected()
         try:
             return connection.run(job, timeout)
@@ -238,7 +238,7 @@ class McpServer:
             ) from error
 
     async def _look(self, client: Client) -> None:
-        """Take over its list of tools; of a list that cannot be used, nothing."""
+        """Adopt its list of tools; if the list cannot be used, none of them."""
         from tract_jupyter.toolkit.mcp.calls import list_tools
 
         try:
@@ -301,7 +301,7 @@ _LONGEST_NAME: Final = 64
 
 
 def check_server(name: str, command: Sequence[str] | None, url: str | None) -> None:
-    """Check what a server is called, and how it is reached.
+    """Check a server's name, and how it is reached.
 
     Raises:
         McpError: the name is none, or there is not either a command or a URL.
@@ -321,7 +321,7 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
 
 
 def check_limits(name: str, **limits: float) -> None:
-    """Check the bounds of a server.
+    """Check the limits of a server.
 
     Raises:
         McpError: one is no number above 0.
@@ -334,7 +334,7 @@ def check_limits(name: str, **limits: float) -> None:
 
 
 def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> dict[str, str]:
-    """What an option says by name.
+    """Return an option's texts by name, if they are valid.
 
     Raises:
         McpError: it is no dict of texts.

@@ -33,22 +33,22 @@ for _name in ("mcp", "client"):
 
 
 class Endpoint(Protocol):
-    """How messages get to a server and back."""
+    """The way messages get to a server and back."""
 
     tail: StderrTail
     ended: anyio.Event
 
     def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        """What the SDK calls a transport."""
+        """Return what the SDK calls a transport."""
         ...
 
     def why_it_ended(self) -> str:
-        """What is known about it."""
+        """Return what is known about its end."""
         ...
 
 
 class McpConnection:
-    """Open from the beginning until it is closed or the server ends. Threads may share it.
+    """A connection that is open until it is closed or the server ends. Threads may share it.
 
     Args:
         endpoint: how to reach the server.
@@ -80,11 +80,11 @@ class McpConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether a call has a chance to be heard."""
+        """True if a call has a chance to be heard."""
         return not self._main.done()
 
     def run(self, job: Callable[[Client], Awaitable[T]], timeout: float) -> T:
-        """Run something with the client, and wait for it here. Whatever ends the wait cancels the job.
+        """Run a job with the client, and wait for it here. Whatever ends the wait cancels the job.
 
         Raises:
             TimeoutError: it took longer.
@@ -126,7 +126,7 @@ class McpConnection:
             tasks.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Ask a server of today to say when its tools change; one of before 2026 does so unasked."""
+        """Subscribe to changes of the tools; servers from before 2026 announce them unasked."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
@@ -149,7 +149,7 @@ class McpConnection:
 
 
 def _innermost(error: Exception) -> Exception:
-    """The first error of a group, which a task group makes of each."""
+    """Return the first error of a group; a task group wraps each in one."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What `mcp_server` gives: every call of a client goes through the executor, like all others."""
+"""The server that `mcp_server` returns: every call of a client goes through the executor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models.text import printable
-from tract_jupyter.prompts.serving import INSTRUCTIONS
+from tract_jupyter.prompts.tool_calls import SERVER_INSTRUCTIONS
 from tract_jupyter.review.channel import NoChannel
 from tract_jupyter.toolkit.executor import failed
 
@@ -50,7 +50,7 @@ _END_SECONDS: Final = 2.0
 
 
 class McpService:
-    """Serves one tract.
+    """The MCP server of one tract.
 
     Attributes:
         server: the SDK's server, for another transport than stdio.
@@ -69,7 +69,7 @@ class McpService:
         self.server: Server[Any] = Server(
             "tract_jupyter",
             version=__version__,
-            instructions=INSTRUCTIONS.format(seconds=decision_timeout),
+            instructions=SERVER_INSTRUCTIONS.format(seconds=decision_timeout),
             lifespan=self._watching,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -77,7 +77,7 @@ class McpService:
         )
 
     def run(self) -> None:
-        """Serve over stdin and stdout until the client leaves. What else is printed meanwhile goes to stderr.
+        """Serve over stdin and stdout until the client leaves. Anything else that is printed goes to stderr.
 
         Raises:
             McpError: this is a notebook, to which stdin and stdout belong.
@@ -123,7 +123,7 @@ class McpService:
             over.set()
 
     def _execute(self, name: str, arguments: dict[str, Any], actor: str) -> ToolResult:
-        """Run in a thread of its own: it may wait for a person."""
+        """Execute a call in this thread, which may wait for a person."""
         ended = threading.Event()
         self._running.add(ended)
         try:
@@ -149,7 +149,7 @@ class McpService:
             tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
-        """Tell the client when tools come or go: operations that are activated in a notebook, above all."""
+        """Tell the client when tools appear or disappear, such as operations activated in a notebook."""
         known: list[Tool] | None = None
         while True:
             with suppress(Exception):  # what is wrong with the store, whoever asks is told
@@ -174,14 +174,14 @@ def _in_event_loop() -> bool:
 
 
 def _actor(ctx: ServerRequestContext[Any]) -> str:
-    """Who calls, as the client says."""
+    """Return the actor, named as the client names itself."""
     client = ctx.session.client_params
     name = "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
     return f"mcp:{name or 'unknown'}"
 
 
 def answer(result: ToolResult) -> CallToolResult:
-    """What came of a call, as for a model: its value, or why it failed or was refused."""
+    """Convert a result for a client: its value, or why it failed or was refused."""
     if not result.success:
         return CallToolResult(content=[_block(result.error)], is_error=True)
     value: Any = result.output
@@ -201,21 +201,21 @@ given_up: ContextVar[threading.Event] = ContextVar("given_up")
 
 
 class InboxChannel(NoChannel):
-    """Shows nothing here. A notebook on the same store does, with `%tract inbox`."""
+    """A channel that shows nothing here; a notebook on the same store does, with `%tract inbox`."""
 
     name = "inbox"
 
     def can_reach(self) -> bool:
-        """Somebody may look."""
+        """Return True: somebody may look at the inbox."""
         return True
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
-        """As long as somebody waits for it."""
+        """Return True as long as the client waits for the call."""
         call = given_up.get(None)
         return call is None or not call.is_set()
 
     def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
-        """Nobody waits any more.
+        """Give up: the client no longer waits.
 
         Raises:
             UndecidedError: always.

@@ -33,7 +33,7 @@ _CHANGED: Final = (
 
 @dataclass
 class _Made:
-    """What was made of one list of a server."""
+    """The definitions made from one list of a server."""
 
     listed: tuple[McpTool, ...]
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class McpTools:
         self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """All of them, by name; the same dict as long as no server lists others."""
+        """Return all of them by name; the same dict as long as no server lists others."""
         return self._up_to_date()[1]
 
     def add(
@@ -81,7 +81,7 @@ class McpTools:
         return server
 
     def problems(self, name: str) -> dict[str, str]:
-        """Why some of a server's tools are left out.
+        """Return why some of a server's tools are left out.
 
         Raises:
             McpError: there is no server of that name.
@@ -177,7 +177,7 @@ def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
 
 
 def _traits(tool: McpTool, *, trusted: bool) -> Traits:
-    """What calling it can do. Without trust, only what a server says against itself counts."""
+    """Return what calling it can do. Without trust, only what a server says against itself counts."""
     if not trusted:
         return Traits(destructive=bool(tool.destructive), open_world=True)
     reads = bool(tool.read_only)  # what it does not say, means here what MCP says

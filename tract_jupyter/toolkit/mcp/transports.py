@@ -1,4 +1,4 @@
-"""How MCP servers are reached: a program on this machine, or a URL."""
+"""Transports to MCP servers: a program on this machine, or a URL."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class StderrTail:
         self._kept = b""
 
     def add(self, data: bytes) -> None:
-        """Append, and forget the beginning."""
+        """Append data, and forget the beginning."""
         self._kept = (self._kept + data)[-_KEPT:]
 
     @property
     def text(self) -> str:
-        """What is kept, fit to be shown."""
+        """The kept text, fit to be shown."""
         return printable(self._kept.decode(errors="replace")).strip()
 
     def quoted(self) -> str:
-        """The end of it as a part of an error; empty if nothing was written."""
+        """Return its end as a part of an error; empty if nothing was written."""
         text = self.text
         if not text:
             return ""
@@ -59,7 +59,7 @@ _TIMEOUT = httpx2.Timeout(30.0, read=None)  # how long an answer may take is the
 
 
 class HttpEndpoint:
-    """Connects to a URL.
+    """A connection to a URL.
 
     Args:
         url: of the endpoint.
@@ -80,12 +80,12 @@ class HttpEndpoint:
         self.ended = anyio.Event()
 
     def why_it_ended(self) -> str:
-        """What is known about it."""
+        """Return what is known about its end."""
         return self._problem or "the connection failed"
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Give the stream to read from, and the one to write to."""
+        """Yield the stream to read from, and the one to write to."""
         async with (
             httpx2.AsyncClient(
                 headers=self._headers, timeout=_TIMEOUT, event_hooks={"response": [self._bound]}
@@ -95,14 +95,14 @@ class HttpEndpoint:
             yield streams
 
     async def _bound(self, response: httpx2.Response) -> None:
-        """Have reading an answer fail where it grows too large. Of a stream of events, the SDK bounds each."""
+        """Make reading an answer fail if it grows too large. In a stream of events, the SDK limits each."""
         if response.headers.get("content-encoding", "identity") != "identity":
             self._refuse("it compressed an answer, whose size cannot be told before it is unpacked")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream, self)
 
     def count(self, size: int) -> None:
-        """Check how much of an answer has come.
+        """Check the size of an answer so far.
 
         Raises:
             httpx2.ReadError: it is too much.
@@ -163,14 +163,14 @@ class StdioEndpoint:
         self._exit_code: int | None = None
 
     def why_it_ended(self) -> str:
-        """What is known about it, and the end of what it wrote."""
+        """Return what is known about its end, with the last lines that it wrote."""
         code = self._exit_code
         by_itself = "it ended the connection" if code is None else f"it ended with exit code {code}"
         return f"{self._problem or by_itself}{self.tail.quoted()}"
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Start the program; gives the stream to read from, and the one to write to."""
+        """Start the program; yield the stream to read from, and the one to write to."""
         process = await anyio.open_process(
             self._command, env=self._env, cwd=self._cwd, start_new_session=True
         )
@@ -208,7 +208,7 @@ class StdioEndpoint:
                 pass  # as long as it cannot write on, it cannot end either
 
     async def _lines(self, stdout: ByteReceiveStream) -> AsyncIterator[bytes]:
-        """Each line that ends, up to the first that is longer than the limit."""
+        """Yield each complete line, up to the first that is longer than the limit."""
         parts: list[bytes] = []
         size = 0
         async for chunk in stdout:
@@ -225,7 +225,7 @@ class StdioEndpoint:
                 return
 
     def _parsed(self, line: bytes) -> SessionMessage | None:
-        """The message of a line; what is none, such as a forgotten `print`, is kept for errors only."""
+        """Return the message of a line; anything else, such as a forgotten `print`, is kept for errors only."""
         if not line.strip():
             return None
         try:
@@ -249,7 +249,7 @@ class StdioEndpoint:
                 self.tail.add(chunk)
 
     async def _stop(self, process: Process) -> None:
-        """Let it end by itself, and then end it and whatever it started."""
+        """Let it end by itself, then end it and everything it started."""
         if process.stdin is not None:
             with suppress(*_GONE):
                 await process.stdin.aclose()
@@ -265,7 +265,7 @@ class StdioEndpoint:
 
 
 class _Pump:
-    """Carries data in one direction; what surrounds it may be cancelled before the last of it came through."""
+    """A task that carries data in one direction, even if what surrounds it is cancelled."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
@@ -273,20 +273,20 @@ class _Pump:
         self._done = anyio.Event()
 
     async def run(self) -> None:
-        """Work until there is nothing more, or it is ended."""
+        """Work until there is nothing more, or until it is ended."""
         with self._scope:
             await self._work()
         self._done.set()
 
     async def end(self) -> None:
-        """Wait for the last of it, but not for ever: a pipe may be held by whatever the program left behind."""
+        """Wait for the last data, but not for ever: what the program left behind may hold a pipe."""
         with anyio.move_on_after(_GRACE_SECONDS):
             await self._done.wait()
         self._scope.cancel()
 
 
 async def _wait(process: Process) -> None:
-    """Wait until it has ended, but not for long. `process.wait()` would wait for all who hold its pipes, too."""
+    """Wait briefly until it has ended. `process.wait()` would also wait for everybody who holds its pipes."""
     with anyio.move_on_after(_GRACE_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110 # nothing sets an event
             await anyio.sleep(_POLL_SECONDS)

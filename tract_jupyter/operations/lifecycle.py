@@ -1,12 +1,17 @@
-"""Operations that become active without a person: new ones of a model, all of whose code runs in the sandbox.
+"""The dynamic operations of a tract through their life: proposed, activated, fired, revoked, removed.
 
-All that such code can do is to decide about a pending that somebody fired, and its fields. Who may fire it, and who may
-choose its actions, is asked about as ever. What it could take away is a name that means something to a person: so it
-takes none that was ever in use here, or asked for. It is signed as not reviewed, and stands so in every list.
+What a person approves is compiled, signed, stored and made active, all of it or nothing. What lies in the store without
+a valid signature is quarantined: listed, and never run.
+
+A model's new operation, all of whose code runs in the sandbox, becomes active without a person. All that such code can
+do is to decide about a pending that somebody fired, and its fields; who may fire it, and who may choose its actions, is
+asked about as ever. What it could take away is a name that means something to a person: so it takes none that was ever
+in use here, or asked for. It is signed as not reviewed, and stands so in every list.
 """
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
@@ -15,11 +20,12 @@ from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
 from tract_jupyter.operations.advice import Advice, gained, spec_reach
-from tract_jupyter.operations.check import BUILTIN_OPERATIONS, check_spec
-from tract_jupyter.operations.rebuilding import Rebuilding
+from tract_jupyter.operations.check import BUILTIN_OPERATIONS, CheckedSpec, check_spec
+from tract_jupyter.operations.rebuilding import rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
-from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review.decision import deciding
+from tract_jupyter.review.process import FROM_STORE
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.signed import StoredSpec
 
@@ -35,69 +41,22 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage.questions import StoredPending
     from tract_jupyter.storage.signed import SpecRows
 
 
+_TRUST_KIND = "operation-spec"
 UNREVIEWED_KIND = "operation-spec-unreviewed"
-"""What the signature of such a spec is for; that of an approval is another."""
+"""What a spec is signed as after an approval, and without a review. The one never passes for the other."""
 NOT_REVIEWED: Final = {"reviewed": False, "why": "it is new, and all of its code runs in the sandbox"}
 """In the event of its activation."""
 MOST_UNREVIEWED = 20
 """At a time: each is a tool that models are told about."""
-_MOST_LOOKED_AT = 1_000
-
-
-class Unreviewed:
-    """The part of `Operations` that activates what needs no review."""
-
-    registry: OperationRegistry
-    quarantined: dict[str, str]
-    _tract: Any
-    _database: Database
-    _specs: SpecRows
-    _events: EventRows
-    _ledger: Ledger
-
-    def activate(self, spec: OperationSpec, *, actor: str, reviewed: bool) -> type[DynamicPending]:
-        """See `Operations`."""
-        raise NotImplementedError
-
-    def _needs_no_review(self, spec: OperationSpec) -> bool:
-        """Whether all of its code runs in the sandbox, and its name never meant anything here."""
-        is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
-
-    def _was_known(self, name: str) -> bool:
-        """Whether an operation of that name is or was active, stored, or asked for, whatever came of it."""
-        if self.registry.is_registered(name) or name in self.quarantined:
-            return True
-        with self._database.read() as connection:
-            if self._specs.get(connection, name) is not None:
-                return True
-            events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
-        was_active = any(event.data.get("name") == name for event in events)
-        return was_active or self._ledger.was_asked(titles(name))
-
-    def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
-        """Activate it through the gate, as nobody's decision."""
-        pending = PendingActivation(
-            spec,
-            tract=self._tract,
-            activate=lambda approved: self.activate(approved, actor=actor, reviewed=False),
-            actor=actor,
-            **options,
-        )
-        with deciding("automatic", "nobody"):
-            pending.approve()
-        return pending
-
-
-_TRUST_KIND = "operation-spec"
 _ACTIVATED = "operation.activated"
-# activations, for the last one of a name
+_MOST_LOOKED_AT = 1_000  # events, for the last one of a name
 
 
-class Operations(Rebuilding, Unreviewed):
+class Operations:
     """The dynamic operations of one tract."""
 
     def __init__(  # noqa: PLR0917 # each is a part of its own
@@ -123,9 +82,12 @@ class Operations(Rebuilding, Unreviewed):
         self._grants = grants
         self.carry_grants = False
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
-        self.advice = Advice()
-        """How the code of what is proposed or fired is analysed for review."""
         self._signer = signer
+
+    @cached_property
+    def advice(self) -> Advice:
+        """How the code of what is proposed or fired is analysed for review; may be set."""
+        return Advice()
 
     @property
     def hookable(self) -> frozenset[str]:
@@ -141,30 +103,37 @@ class Operations(Rebuilding, Unreviewed):
             OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
             SpecError: the spec is wrong; nothing changed.
         """
-        spec = check_spec(spec)
-        is_same = self.registry.is_active(spec.name, spec.spec_hash)
-        if not (is_same and spec.name not in self.registry.unreviewed):
-            self.activate(spec, replace=replace or is_same)
+        checked = CheckedSpec.of(spec)
+        name = checked.spec.name
+        is_same = self.registry.is_active(name, checked.spec_hash)
+        if not (is_same and name not in self.registry.unreviewed):
+            self.activate(checked, replace=replace or is_same)
 
     def activate(
-        self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
+        self,
+        spec: OperationSpec | CheckedSpec,
+        *,
+        replace: bool = False,
+        actor: str = "user",
+        reviewed: bool = True,
     ) -> type[DynamicPending]:
         """Compile a spec, sign and store it, and make it active: all of it, or nothing.
 
         Args:
-            spec: a person approved it; or, if not `reviewed`, it needs no approval: see `Unreviewed`.
+            spec: a person approved it; or, if not `reviewed`, it needs no approval: it is new, and sandboxed.
             replace: take the place of an active version.
             actor: for the event.
             reviewed: what it is signed as, so that the one never passes for the other.
         """
-        cls = self.registry.compile(spec, replace=replace)
-        text = spec_to_json(cls.spec)
+        checked = CheckedSpec.of(spec)
+        cls = self.registry.compile(checked, replace=replace)
+        spec, text = checked.spec, checked.text
         kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
         stored = StoredSpec(spec.name, text, cls.spec_hash, self._signer.sign(kind, text))
-        before = self.last_approved(spec.name)
+        before = self.last_approved(spec.name) if self.carry_grants else None
         about = {
             "name": spec.name,
-            "version": cls.spec.version,
+            "version": spec.version,
             "spec_json": text,
             "signature": stored.signature,
             **({} if reviewed else NOT_REVIEWED),
@@ -174,11 +143,7 @@ class Operations(Rebuilding, Unreviewed):
                 raise OperationExistsError(f"another process has stored an operation {spec.name!r} just now")
             self._specs.replace(connection, stored)
             self._events.append(connection, _ACTIVATED, actor, about)
-            if (
-                self.carry_grants
-                and before is not None
-                and not gained(spec_reach(before), spec_reach(cls.spec))
-            ):
+            if before is not None and not gained(spec_reach(before), spec_reach(spec)):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._grants.carry_over(connection, "operation", spec.name, *hashes)
         self._database.if_rolled_back(self._way_back(spec.name))
@@ -187,7 +152,7 @@ class Operations(Rebuilding, Unreviewed):
         return cls
 
     def _way_back(self, name: str) -> Callable[[], None]:
-        """What makes that be active which is now, where an activation is rolled back with its batch."""
+        """Return what restores the present version if an activation is rolled back with its batch."""
         active, why = self.registry.get_spec(name), self.quarantined.get(name)
         reviewed = name not in self.registry.unreviewed
 
@@ -206,7 +171,7 @@ class Operations(Rebuilding, Unreviewed):
     ) -> PendingActivation:
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
-        A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+        A model's new operation that runs in the sandbox only is activated at once; the pending is approved then.
         Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Raises:
@@ -237,14 +202,43 @@ class Operations(Rebuilding, Unreviewed):
         return PendingActivation(
             spec,
             tract=self._tract,
-            activate=lambda approved: self.activate(approved, replace=True),
+            activate=partial(self.activate, replace=True),
             active=self.registry.reviewed_spec(spec.name),
             approved=self.last_approved(spec.name),
             **options,
         )
 
+    def _needs_no_review(self, spec: OperationSpec) -> bool:
+        """Return True if all of its code runs in the sandbox, and its name never meant anything here."""
+        is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
+        return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
+
+    def _was_known(self, name: str) -> bool:
+        """Return True if an operation of that name is or was active, stored, or asked for, whatever came of it."""
+        if self.registry.is_registered(name) or name in self.quarantined:
+            return True
+        with self._database.read() as connection:
+            if self._specs.get(connection, name) is not None:
+                return True
+            events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
+        was_active = any(event.data.get("name") == name for event in events)
+        return was_active or self._ledger.was_asked(titles(name))
+
+    def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
+        """Activate it through the gate, as nobody's decision."""
+        pending = PendingActivation(
+            spec,
+            tract=self._tract,
+            activate=partial(self.activate, actor=actor, reviewed=False),
+            actor=actor,
+            **options,
+        )
+        with deciding("automatic", "nobody"):
+            pending.approve()
+        return pending
+
     def last_approved(self, name: str) -> OperationSpec | None:
-        """The version of an operation that this user approved last, also if it is not active any more."""
+        """Return the version of an operation that this user approved last, also if it is not active any more."""
         active = self.registry.reviewed_spec(name)
         if active is not None:
             return active
@@ -336,9 +330,13 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        pending = self._proposed(spec, is_own=False, triggered_by="the store")
-        pending.origin = "the store"
+        pending = self._proposed(spec, is_own=False, triggered_by=FROM_STORE)
+        pending.origin = FROM_STORE
         return pending
+
+    def rebuild(self, stored: StoredPending) -> Pending:
+        """Make the pending again that another process asked about; see `rebuilding.rebuilt`."""
+        return rebuilt(stored, tract=self._tract, activation=self._activation)
 
     # --- firing
 
@@ -385,7 +383,7 @@ class Operations(Rebuilding, Unreviewed):
         return pending
 
     def _can_offer(self, pending: DynamicPending) -> bool:
-        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        """Return True if a person can be asked, or a recorded decision is about the same."""
         channel = self._tract.reviewer.channel
         if channel.can_reach():
             return True
@@ -393,7 +391,7 @@ class Operations(Rebuilding, Unreviewed):
         return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
-        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        """Explain why a person is asked instead of an operation's handlers; empty if these decide."""
         return self._firing.bus.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
