@@ -136,7 +136,7 @@ class Profiles:
         text = canonical_json(profile.to_dict())
         signature = self._sign(name, text)
         with self._database.write() as connection:
-            self._rows.replace(connection, name, text, signature)
+            self._rows.store(connection, name, text, signature)
             if activate:
                 self._rows.activate(connection, name)
             self._note(connection, "saved", name)
@@ -178,7 +178,7 @@ class Profiles:
                     f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
                     "as it is now"
                 )
-            self._rows.replace(connection, entry.name, text, signature)
+            self._rows.store(connection, entry.name, text, signature)
             self._note(connection, "adopted", entry.name)
 
     def remove(self, name: str) -> None:
@@ -189,7 +189,7 @@ class Profiles:
         """
         with self._database.write() as connection:
             self._require(connection, name)
-            self._rows.remove(connection, name)
+            self._rows.delete(connection, name)
             self._note(connection, "removed", name)
 
     # ---
