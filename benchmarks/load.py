@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import SAMPLES, Row
@@ -34,6 +35,21 @@ _FIRST_PANEL = (
     "began = clock(); from tract_jupyter.notebook.panels.panel import Panel; Panel(ticket); "
     "print(json.dumps(clock() - began))"
 )
+_FLOOR = f"{_CLOCK} import sqlalchemy, sqlalchemy.dialects.sqlite, pydantic, sqlite3; print(json.dumps([clock(), 0]))"
+_OURS = "print(json.dumps([clock(), sum(name.startswith('tract_jupyter') for name in sys.modules)]))"
+_FIRST_MESSAGE = f"""{_CLOCK}
+from tract_jupyter import Tract
+with Tract.open(sys.argv[1]) as t:
+    t.user("x")
+    t.compile()
+{_OURS}"""
+_FIRST_OPERATION = f"""{_CLOCK}
+from tract_jupyter import ActionDef, OperationSpec, Tract
+with Tract.open(sys.argv[1]) as t:
+    go = ActionDef("go", "Goes.", {{}}, "pending.approve()")
+    t.register_operation(OperationSpec("first", "The first.", {{"n": {{"type": "int"}}}}, {{"go": go}}))
+    t.fire("first", {{"n": 1}})
+{_OURS}"""
 
 
 def rows() -> Iterator[Row]:
@@ -47,6 +63,27 @@ def rows() -> Iterator[Row]:
     yield Row("import tract_jupyter (CPU)", _best([sys.executable, "-c", _PACKAGE]), "ms")
     yield Row("first use of tract: imports, opens a new store (CPU)", _best([*_ipython(), _FIRST_USE]), "s")
     yield Row("first panel: imports, draws (CPU)", _best([sys.executable, "-c", _FIRST_PANEL]), "s")
+    yield from _first_uses()
+
+
+def _first_uses() -> Iterator[Row]:
+    floor, _ = _cold(_FLOOR)
+    yield Row("SQLAlchemy and pydantic alone are imported (CPU)", floor, "s")
+    for what, code, most in [
+        ("first message is committed", _FIRST_MESSAGE, 1.7),
+        ("first operation is fired", _FIRST_OPERATION, 2.5),
+    ]:
+        seconds, modules = _cold(code)
+        yield Row(f"{what}, over these two (CPU)", seconds / floor, "x", most)
+        yield Row(f"modules of ours by then: {what}", modules, "modules")
+
+
+def _cold(code: str) -> tuple[float, int]:
+    """Return the processor time of a new process on a new store, and how many of our modules it imported."""
+    with TemporaryDirectory() as folder:
+        commands = [[sys.executable, "-c", code, f"{folder}/{number}.db"] for number in range(SAMPLES)]
+        seconds, modules = min(_run(command) for command in commands)
+    return float(seconds), int(modules)
 
 
 def _ipython() -> list[str]:

@@ -1,21 +1,25 @@
-"""What a run's scheduling costs: planning, starting and settling an operation, and how well threads are filled."""
+"""What a run costs: planning, starting and settling operations, filling threads; and all of it together, durable."""
 
 from __future__ import annotations
 
 import heapq
 import json
+import sqlite3
 import subprocess
 import sys
 import time
 import venv
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.timing import Row, best_of
+from tract_jupyter import OperationProfile, Tract, run_operation
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.effect_types import EFFECTS
 from tract_jupyter.runs.execute import execute
@@ -33,7 +37,8 @@ if TYPE_CHECKING:
 _WORKERS: Final = 4
 _DAGS: Final = 200
 _EACH: Final = 1_000
-_LANGGRAPH: Final = 200
+_LANGGRAPH: Final = 400
+_WIDTH: Final = 50
 _LIVE_SECONDS: Final = 300
 
 
@@ -51,15 +56,20 @@ def rows(sizes: Sequence[int] = (1_000, 10_000)) -> Iterator[Row]:
         before = seconds
     yield Row("an operation on threads, over what the bare executor takes", _overhead(), "µs", 100.0)
     yield Row(f"makespan of {_DAGS} random graphs on 4 threads, over list scheduling", _makespan(), "x", 1.03)
-    bare = _bare_supersteps()
-    own = _superstep() - bare
-    yield Row(f"an operation of {_LANGGRAPH}, four at a time, each after one before: over that", own, "µs")
+    yield from _whole_runs()
+
+
+def _whole_runs() -> Iterator[Row]:
+    """Whole durable runs, CPU for each operation: ours, LangGraph's with its SQLite checkpointer, a bare journal."""
+    journal, ours = _journal(), _durable_run()
+    yield Row(f"a durable run of {_LANGGRAPH} operations that do nothing, CPU of each", ours, "µs")
     other = _langgraph()
     if other is None:
-        yield Row("the same as supersteps of LangGraph: unavailable, it could not be installed", 0, "µs")
+        yield Row("the same in LangGraph on SQLite: unavailable, it could not be installed", 0, "µs")
+        yield Row("ours over a bare sqlite3 journal of the same durability", ours / journal, "x")
     else:
-        yield Row("the same as supersteps of LangGraph, over that", other - bare, "µs")
-        yield Row("ours as a part of LangGraph's", own / (other - bare), "x", 0.2)
+        yield Row("the same in LangGraph, with its SQLite checkpointer", other, "µs")
+        yield Row("ours as a part of LangGraph's", ours / other, "x", 1.0)
 
 
 def _operation(key: str, order: float, depends_on: Sequence[str]) -> Operation:
@@ -114,21 +124,56 @@ def _best(operations: Sequence[Operation]) -> float:
         return best_of(lambda: execute(plan, lambda one, _results: jobs[one.id], workers))
 
 
-def _superstep() -> float:
-    """Seconds of one operation, where each waits for the one above it."""
-    return _best(_lattice(_LANGGRAPH, reach=1)) / _LANGGRAPH
+class _Yes:
+    """A client that says yes."""
+
+    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:  # noqa: ARG002 # a client's
+        return {"choices": [{"message": {"content": "yes"}}]}
 
 
-def _bare_supersteps() -> float:
-    """Seconds of one call on a bare executor, four at a time."""
-    context = _job("o", _nothing).context
-    with ThreadPoolExecutor(_WORKERS) as executor:
+def _durable_run() -> float:
+    """CPU seconds of one operation of a run on a store: 50 side by side, each one with an artifact."""
+    operations = [
+        run_operation(
+            f"o{n:03}", order=n % 7, text="x", tag=f"t{n}", after=[f"o{n - _WIDTH:03}"] if n >= _WIDTH else []
+        )
+        for n in range(_LANGGRAPH)
+    ]
+    with TemporaryDirectory() as folder, Tract.open(str(Path(folder) / "runs.db")) as tract:
+        tract.configure_llm(_Yes())
+        tract.user("hi")
+        tract.profiles.save(OperationProfile.of("bench", operations), activate=True)
+        return _best_cpu(lambda: tract.chat("go")) / _LANGGRAPH
 
-        def supersteps() -> None:
-            for _ in range(_LANGGRAPH // _WORKERS):
-                wait([executor.submit(_nothing, context) for _ in range(_WORKERS)])
 
-        return best_of(supersteps) / _LANGGRAPH
+def _journal() -> float:
+    """CPU seconds of one operation in a table of events alone: as many rows, and as many transactions."""
+    with TemporaryDirectory() as folder, closing(sqlite3.connect(Path(folder) / "journal.db")) as connection:
+        connection.execute("pragma journal_mode=wal")
+        connection.execute(
+            "create table events (run integer, seq integer, data text, primary key (run, seq))"
+        )
+        runs = count()
+
+        def run() -> None:
+            number, rows = next(runs), iter(range(2 * _LANGGRAPH))
+            for _ in range(_LANGGRAPH // _WIDTH):
+                with connection:
+                    events = [
+                        (number, seq, json.dumps({"value": "x" * 200})) for seq in islice(rows, 2 * _WIDTH)
+                    ]
+                    connection.executemany("insert into events values (?, ?, ?)", events)
+
+        return _best_cpu(run) / _LANGGRAPH
+
+
+def _best_cpu(function: Callable[[], object], times: int = 5) -> float:
+    found = []
+    for _ in range(times):
+        started = time.process_time()
+        function()
+        found.append(time.process_time() - started)
+    return min(found)
 
 
 def _overhead() -> float:
@@ -188,38 +233,42 @@ def _list_scheduled(seconds: dict[str, float], edges: dict[str, list[str]]) -> f
     return now
 
 
-_SUPERSTEPS: Final = """
-import json, operator, sys, time
+_DURABLE: Final = """
+import json, os, sqlite3, sys, tempfile, time
 from typing import Annotated, TypedDict
-from langgraph.graph import END, START, StateGraph
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
 
 class State(TypedDict):
-    done: Annotated[list, operator.add]
+    done: Annotated[dict, lambda one, other: {**one, **other}]
 
-size = int(sys.argv[1])
+size, width = int(sys.argv[1]), int(sys.argv[2])
 graph = StateGraph(State)
 for n in range(size):
-    graph.add_node(f"o{n}", lambda state, n=n: {"done": [n]})
-    graph.add_edge(f"o{n - 4}" if n >= 4 else START, f"o{n}")
-compiled = graph.compile()
+    graph.add_node(f"o{n}", lambda state, n=n: {"done": {f"t{n}": "x"}})
+    graph.add_edge(f"o{n - width}" if n >= width else START, f"o{n}")
+connection = sqlite3.connect(os.path.join(tempfile.mkdtemp(), "runs.db"), check_same_thread=False)
+connection.execute("pragma journal_mode=wal")
+connection.execute("pragma synchronous=normal")
+compiled = graph.compile(checkpointer=SqliteSaver(connection))
 times = []
-for _ in range(5):
-    started = time.perf_counter()
-    found = compiled.invoke({"done": []}, {"recursion_limit": size, "max_concurrency": 4})
-    times.append(time.perf_counter() - started)
+for number in range(5):
+    started = time.process_time()
+    found = compiled.invoke({"done": {}}, {"configurable": {"thread_id": str(number)}}, durability="sync")
+    times.append(time.process_time() - started)
     assert len(found["done"]) == size
 print(json.dumps(min(times) / size))
 """
 
 
 def _langgraph() -> float | None:
-    """Seconds of one node, in an environment that is made for this and thrown away; None without the package index."""
+    """CPU seconds of one node of a durable run, in an environment of its own; None without the package index."""
     with TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts" if sys.platform == "win32" else "bin") / "python"
         try:
-            _run(python, "-m", "pip", "install", "-q", "langgraph")
-            found: float = json.loads(_run(python, "-c", _SUPERSTEPS, str(_LANGGRAPH)))
+            _run(python, "-m", "pip", "install", "-q", "langgraph", "langgraph-checkpoint-sqlite")
+            found: float = json.loads(_run(python, "-c", _DURABLE, str(_LANGGRAPH), str(_WIDTH)))
         except (OSError, subprocess.SubprocessError):
             return None
     return found

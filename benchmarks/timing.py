@@ -18,6 +18,7 @@ _SCALE: Final = {
     "x": 1.0,
     "MB": 1.0,
     "packages": 1.0,
+    "modules": 1.0,
     "commits": 1.0,
     "texts": 1.0,
     "statements": 1.0,

@@ -69,7 +69,7 @@ def test_it_can_be_asked_for_parts(t):
 
 @pytest.fixture
 def bound(monkeypatch):
-    monkeypatch.setattr(journal, "KEPT_FIRINGS", 20)
+    monkeypatch.setattr(journal.HookLogRows, "most", 20)
     monkeypatch.setattr(journal, "_SLACK", 5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_of_what_fails_nothing_stays(tract, fired, code, error, message):
 
 
 def test_a_loop_without_end_is_stopped(fired, monkeypatch):
-    monkeypatch.setitem(subset._LIMITS, "max_feed_duration_secs", 0.2)
+    monkeypatch.setattr(subset, "LIMITS", replace(subset.LIMITS, seconds=0.2))
     pending = fired("while True: pass")
     with pytest.raises(SandboxError, match="TimeoutError"):
         pending.go()
@@ -163,7 +164,7 @@ def test_what_it_prints_is_shown_in_bounds_and_without_escapes(fired, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("\ufffd[2Jone\n0\n1\n")
     assert "characters left out" in shown
-    assert len(shown) < subset.MOST_PRINTED + 100
+    assert len(shown) < subset.LIMITS.output_characters + 100
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ WRITES = {
     "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
     "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
     "lease": (2, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
-    "profile": (2, lambda c, _: RunProfileRows(TRACT).replace(c, "p", "{}", "")),
+    "profile": (2, lambda c, _: RunProfileRows(TRACT).store(c, "p", "{}", "")),
     "activation": (1, lambda c, _: RunProfileRows(TRACT).activate(c, "p")),
     "commit": (1, lambda c, _: RunCommitRows(TRACT).add(c, COMMIT)),
 }

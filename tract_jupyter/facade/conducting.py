@@ -115,12 +115,13 @@ def _is_finite(value: object) -> bool:
 
 @dataclass
 class MainCall:
-    """The main call of one run: how it is asked, and what it raised."""
+    """The main call of one run: how it is asked, what it raised, and its end once that is committed."""
 
     settings: dict[str, Any]
     options: dict[str, Any]
     validator: Validator | None = None
     raised: BaseException | None = None
+    kept: MainFinished | None = None
 
 
 class Conducting(Restoring):
@@ -232,9 +233,13 @@ class Conducting(Restoring):
         except LLMConfigError:
             llm = None
         return Services(
-            llm=llm, models=self.models, call_tool=self.executor.execute, functions=self.functions,
+            llm=llm, models=self.models, call_tool=self._call_tool, functions=self.functions,
             search=self._history_search, decisions=self._run_decisions,
         )  # fmt: skip
+
+    def _call_tool(self, name: str, arguments: dict[str, Any], **how: Any) -> Any:
+        """Call a tool as `ToolExecutor.execute`, which is made when the first operation calls one."""
+        return self.executor.execute(name, arguments, **how)
 
     def _decide_all(self, check: Callable[[], None], pending_ids: Collection[str]) -> bool:
         """Have a person decide about what operations wait for; False if nothing is decided.
@@ -271,7 +276,7 @@ class Conducting(Restoring):
             if abort.is_set():
                 failed = _aborted(failed.reply.text)
             # a reply that is committed counts, whatever was raised after that
-            ended = self._kept_reply(log.run_id) or failed
+            ended = call.kept or self._kept_reply(log.run_id) or failed
         if isinstance(call.raised, _INTERRUPTS):
             abort.set()
         log.add(ended)
@@ -325,12 +330,14 @@ class Conducting(Restoring):
 
         def keep(fields: dict[str, Any]) -> Any:
             with self.batch():
+                call.kept = None
                 self._restore_original(snapshot, turn)
                 response = self._commit_reply(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
-                self._run_reports.add(run_id, _MAIN, ended.to_dict())
+                self._run_reports.add(run_id, _MAIN, ended.form())
+            call.kept = ended
             return response
 
         try:

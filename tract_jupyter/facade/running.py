@@ -32,7 +32,7 @@ from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, Run
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
-from tract_jupyter.runs.projection import project, unfinished
+from tract_jupyter.runs.projection import RunHistory, project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import Profiles, is_signed, signed
@@ -274,8 +274,8 @@ class Running(Conducting, Reading):
         _ = self.llm
         self._check_place()
         waiting = self._waiting_run()
-        if waiting is not None and self._is_again(waiting, trigger, profile, call, options):
-            return self.resume_run(waiting.run_id, on_event=on_event, run=options, validator=call.validator)
+        if waiting is not None and self._is_again(waiting[1], trigger, profile, call, options):
+            return self.resume_run(waiting[0], on_event=on_event, run=options, validator=call.validator)
         with self._turns.answering(is_new=trigger is Trigger.GENERATE) as turn:
             log = RunLog(self._database, self._run_rows, turn.lease.run_id, on_event=on_event)
             with _told(turn, log), self._aborted_by_ctrl_c(log):
@@ -285,34 +285,34 @@ class Running(Conducting, Reading):
 
     def _is_waiting(self, question: str) -> bool:
         waiting = self._waiting_run()
-        is_asked = waiting is not None and self._begun(waiting).turn_id == question
+        is_asked = waiting is not None and waiting[1].turn_id == question
         return is_asked or super()._is_waiting(question)
 
-    def _waiting_run(self) -> Run | None:
-        """The newest run, if it waits for a person and can be gone on with here."""
-        for run in self.runs(1):
-            begun = self._begun(run)
-            is_ours = begun.tract_id == self.tract_id and is_signed(self.signer, run.run_id, begun)
-            if run.status is RunStatus.WAITING and is_ours and begun.branch == self.current_branch:
-                return run
-        return None
-
-    def _begun(self, run: Run) -> RunStarted:
-        """What a run goes by."""
-        begun = self.run_events(run.run_id)[0].data
-        assert isinstance(begun, RunStarted), "each run begins so"  # noqa: S101
-        return begun
+    def _waiting_run(self) -> tuple[str, RunStarted] | None:
+        """The newest run and what it goes by, if it waits for a person and can be gone on with here."""
+        with self._database.read() as connection:
+            newest = self._run_rows.newest(connection, 1)
+        if not newest or newest[0][1].event_type == "run.finished":
+            return None
+        run_id = newest[0][0].run_id
+        try:
+            history = RunHistory.of(load(self._database, self._run_rows, run_id))
+        except StoreCorruptError:  # `verify` tells of it
+            return None
+        begun = history.snapshot
+        is_ours = begun.tract_id == self.tract_id and is_signed(self.signer, run_id, begun)
+        can_go_on = history.status is RunStatus.WAITING and is_ours and begun.branch == self.current_branch
+        return (run_id, begun) if can_go_on else None
 
     def _is_again(
         self,
-        waiting: Run,
+        begun: RunStarted,
         trigger: Trigger,
         profile: OperationProfile | None,
         call: MainCall,
         options: RunOptions,
     ) -> bool:
         """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
-        begun = self._begun(waiting)
         start = run_setup(self._to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
@@ -443,7 +443,7 @@ def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
     finally:
         events = log.events
         turn.goes_on = bool(events) and not isinstance(events[-1].data, RunFinished)
-        turn.waits = turn.waits or (bool(events) and project(events).status is RunStatus.WAITING)
+        turn.waits = turn.waits or (bool(events) and RunHistory.of(events).status is RunStatus.WAITING)
 
 
 def _check_run(run: object, on_event: object) -> None:

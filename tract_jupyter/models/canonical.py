@@ -59,6 +59,8 @@ def canonical_json(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Return a copy of `value` as it would be read back."""
+    if type(value) is str and value.isascii():  # nothing in it can be wrong
+        return value
     return json.loads(canonical_json(value))
 
 

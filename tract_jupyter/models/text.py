@@ -41,6 +41,22 @@ def one_line(text: str, limit: int) -> str:
     return start if whole else start[: limit - 1] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 call`, `1,200 calls`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def left_out(number: int) -> str:
+    """Return the line that stands in the place of characters that were left out."""
+    return f"\n… {counted(number, 'character')} left out …\n"
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Return the text with at most `limit` characters, as many of the beginning as of the end."""
+    half = limit // 2
+    return text if len(text) <= limit else text[:half] + left_out(len(text) - limit) + text[-half:]
+
+
 def safe_repr(value: Any) -> str:
     """Return the repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import in_one_line
+from tract_jupyter.models.text import counted
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review.request import findings_text
@@ -85,7 +86,9 @@ class ResultView:
 
     def _view(self) -> GridView:
         result = self.result
-        title = f"{_ENDINGS[result.status]}: {result.call_count:,} tool calls in {result.seconds:.2f} s"
+        title = (
+            f"{_ENDINGS[result.status]}: {counted(result.call_count, 'tool call')} in {result.seconds:.2f} s"
+        )
         lines = [_savings_text(result)] if result.call_count else []
         lines += result.notes
         lines += ["%%tract_script --anew makes all calls again."] if result.replayed_count else []

@@ -317,11 +317,11 @@ class Handlers:
     @whole_context
     def _signed_together(self, connection: Connection, operation: str, new: str = "") -> Iterator[None]:
         """Change rows of an operation, and sign those that may decide, and the `new` one, with what is beside then."""
-        before = self._rows.all(connection, operation)
+        before = self._rows.of(connection, operation)
         names = _names(before, operation)
         mine = {row.name for row in before if not self._why_not(row, names)} | {new}
         yield
-        after = self._rows.all(connection, operation)
+        after = self._rows.of(connection, operation)
         beside = _names(after, operation)
         for row in after:
             if row.name in mine:

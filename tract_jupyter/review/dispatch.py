@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
+from tract_jupyter.models.text import cut_middle
 from tract_jupyter.review.decision import Answer, deciding
 from tract_jupyter.review.streams import Stream, captured, real_stream
 from tract_jupyter.storage.interrupts import whole_context
@@ -90,7 +91,7 @@ def capturing(ticket: Ticket) -> Iterator[None]:
             yield
     finally:
         if printed.parts:
-            ticket.output = _bounded("".join(printed.parts))
+            ticket.output = cut_middle("".join(printed.parts), _MAX_OUTPUT)
 
 
 def _author_traceback(error: BaseException) -> str:
@@ -98,10 +99,3 @@ def _author_traceback(error: BaseException) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
     lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
     return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= _MAX_OUTPUT:
-        return text
-    half = _MAX_OUTPUT // 2
-    return f"{text[:half]}\n… {len(text) - _MAX_OUTPUT:,} characters left out …\n{text[-half:]}"

@@ -6,8 +6,9 @@ A template reads `art.<tag>.value` and `art.<tag>.history`; a `run_only` artifac
 from __future__ import annotations
 
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.models.canonical import digest, plain
@@ -48,6 +49,26 @@ def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactVie
     )
 
 
+def own(value: Any) -> Any:
+    """Return a copy of a JSON value that nobody else can change; what cannot be changed is itself."""
+    if type(value) in _LEAVES:
+        return value
+    if type(value) is dict:
+        return {key: own(one) for key, one in value.items()}
+    return [own(one) for one in value] if type(value) is list else deepcopy(value)
+
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _own(artifact: ArtifactView) -> ArtifactView:
+    if type(artifact.value) in _LEAVES and all(type(one) in _LEAVES for one in artifact.history):
+        return artifact
+    return artifact.model_copy(
+        update={"value": own(artifact.value), "history": tuple(map(own, artifact.history))}
+    )
+
+
 class ArtifactStore(Protocol):
     """Where persisted artifacts are kept between runs. What is put is part of the thread's open transaction."""
 
@@ -68,8 +89,7 @@ class Artifacts:
     @property
     def view(self) -> dict[str, ArtifactView]:
         """Copies by tag, sorted; a `run_only` one hides a persisted one. Whoever changes one changes nothing here."""
-        found = sorted({**self.persisted, **self.run_only}.items())
-        return {tag: one.model_copy(deep=True) for tag, one in found}
+        return {tag: _own(one) for tag, one in sorted({**self.persisted, **self.run_only}.items())}
 
     def upsert(self, effects: Iterable[ArtifactUpsert]) -> Artifacts:
         """These artifacts after writes in this order, which are stored nowhere."""

@@ -44,6 +44,7 @@ _TYPE: Final = {
 _KNOWN: Final = frozenset(_TYPE.values())
 _ALLOWED_TYPES: Final = {hook: tuple(_TYPE[kind] for kind in kinds) for hook, kinds in _ALLOWED.items()}
 _PROBLEMS: Final = 3
+_ESCAPED: Final = 6  # characters that one becomes in JSON, at most
 
 
 def allowed_effects(hook: Hook) -> tuple[str, ...]:
@@ -115,6 +116,8 @@ def checked_value(value: Any) -> Any:
     Raises:
         ContentError: it has no JSON form, or has more than `MAX_TEXT` characters in it.
     """
+    if type(value) is str and value.isascii() and _ESCAPED * len(value) < MAX_TEXT:
+        return value
     if _least_length(value) > MAX_TEXT:
         raise _too_long()
     text = canonical_json(value)
@@ -192,7 +195,8 @@ def _read(effect: Effect | object) -> Effect:
     if isinstance(found, UserReplaceText | AssistantReplaceText) and not found.text.strip():
         raise ContentError("a message of the turn is not replaced by an empty text, which no model is sent")
     if isinstance(found, ArtifactUpsert):
-        return found.model_copy(update={"value": checked_value(found.value)})
+        value = checked_value(found.value)
+        return found if value is found.value else found.model_copy(update={"value": value})
     return found
 
 

@@ -22,12 +22,12 @@ from tract_jupyter.runs.model import (
     Skip,
 )
 from tract_jupyter.runs.terms import (
+    Data,
     ExecutionMode,
     FailedType,
     Hook,
     RunPhase,
     RunStatus,
-    Tagged,
     Trigger,
 )
 
@@ -44,7 +44,15 @@ VERSION: Final = 1
 """Of the shape of events; a run begins with it."""
 
 
-class RunStarted(Tagged):
+class _EventData(Data):
+    """The data of an event, told apart by its `type`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its JSON form, which always has the `type`."""
+        return {"type": self.type, **super().to_dict()}  # type: ignore[attr-defined] # each has its own
+
+
+class RunStarted(_EventData):
     """The snapshot that the run goes by: nothing of it is looked up again.
 
     Attributes:
@@ -87,14 +95,14 @@ class RunStarted(Tagged):
     signature: str = ""
 
 
-class PhaseChanged(Tagged):
+class PhaseChanged(_EventData):
     """The run goes on to another phase."""
 
     type: Literal["run.phase_changed"] = "run.phase_changed"
     phase: RunPhase
 
 
-class _OfOperation(Tagged):
+class _OfOperation(_EventData):
     operation_id: str
     hook: Hook
 
@@ -143,7 +151,7 @@ class OperationFinished(_OfOperation):
     outputs_summary: dict[str, Any] = Field(default_factory=dict)
 
 
-class CommitFinished(Tagged):
+class CommitFinished(_EventData):
     """Effects were committed.
 
     Attributes:
@@ -157,7 +165,7 @@ class CommitFinished(Tagged):
     artifacts: dict[str, ArtifactView] = Field(default_factory=dict)
 
 
-class MainStarted(Tagged):
+class MainStarted(_EventData):
     """The main call begins, with this prompt and its sha256."""
 
     type: Literal["main_llm.started"] = "main_llm.started"
@@ -166,7 +174,7 @@ class MainStarted(Tagged):
     model: str | None = None
 
 
-class MainFinished(Tagged):
+class MainFinished(_EventData):
     """The main call has ended. `reply_commit` holds its text, if that was committed."""
 
     type: Literal["main_llm.finished"] = "main_llm.finished"
@@ -174,14 +182,14 @@ class MainFinished(Tagged):
     reply_commit: str | None = None
 
 
-class RunResumed(Tagged):
+class RunResumed(_EventData):
     """Another process, or the same one later, goes on with it."""
 
     type: Literal["run.resumed"] = "run.resumed"
     process: str = ""
 
 
-class RunFinished(Tagged):
+class RunFinished(_EventData):
     """The end. `root_hash` is that of all that a replay must give again."""
 
     type: Literal["run.finished"] = "run.finished"

@@ -36,6 +36,8 @@ _LARGEST: Final = 1e15  # of a number that tells progress
 _MESSAGE: Final = 500  # characters of what is wrong with an event
 _NAME: Final = 100
 _WITH_ARTIFACTS: Final = {"run.started", "commit.finished"}
+_BESIDE: Final = {"type", "artifacts"}
+"""What is not stored within the event: its type has a column, and artifacts are objects of their own."""
 
 
 class EventLog:
@@ -231,19 +233,19 @@ def _now() -> datetime:
 
 def _text(data: EventData) -> str:
     try:
-        values = data.to_dict()
+        values = data.form()
     except PydanticSerializationError as error:
         raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
-    del values["type"]
-    return canonical_json(values)
+    return canonical_json({name: value for name, value in values.items() if name not in _BESIDE})
 
 
 def _packed(objects: RunObjectRows, connection: Connection, event: RunEvent, text: str) -> StoredRunEvent:
     """The row of an event. The artifacts in it are stored by themselves, each once however many events tell of it."""
     artifacts = getattr(event.data, "artifacts", None)
     if artifacts:
-        names = add_artifacts(objects, connection, artifacts.values())
-        text = canonical_json({**json.loads(text), "artifacts": dict(zip(artifacts, names, strict=True))})
+        names = dict(zip(artifacts, add_artifacts(objects, connection, artifacts.values()), strict=True))
+        values = {name: value for name, value in event.data.form().items() if name not in _BESIDE}
+        text = canonical_json({**values, "artifacts": names})
     return StoredRunEvent(event.run_id, event.seq, event.type, text, to_text(event.at))
 
 

@@ -21,7 +21,7 @@ from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Wait
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
-from tract_jupyter.runs.workers import Aborted, current_abort
+from tract_jupyter.runs.workers import Aborted, current_abort, is_computed_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,6 +153,8 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
     except OperationFailed as failed:
         return _failed(operation, failed, context)
     except BaseException as error:  # not even SystemExit ends the process that runs others too
+        if isinstance(error, KeyboardInterrupt) and is_computed_here():
+            raise  # it is the run that a person stops
         _logger.debug("operation %s failed", operation.id, exc_info=True)
         # G25: whatever is raised after the signal is a way to stop
         if current_abort().is_set():
@@ -194,7 +196,11 @@ def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ..
     refused = check_together(given)
     if refused is not None:
         raise _as_failure(refused)
-    checked = tuple(_checked(one, hook) for one in given)
+    # what becomes of the value was checked when it was made
+    is_ours = made.effects is None
+    checked = tuple(
+        one if is_ours and isinstance(one, ArtifactUpsert) else _checked(one, hook) for one in given
+    )
     for one in checked:
         if not operation.definition.declares(one.type):
             raise OperationFailed(

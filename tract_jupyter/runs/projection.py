@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tract_jupyter.exceptions import UnknownRunError
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.events import EventData, RunEvent
 
 
 Key = tuple[Hook, str]
@@ -95,6 +94,13 @@ class RunHistory:
         return [rewrite for rewrite in made if rewrite.get("target") == target]
 
     @property
+    def status(self) -> RunStatus:
+        """Where the run stands: `running`, or `waiting`, until the events tell its end."""
+        if self.end is not None:
+            return RunStatus(self.end.status)
+        return RunStatus.WAITING if self.parked and not self.running else RunStatus.RUNNING
+
+    @property
     def reply(self) -> str | None:
         """The reply as it stands at the end: rewritten, or as the main call gave it."""
         rewritten = [rewrite.get("after") for rewrite in self.rewrites(Hook.AFTER, "reply")]
@@ -115,55 +121,36 @@ class RunHistory:
         parts = [rewrite.get("part") for rewrite in self.rewrites(Hook.AFTER, "reply")]
         return parts[-1] if parts else None if self.main is None else self.main.reply_commit
 
-    @singledispatchmethod
-    def _take(self, data: object) -> None:
-        """Attempts and progress tell nothing that lasts."""
-
-    @_take.register
-    def _(self, data: PhaseChanged) -> None:
-        self.phase = data.phase
-
-    @_take.register
-    def _(self, data: OperationStarted) -> None:
-        key = (data.hook, data.operation_id)
-        self.running[key] = data
-        self.parked.discard(key)
-
-    @_take.register
-    def _(self, data: OperationWaiting) -> None:
-        key = (data.hook, data.operation_id)
-        self.running.pop(key, None)
-        self.waiting[key] = data
-        self.parked.add(key)
-
-    @_take.register
-    def _(self, data: OperationFinished) -> None:
-        key = (data.hook, data.operation_id)
-        self.running.pop(key, None)
-        self.waiting.pop(key, None)
-        self.parked.discard(key)
-        self.ended[key] = data
-
-    @_take.register
-    def _(self, data: CommitFinished) -> None:
-        self.commits[data.hook] = data
-
-    @_take.register
-    def _(self, data: MainStarted) -> None:
-        self.main_started = data
-
-    @_take.register
-    def _(self, data: MainFinished) -> None:
-        self.main = data
-
-    @_take.register
-    def _(self, _: RunResumed) -> None:
-        self.running.clear()  # they ended with their process
-        self.parked.clear()
-
-    @_take.register
-    def _(self, data: RunFinished) -> None:
-        self.end, self.phase = data, RunPhase.FINISHED
+    def _take(self, data: EventData) -> None:
+        """Take one more event; attempts and progress tell nothing that lasts."""
+        if isinstance(data, OperationFinished):
+            key = (data.hook, data.operation_id)
+            self.running.pop(key, None)
+            self.waiting.pop(key, None)
+            self.parked.discard(key)
+            self.ended[key] = data
+        elif isinstance(data, OperationStarted):
+            key = (data.hook, data.operation_id)
+            self.running[key] = data
+            self.parked.discard(key)
+        elif isinstance(data, OperationWaiting):
+            key = (data.hook, data.operation_id)
+            self.running.pop(key, None)
+            self.waiting[key] = data
+            self.parked.add(key)
+        elif isinstance(data, PhaseChanged):
+            self.phase = data.phase
+        elif isinstance(data, CommitFinished):
+            self.commits[data.hook] = data
+        elif isinstance(data, MainStarted):
+            self.main_started = data
+        elif isinstance(data, MainFinished):
+            self.main = data
+        elif isinstance(data, RunResumed):
+            self.running.clear()  # they ended with their process
+            self.parked.clear()
+        elif isinstance(data, RunFinished):
+            self.end, self.phase = data, RunPhase.FINISHED
 
 
 Value = TypeVar("Value")
@@ -183,7 +170,7 @@ def project(events: Iterable[RunEvent]) -> Run:
     return Run(
         run_id=history.run_id,
         trigger=snapshot.trigger,
-        status=_status(history),
+        status=history.status,
         failed_type=None if end is None else end.failed_type,
         failed_details={} if end is None else end.failed_details,
         profile=snapshot.profile,
@@ -248,12 +235,6 @@ def unfinished(events: Iterable[RunEvent]) -> Unfinished:
 
 def _by_hook(found: Mapping[Key, Value]) -> dict[Hook, dict[str, Value]]:
     return {hook: {name: value for (at, name), value in found.items() if at is hook} for hook in Hook}
-
-
-def _status(history: RunHistory) -> RunStatus:
-    if history.end is not None:
-        return RunStatus(history.end.status)
-    return RunStatus.WAITING if history.parked and not history.running else RunStatus.RUNNING
 
 
 def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:

@@ -182,8 +182,11 @@ class Prompt:
 
     def apply_all(self, effects: Iterable[tuple[str, PromptEffect | UserReplaceText]]) -> Prompt:
         """The prompt after effects in this order, each with the id of its operation."""
+        given = list(effects)
+        if not given:
+            return self
         draft = PromptDraft(self.messages, self.user_key)
-        for label, effect in effects:
+        for label, effect in given:
             draft.apply(effect, label)
         return replace(self, messages=draft.messages())
 

@@ -62,6 +62,8 @@ def quoted(value: Any, limit: int) -> str:
 
 def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """A mapping as JSON of at most `limit` characters, texts masked; otherwise only what was left out."""
+    if not values and type(values) is dict:
+        return {}
     try:
         text = json.dumps(dict(values), allow_nan=False, default=safe_repr)
         if len(text) > limit:

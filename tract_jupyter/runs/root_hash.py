@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.runs.events import CommitFinished, OperationFinished, RunEvent, RunFinished
-    from tract_jupyter.runs.model import MainReply, Operation, RunMessage
+    from tract_jupyter.runs.events import (
+        CommitFinished,
+        OperationFinished,
+        RunEvent,
+        RunFinished,
+        RunStarted,
+    )
+    from tract_jupyter.runs.model import MainReply, RunMessage
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import RunEventRows, StoredRunEvent
@@ -90,9 +96,7 @@ def covered(
         "version": version,
         "trigger": snapshot.trigger,
         "mode": snapshot.mode,
-        "operations": [one.to_dict() for one in snapshot.operations]
-        if is_listed
-        else [_operation(one) for one in sorted(snapshot.operations, key=lambda one: one.id)],
+        "operations": [one.to_dict() for one in snapshot.operations] if is_listed else _operations(snapshot),
         "plainPrompt": _messages(snapshot.plain_prompt),
         "results": {
             hook: {
@@ -112,17 +116,20 @@ def covered(
 
 
 def _messages(messages: Sequence[RunMessage]) -> list[dict[str, Any]]:
-    return [message.model_copy(update={"key": None}).to_dict() for message in messages]
+    return [{name: value for name, value in one.form().items() if name != "key"} for one in messages]
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
-    """An operation, however its sets were listed."""
-    told = operation.to_dict()
-    config = {
-        name: sorted(value, key=canonical_json) if name in _SETS else value
-        for name, value in told["config"].items()
-    }
-    return {**told, "config": config}
+def _operations(snapshot: RunStarted) -> list[dict[str, Any]]:
+    """The operations by id, however their sets were listed."""
+    told = [one.form() for one in sorted(snapshot.operations, key=lambda one: one.id)]
+    return [
+        {**one, "config": {name: _sorted(name, value) for name, value in one["config"].items()}}
+        for one in told
+    ]
+
+
+def _sorted(name: str, value: Any) -> Any:
+    return sorted(value, key=canonical_json) if name in _SETS and len(value) > 1 else value
 
 
 def _result(ended: OperationFinished) -> dict[str, Any]:
@@ -130,7 +137,7 @@ def _result(ended: OperationFinished) -> dict[str, Any]:
     return {
         "status": result.status,
         "required": result.required,
-        "effects": [effect.to_dict() for effect in result.effects],
+        "effects": ended.form()["result"].get("effects", []),
         "error": None if result.error is None else result.error.code,
         "skip": None if skip is None else [skip.reason, skip.dep],
     }
@@ -147,7 +154,7 @@ def _commit(commit: CommitFinished) -> dict[str, Any]:
     return {
         "entries": [_entry(entry) for entry in commit.report.get("entries", [])],
         "rewrites": [_rewrite(rewrite) for rewrite in commit.report.get("rewrites", [])],
-        "artifacts": {tag: artifact.to_dict() for tag, artifact in commit.artifacts.items()},
+        "artifacts": commit.form().get("artifacts", {}),
     }
 
 

@@ -6,14 +6,13 @@ sees: operations that run side by side see neither each other's effects nor what
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.runs.activation import unmet_condition, value_of
-from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.artifacts import Artifacts, own
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.effect_types import (
     PROMPT_EFFECTS,
@@ -102,7 +101,9 @@ def _finished(event: OperationEvent, hook: Hook) -> EventData:
     return OperationFinished(
         operation_id=event.operation_id,
         hook=hook,
-        result=event.result.model_copy(update={"debug": run.debug}),
+        result=event.result
+        if event.result.debug == run.debug
+        else event.result.model_copy(update={"debug": run.debug}),
         started_at=run.started_at,
         finished_at=run.finished_at,
         attempts=run.attempts,
@@ -179,7 +180,7 @@ def run_phase(
         unmet = unmet_condition(operation, results)
         if unmet is not None:
             return unmet
-        context = contexts.context(operation, results)
+        context = contexts.context(operation, results, is_shared=_is_computed(operation, kinds))
         return job_of(operation, context, kinds, services, waiting.get(operation.id))
 
     return PhaseResult(plan, execute(plan, begin, workers, **options))
@@ -202,7 +203,14 @@ def job_of(
             run = partial(resume, pending_id=waits_for)
     except Exception as error:  # noqa: BLE001 # kinds may be anybody's
         run, anywhere = _Failing(error), False
-    return Job(partial(perform, operation, run), context, anywhere)
+    return Job(partial(perform, operation, run), context, anywhere, _is_computed(operation, kinds))
+
+
+def _is_computed(operation: Operation, kinds: KindRegistry) -> bool:
+    try:
+        return bool(getattr(kinds[operation.definition.kind], "is_computed", False))
+    except Exception:  # noqa: BLE001 # kinds may be anybody's; that there is none is told where it is prepared
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,29 +253,33 @@ class ContextBuilder:
             if one.config.artifact is not None
         }
 
-    def context(self, operation: Operation, dependencies: Mapping[str, OperationResult]) -> OperationContext:
+    def context(
+        self, operation: Operation, dependencies: Mapping[str, OperationResult], *, is_shared: bool = False
+    ) -> OperationContext:
         """The context of one operation, from the results of its direct dependencies (R29 to R34).
 
         Their effects are replayed in commit order, so that what it sees is what will be committed. What can be
-        changed in it is a copy: nobody else sees what an operation does to that.
+        changed in it is a copy: nobody else sees what an operation does to that. With `is_shared` the messages are no
+        copies: for a kind of ours that changes none.
         """
         done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
         effects = [
             (key, effect) for key in done for effect in dependencies[key].effects if self._is_allowed(effect)
         ]
         prompt = self._turn.prompt.apply_all(
-            (key, one) for key, one in effects if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))
+            [(key, one) for key, one in effects if isinstance(one, _ON_PROMPT)]
         )
+        messages = prompt.messages if is_shared else tuple(map(_own, prompt.messages))
         reply = self._reply(one for _, one in effects)
         return self._base.model_copy(
             update={
                 "operation_id": operation.id,
-                "messages": (*map(_own, prompt.messages), *_as_message(reply)),
+                "messages": messages + _as_message(reply),
                 "user_key": prompt.user_key,
                 "reply": reply,
                 "artifacts": self._artifacts(effects),
-                "by_operation": {key: deepcopy(value_of(dependencies[key])) for key in done},
-                "variables": deepcopy(self._base.variables),
+                "by_operation": {key: own(value_of(dependencies[key])) for key in done},
+                "variables": own(self._base.variables),
             }
         )
 
@@ -296,8 +308,14 @@ def _as_message(reply: str | None) -> tuple[RunMessage, ...]:
     return () if reply is None else (RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY),)
 
 
+_ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
+
+
 def _own(message: RunMessage) -> RunMessage:
-    return message.model_copy(update={"extra": deepcopy(message.extra)})
+    """A copy whose `extra` is nobody else's."""
+    found = message.__copy__()
+    found.__dict__["extra"] = own(message.extra)
+    return found
 
 
 @dataclass(frozen=True)
@@ -402,7 +420,7 @@ class RunExecutor:
         # one that failed is tried again when the run goes on, and may have gone well now
         if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
             written = _written(given, report, self.turn)
-            self._log.add(CommitFinished(hook=hook, report=report.to_dict(), artifacts=written))
+            self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
         self._log.flush()
         failed = (one.operation_id for one in report.entries if one.status is EffectStatus.ERROR)
         return CommitOutcome(next((name for name in failed if operations[name].config.required), None))
@@ -469,7 +487,7 @@ class _Flushing:
 
 
 def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
-    return noted is not None and noted.report == report.to_dict()
+    return noted is not None and noted.report == report.form()
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:

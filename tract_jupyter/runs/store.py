@@ -83,6 +83,9 @@ class Profiles:
         self._events = events
         self._signer = signer
         self._check = check
+        self._read: tuple[str, str, OperationProfile] | None = (
+            None  # the last one: its name, its text, and it
+        )
 
     def list(self) -> list[ProfileEntry]:
         """All of them, by name, also those that are not used.
@@ -133,7 +136,7 @@ class Profiles:
         text = canonical_json(profile.to_dict())
         signature = self._sign(name, text)
         with self._database.write() as connection:
-            self._rows.replace(connection, name, text, signature)
+            self._rows.store(connection, name, text, signature)
             if activate:
                 self._rows.activate(connection, name)
             self._note(connection, "saved", name)
@@ -175,7 +178,7 @@ class Profiles:
                     f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
                     "as it is now"
                 )
-            self._rows.replace(connection, entry.name, text, signature)
+            self._rows.store(connection, entry.name, text, signature)
             self._note(connection, "adopted", entry.name)
 
     def remove(self, name: str) -> None:
@@ -186,7 +189,7 @@ class Profiles:
         """
         with self._database.write() as connection:
             self._require(connection, name)
-            self._rows.remove(connection, name)
+            self._rows.delete(connection, name)
             self._note(connection, "removed", name)
 
     # ---
@@ -215,12 +218,16 @@ class Profiles:
 
     def _profile(self, row: StoredProfile) -> OperationProfile:
         data = self._trusted(row)
+        if self._read is not None and self._read[:2] == (row.name, row.profile_json):
+            return self._read[2]
         try:
-            return read_profile(data)
+            profile = read_profile(data)
         except ProfileError as error:
             raise RunError(
                 f"the profile {row.name!r} is not used, as it is none to this tract_jupyter: {error}. Save it anew"
             ) from None
+        self._read = (row.name, row.profile_json, profile)
+        return profile
 
     def _require(self, connection: Connection, name: str) -> StoredProfile:
         check_text(name, "a profile's name", error=UnknownRunError)
@@ -539,8 +546,11 @@ def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
         TrustError: it cannot be signed.
         ContentError: it has no JSON form.
     """
-    signature = signer.sign(_SNAPSHOT_TRUST_KIND, _signed(run_id, snapshot))
-    return snapshot.model_copy(update={"signature": signature})
+    unsigned = snapshot.form()
+    signature = signer.sign(_SNAPSHOT_TRUST_KIND, [run_id, unsigned])
+    found = snapshot.model_copy(update={"signature": signature})
+    found.once("form", lambda _: {**unsigned, "signature": signature})
+    return found
 
 
 def is_signed(signer: Signer, run_id: str, snapshot: RunStarted) -> bool:

@@ -156,7 +156,7 @@ class TractTarget(SessionArtifacts):
 
     def record(self, report: CommitReport) -> None:
         """Keep the report, so that nothing is committed twice."""
-        self._log.add(self._run_id, report.hook, report.to_dict())
+        self._log.add(self._run_id, report.hook, report.form())
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
         """Edit the user's message of this turn, and return the hash of the edit.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+_Made = TypeVar("_Made")
 
 
 class Hook(StrEnum):
@@ -215,6 +217,26 @@ class Data(BaseModel):
         ser_json_inf_nan="constants",
     )  # fmt: skip
 
+    # what `once` has made: no field, so no copy, comparison or pickle has it
+    __slots__ = ("_made",)
+
+    def once(self, name: str, make: Callable[[Self], _Made]) -> _Made:
+        """Return what `make` makes of this value; the second time what it made the first time. Nobody changes that."""
+        made: dict[str, Any]
+        try:
+            made = object.__getattribute__(self, "_made")
+        except AttributeError:
+            made = {}
+            object.__setattr__(self, "_made", made)
+        if name not in made:
+            made[name] = make(self)
+        found: _Made = made[name]
+        return found
+
+    def form(self) -> dict[str, Any]:
+        """Return what `to_dict` gives, made once and shared: for whoever only reads it."""
+        return self.once("form", type(self).to_dict)
+
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form, without what is None or empty by default."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -247,7 +269,7 @@ _PYDANTIC = frozenset(dir(BaseModel))
 
 
 class Tagged(Data):
-    """One of a union, told apart by its `type`, which its JSON form always has."""
+    """One of a union, told apart by its `type`, which its JSON form always has, also within another value."""
 
     @model_serializer(mode="wrap")
     def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

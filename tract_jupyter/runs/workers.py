@@ -130,11 +130,14 @@ class Job:
         function: takes the context, and returns the result (R53); a coroutine function may be given too.
         context: plain data.
         anywhere: whether both can be sent to another process; otherwise it runs in this one.
+        is_computed: whether it only computes, within bounds, and waits for nothing: then a thread would cost more than
+            the work, and it is done at once where it is submitted.
     """
 
     function: Callable[[OperationContext], Any]
     context: OperationContext
     anywhere: bool = False
+    is_computed: bool = False
 
 
 Report = tuple[Any, OperationResult | Progress]
@@ -191,6 +194,14 @@ def error_result(context: OperationContext, error: BaseException) -> OperationRe
     return failed(context.operation_id, f"{type(error).__name__}: {error}")
 
 
+_is_computed: ContextVar[bool] = ContextVar("tract_is_computed", default=False)
+
+
+def is_computed_here() -> bool:
+    """Return True where an operation runs on the thread that waits for the run: an interrupt is meant for the run."""
+    return _is_computed.get()
+
+
 _progress: ContextVar[Callable[[Progress], None]] = ContextVar("tract_progress")
 
 
@@ -234,7 +245,10 @@ class ThreadWorkers:
         return self._epoch + time.perf_counter()
 
     def submit(self, key: object, job: Job, abort: Abort) -> None:
-        """Have it run on a thread of this process."""
+        """Have it run on a thread of this process, or at once if it is only computed."""
+        if job.is_computed:
+            self._compute(key, job, abort)
+            return
         self._busy += 1
         if self._busy > self._threads:
             try:
@@ -282,6 +296,16 @@ class ThreadWorkers:
             result = result_of(job.context, partial(_call, job))
             leave()
             self._reports.put((key, _Free(result)))
+
+    def _compute(self, key: object, job: Job, abort: Abort) -> None:
+        leave, token = enter_abort(abort), _is_computed.set(True)
+        try:
+            self._reports.put((key, job.function(job.context)))
+        except Exception as error:  # noqa: BLE001 # it is the operation's, never the run's; an interrupt is the run's
+            self._reports.put((key, error_result(job.context, error)))
+        finally:
+            _is_computed.reset(token)
+            leave()
 
     def _hear_progress(self, key: object) -> None:
         """Have what is reported in this thread or task be about this job, until the next one."""

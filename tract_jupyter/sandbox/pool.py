@@ -15,6 +15,28 @@ if TYPE_CHECKING:
 _MOST_WORKERS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """The limits of one session of the sandbox; None stands for no limit.
+
+    Attributes:
+        seconds: of running, for each piece of code that it is fed.
+        memory: bytes.
+        suspensions: how often code may stop to ask for something: calls, imports, names.
+        output_characters: that are kept of what it prints.
+    """
+
+    seconds: float | None
+    memory: int | None
+    suspensions: int | None = None
+    output_characters: int = 50_000
+
+    def options(self) -> Any:
+        """Return the limits as `pydantic_monty` takes them."""
+        asked = {"max_feed_duration_secs": self.seconds, "max_memory": self.memory}
+        return asked if self.suspensions is None else {**asked, "max_suspensions": self.suspensions}
+
+
 class SandboxPool:
     """The sandboxes of one tract. `pydantic-monty`, an extra, is loaded when they are first needed."""
 

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
-from tract_jupyter.models.text import printable
-from tract_jupyter.sandbox.pool import ErrorHints, explained
+from tract_jupyter.models.text import left_out, printable
+from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -132,12 +132,10 @@ def _bound(tree: ast.AST) -> Iterator[str]:
             yield node.asname or node.name
 
 
-SECONDS = 10.0
-MEMORY = 64_000_000
-MOST_PRINTED = 50_000
+LIMITS = SandboxLimits(seconds=10.0, memory=64_000_000)
+"""The limits of an action."""
 UNCHANGED = "Nothing was changed or decided"
 
-_LIMITS: Any = {"max_feed_duration_secs": SECONDS, "max_memory": MEMORY}
 _POLICY: Any = {"sleep": "zero"}  # there is nothing to wait for
 _FEED = "<python-input-1>"
 """How a session calls what it is fed after the prelude: the function."""
@@ -174,7 +172,7 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
 
     printed = _Printed()
     try:
-        with opened.checkout(limits=_LIMITS, os_policy=_POLICY) as session:
+        with opened.checkout(limits=LIMITS.options(), os_policy=_POLICY) as session:
             session.feed_run(code.prelude, inputs=inputs)
             return session.feed_run(f"{code.function}\n{code.call}", print_callback=printed.take)
     except monty.MontyError as error:
@@ -192,12 +190,12 @@ class _Printed:
         self._left_out = 0
 
     def take(self, _stream: str, text: str) -> None:
-        kept = text[: MOST_PRINTED - len(self._text)]
+        kept = text[: LIMITS.output_characters - len(self._text)]
         self._text += kept
         self._left_out += len(text) - len(kept)
 
     def show(self) -> None:
-        more = f"\n… {self._left_out:,} characters left out …\n" if self._left_out else ""
+        more = left_out(self._left_out) if self._left_out else ""
         if self._text:
             print(printable(self._text) + more, end="")  # noqa: T201 # the action did
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, TractError
 from tract_jupyter.models.canonical import digest, plain
+from tract_jupyter.models.text import counted
 from tract_jupyter.review.process import is_running, this_process
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.errors import read_moment
@@ -465,7 +466,7 @@ class ScriptReplay:
             self._earlier = stored.earlier()
         except TractError as error:
             self._earlier = EarlierRun()
-            self._troubles.append(f"What is known of an earlier run cannot be read: {_words(error)}.")
+            self._troubles.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
         self.log = CallLog(stored, () if anew else self._earlier.calls)
 
     def end(self, *, completed: bool) -> None:
@@ -473,23 +474,24 @@ class ScriptReplay:
         try:
             self.log.end(completed=completed)
         except TractError as error:
-            self._troubles.append(f"What is known of this run cannot be brought up to date: {_words(error)}.")
+            self._troubles.append(f"The calls of this run cannot be stored: {_words(error)}.")
         if self.log.closed and not completed:
             self._troubles.append(
-                f"Not all of its calls are kept, and run again, it makes the rest a second time: {self.log.closed}."
+                f"Not all of its calls were kept, so another run makes the rest a second time: {self.log.closed}."
             )
 
     def notes(self) -> tuple[str, ...]:
         """Return what a person has to know, in sentences."""
         notes, ran_at = [], self._earlier.ran_at
         if self.log.replayed and ran_at is not None:
+            were = "was" if self.log.replayed == 1 else "were"
             notes.append(
-                f"{self.log.replayed:,} calls were answered from the run of {ran_at.astimezone():%Y-%m-%d %H:%M:%S}, "
-                "which did not complete; nothing was called for them."
+                f"{counted(self.log.replayed, 'call')} {were} answered from the run of "
+                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
             )
         if self._earlier.doubtful:
             notes.append(
-                "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
+                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
             )
         return (*notes, *self._troubles)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import counted
 from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ class Meter:
         limits = self.limits
         with self._lock:
             if limits.calls is not None and self.calls >= limits.calls:
-                return f"the script has reached its limit of {limits.calls:,} tool calls"
+                return f"the script has reached its limit of {counted(limits.calls, 'tool call')}"
             if limits.result_bytes is not None and self.result_bytes > limits.result_bytes:
                 return f"the script has reached its limit of {limits.result_bytes:,} bytes of results"
             if self.depth >= limits.depth:
-                return f"in a script, tools may call tools at most {limits.depth} levels deep"
+                return f"in a script, tools may call tools at most {counted(limits.depth, 'level')} deep"
             self.calls += 1
             return ""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptRaisedError
-from tract_jupyter.models.text import safe_repr
+from tract_jupyter.models.text import counted, cut_middle, safe_repr
 
 if TYPE_CHECKING:
     from tract_jupyter.toolkit.results import Savings
@@ -148,7 +148,7 @@ class ScriptResult:
         """Return what a model is told: plain data of limited size."""
         told: dict[str, Any] = {
             "status": self.status.value,
-            "output": _cut(self.text, _MOST_FOR_MODELS),
+            "output": cut_middle(self.text, _MOST_FOR_MODELS),
             "tool_calls": self.call_count,
             "failed_calls": [f"{call.tool}: {call.error}" for call in self.calls if not call.success][
                 -_MOST_CALLS_FOR_MODELS:
@@ -156,7 +156,7 @@ class ScriptResult:
             "seconds": round(self.seconds, 3),
         }
         if self.value is not None:
-            told["result"] = _cut(safe_repr(self.value), _MOST_FOR_MODELS)
+            told["result"] = cut_middle(safe_repr(self.value), _MOST_FOR_MODELS)
         if self.pending_id:
             told["waits_for"] = self.pending_id
         if self.notes:
@@ -164,12 +164,5 @@ class ScriptResult:
         return told
 
     def __repr__(self) -> str:
-        calls = f"{self.call_count:,} tool calls"
+        calls = counted(self.call_count, "tool call")
         return f"<ScriptResult {self.script_hash[:12]}: {self.status}, {calls}, {self.seconds:.2f} s>"
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n… {len(text) - most:,} characters left out …\n{text[-half:]}"

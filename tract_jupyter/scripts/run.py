@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.text import left_out
 from tract_jupyter.scripts.calls import ScriptCalls
 from tract_jupyter.scripts.limits import Meter
 from tract_jupyter.scripts.result import ScriptError, ScriptOutput, ScriptResult, ScriptStatus
@@ -77,7 +78,7 @@ class OutputCapture:
     def outputs(self) -> tuple[ScriptOutput, ...]:
         """Return what was kept, in order, with a note in the place of what was left out."""
         with self._lock:
-            between = (ScriptOutput("stderr", _left_out(self._left_out)),) if self._left_out else ()
+            between = (ScriptOutput("stderr", left_out(self._left_out)),) if self._left_out else ()
             return (*self._head, *between, *self._tail)
 
     def rest(self) -> tuple[ScriptOutput, ...]:
@@ -114,10 +115,6 @@ def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutp
         text = _OVERWRITTEN.sub("", text)
     pieces[-1] = ScriptOutput(output.kind, text)
     return len(text) - len(last.text)
-
-
-def _left_out(count: int) -> str:
-    return f"\n… {count:,} characters left out …\n"
 
 
 class ScriptRun:

@@ -29,7 +29,7 @@ from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedE
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.source import CallSite, asked_at
-from tract_jupyter.sandbox.pool import LACKS, ErrorHints, explained
+from tract_jupyter.sandbox.pool import LACKS, ErrorHints, SandboxLimits, explained
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.pendings import PendingScriptCall
@@ -488,11 +488,7 @@ class Sandbox:
 def _limits(run: ScriptRun) -> Any:
     limits = run.meter.limits
     calls = limits.calls if limits.calls is not None else 1_000_000
-    return {
-        "max_feed_duration_secs": limits.seconds,
-        "max_memory": limits.memory,
-        "max_suspensions": _SUSPENSIONS + 2 * calls,
-    }
+    return SandboxLimits(limits.seconds, limits.memory, _SUSPENSIONS + 2 * calls).options()
 
 
 def _reply(result: ToolResult) -> Any:

@@ -1,4 +1,8 @@
-"""Rows of events: what happened, by whom, when. Append-only."""
+"""What is written once and never changed: events, events of runs, firings of hooks, calls of scripts, compiles.
+
+One mechanism for all of them, `Journal`: rows are appended in the caller's transaction and read newest first; where
+only so many are kept, the oldest go.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import IntegrityError
@@ -16,13 +21,14 @@ from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.columns import from_json
+from tract_jupyter.storage.rows import Rows, Stored
 from tract_jupyter.storage.schema import compile_records, events, hook_log, run_events, script_calls
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Insert, Row, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class Event:
     data: dict[str, Any]
     created_at: datetime
 
+
+_SLACK = 100  # entries more than are kept, before some go
 
 _triggered_by: ContextVar[str | None] = ContextVar("triggered_by", default=None)
 
@@ -54,11 +62,55 @@ def what_triggered() -> str | None:
     return _triggered_by.get()
 
 
-class EventRows:
-    """The events of one tract."""
+class Journal(Rows[Stored]):
+    """The entries of one kind of one tract.
+
+    Attributes:
+        most: how many are kept; None for all. Those that are too many go once in a while: deleting at each write would
+            cost more than the writing.
+    """
+
+    most: ClassVar[int | None] = None
 
     def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
+        super().__init__(tract_id)
+        self._added = _SLACK  # looks at the first writing: what only short processes write is bounded too
+
+    def _write(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Append entries, oldest first."""
+        connection.execute(_insert(self.table), [{"tract_id": self.tract_id, **row} for row in rows])
+        if self.most is not None:
+            self._added += len(rows)
+            if self._added >= _SLACK:
+                self._added = 0
+                self.keep_newest(connection, self.most)
+
+    def latest(self, connection: Connection, limit: int, *where: ColumnElement[bool]) -> list[Stored]:
+        """Return the newest entries first, of those that fit."""
+        columns = [self.table.c[name] for name in self.row._fields]
+        query = select(*columns).where(self.table.c.tract_id == self.tract_id, *where)
+        newest_first = [self.table.c[name].desc() for name in self.order]
+        return [self.row._make(row) for row in connection.execute(query.order_by(*newest_first).limit(limit))]
+
+
+@cache
+def _insert(table: Table) -> Insert:
+    return table.insert()
+
+
+class _StoredEvent(NamedTuple):
+    id: int
+    event_type: str
+    actor: str
+    data_json: str
+    created_at: str
+
+
+class EventRows(Journal[_StoredEvent]):
+    """The events of one tract."""
+
+    table = events
+    row = _StoredEvent
 
     def append(self, connection: Connection, event_type: str, actor: str, data: dict[str, Any]) -> None:
         """Add an event, in the caller's transaction."""
@@ -66,27 +118,27 @@ class EventRows:
         if by is not None:
             data = {"triggered_by": by, **data}
         row = {
-            "tract_id": self.tract_id,
             "event_type": event_type,
             "actor": actor,
             "data_json": canonical_json(data),
             "created_at": now_text(),
         }
-        connection.execute(events.insert(), row)
+        self._write(connection, [row])
 
     def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
-        """The newest events first; with a type that ends in `*`, those whose type begins so."""
-        query = select(events).where(events.c.tract_id == self.tract_id)
-        if event_type is not None and event_type.endswith("*"):
-            query = query.where(events.c.event_type.startswith(event_type[:-1], autoescape=True))
-        elif event_type is not None:
-            query = query.where(events.c.event_type == event_type)
-        rows = connection.execute(query.order_by(events.c.id.desc()).limit(limit))
+        """Return the newest events first; with a type that ends in `*`, those whose type begins so."""
+        kind = events.c.event_type
+        if event_type is None:
+            where: list[ColumnElement[bool]] = []
+        elif event_type.endswith("*"):
+            where = [kind.startswith(event_type[:-1], autoescape=True)]
+        else:
+            where = [kind == event_type]
         return [
             Event(
                 row.id, row.event_type, row.actor, from_json(row.data_json, dict), from_text(row.created_at)
             )
-            for row in rows
+            for row in self.latest(connection, limit, *where)
         ]
 
 
@@ -103,11 +155,6 @@ class StoredRunEvent(NamedTuple):
 _first, _last = run_events.alias("first"), run_events.alias("last")
 _COUNT = len(StoredRunEvent._fields)
 # made once: building a statement takes longer than running it
-_MINE = select(*(run_events.c[name] for name in StoredRunEvent._fields)).where(
-    run_events.c.tract_id == bindparam("tract")
-)
-_OF = _MINE.where(run_events.c.run_id == bindparam("run")).order_by(run_events.c.seq)
-_ALL = _MINE.order_by(run_events.c.run_id, run_events.c.seq)
 _LONGEST = select(func.max(run_events.c.seq)).where(run_events.c.run_id == _first.c.run_id).scalar_subquery()
 _NEWEST = (
     select(*(table.c[name] for table in (_first, _last) for name in StoredRunEvent._fields))
@@ -127,15 +174,15 @@ _IDS = (
     .order_by(run_events.c.run_id)
     .limit(2)
 )
-_INSERT = run_events.insert()
 _ANY_NUMBER = 2**31 - 1  # neither database takes the same word for no limit
 
 
-class RunEventRows:
+class RunEventRows(Journal[StoredRunEvent]):
     """The events of one tract's runs."""
 
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
+    table = run_events
+    row = StoredRunEvent
+    order = ("run_id", "seq")
 
     def append(self, connection: Connection, events: Sequence[StoredRunEvent]) -> None:
         """Add events.
@@ -146,7 +193,7 @@ class RunEventRows:
         if not events:
             return
         try:
-            connection.execute(_INSERT, [{"tract_id": self.tract_id, **event._asdict()} for event in events])
+            self._write(connection, [event._asdict() for event in events])
         except IntegrityError as error:
             raise StoreError(
                 f"run {events[0].run_id} has an event {events[0].seq} already: it goes on in another process, and "
@@ -154,9 +201,8 @@ class RunEventRows:
             ) from error
 
     def of(self, connection: Connection, run_id: str) -> list[StoredRunEvent]:
-        """The events of a run in their order; none if there is no such run."""
-        rows = connection.execute(_OF, {"tract": self.tract_id, "run": run_id})
-        return [StoredRunEvent._make(row) for row in rows]
+        """Return the events of a run in their order; none if there is no such run."""
+        return self.find(connection, run_id=run_id)
 
     def ids(self, connection: Connection, start: str) -> list[str]:
         """Up to two runs whose ids begin with hex digits; more than one means that these are too few."""
@@ -173,7 +219,7 @@ class RunEventRows:
 
     def by_run(self, connection: Connection) -> Iterator[tuple[str, list[StoredRunEvent]]]:
         """The events of each run, one run after the other; read on only as far as it is looked at."""
-        with connection.execute(_ALL, {"tract": self.tract_id}) as rows:
+        with connection.execute(self._select(()), self._given({})) as rows:
             for run_id, group in groupby(map(StoredRunEvent._make, rows), key=lambda event: event.run_id):
                 yield run_id, list(group)
 
@@ -183,48 +229,34 @@ def _pair(row: Row[tuple[object, ...]]) -> tuple[StoredRunEvent, StoredRunEvent]
 
 
 KEPT_FIRINGS = 10_000
-_SLACK = 100  # rows more before some go: deleting at each write would cost more than the writing
 
 
-class HookLogRows:
+class StoredFiring(NamedTuple):
+    """A handler's part in a firing, as it lies in the store."""
+
+    pending_id: str
+    operation: str
+    handler: str
+    outcome: str
+    error: str | None
+    created_at: str
+
+
+class HookLogRows(Journal[StoredFiring]):
     """The hook log of one tract."""
 
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
-        self._added = _SLACK  # looks at the first writing: what only short processes write is bounded too
+    table = hook_log
+    row = StoredFiring
+    most = KEPT_FIRINGS
 
     def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Add rows, oldest first."""
-        connection.execute(hook_log.insert(), [{"tract_id": self.tract_id, **row} for row in rows])
-        self._added += len(rows)
-        if self._added >= _SLACK:
-            self._added = 0
-            self._shorten(connection)
+        self._write(connection, rows)
 
-    def newest(
-        self,
-        connection: Connection,
-        *,
-        operation: str | None,
-        handler: str | None,
-        outcome: str | None,
-        pending_id: str | None,
-        limit: int,
-    ) -> list[Row[Any]]:
-        """The newest rows first, of those that fit."""
-        wanted = {"operation": operation, "handler": handler, "outcome": outcome, "pending_id": pending_id}
+    def newest(self, connection: Connection, limit: int, **wanted: str | None) -> list[StoredFiring]:
+        """Return the newest rows first, of those that have these values; None for any."""
         where = [hook_log.c[name] == value for name, value in wanted.items() if value is not None]
-        query = select(hook_log).where(hook_log.c.tract_id == self.tract_id, *where)
-        return list(connection.execute(query.order_by(hook_log.c.id.desc()).limit(limit)))
-
-    def _shorten(self, connection: Connection) -> None:
-        mine = hook_log.c.tract_id == self.tract_id
-        oldest_kept = (
-            select(hook_log.c.id).where(mine).order_by(hook_log.c.id.desc()).offset(KEPT_FIRINGS - 1).limit(1)
-        )
-        oldest = connection.scalar(oldest_kept)
-        if oldest is not None:
-            connection.execute(hook_log.delete().where(mine, hook_log.c.id < oldest))
+        return self.latest(connection, limit, *where)
 
 
 KEPT_SCRIPTS = 100
@@ -245,51 +277,37 @@ class StoredCalls(NamedTuple):
     created_at: str
 
 
-_TABLE = script_calls.c
-# made once: building a statement takes longer than running it
-_OF_SCRIPT = (
-    select(*(_TABLE[name] for name in StoredCalls._fields))
-    .where(
-        _TABLE.tract_id == bindparam("tract"),
-        _TABLE.script_hash == bindparam("script"),
-        _TABLE.notebook_id == bindparam("notebook"),
-    )
-    .order_by(_TABLE.id)
-)
+class ScriptCallRows(Journal[StoredCalls]):
+    """The calls of one tract's scripts: of the newest runs, and until a run is forgotten."""
 
-
-class ScriptCallRows:
-    """The calls of one tract's scripts."""
-
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
+    table = script_calls
+    row = StoredCalls
 
     def of(self, connection: Connection, script_hash: str, notebook_id: str) -> list[StoredCalls]:
-        """All rows of a script in a notebook, oldest first."""
-        values = {"tract": self.tract_id, "script": script_hash, "notebook": notebook_id}
-        return [StoredCalls(*row) for row in connection.execute(_OF_SCRIPT, values)]
+        """Return all rows of a script in a notebook, oldest first."""
+        return self.find(connection, script_hash=script_hash, notebook_id=notebook_id)
 
     def add(self, connection: Connection, script_hash: str, notebook_id: str, stored: StoredCalls) -> None:
         """Add some calls of a run; with the first of them, the oldest runs go."""
-        row = {"tract_id": self.tract_id, "script_hash": script_hash, "notebook_id": notebook_id}
-        connection.execute(script_calls.insert(), {**row, **stored._asdict()})
+        self._write(
+            connection, [{"script_hash": script_hash, "notebook_id": notebook_id, **stored._asdict()}]
+        )
         if stored.position == 0:
             self._shorten(connection)
 
     def release(self, connection: Connection, run_id: str) -> None:
         """Say that a run has ended."""
-        connection.execute(script_calls.update().where(*self._those([run_id])).values(running=None))
+        self.update(connection, {"run_id": run_id}, running=None)
 
     def remove(self, connection: Connection, run_ids: Collection[str]) -> None:
         """Forget some runs."""
-        connection.execute(script_calls.delete().where(*self._those(run_ids)))
-
-    def _those(self, run_ids: Collection[str]) -> tuple[Any, ...]:
-        return _TABLE.tract_id == self.tract_id, _TABLE.run_id.in_(run_ids)
+        of = self.table.c
+        connection.execute(self.table.delete().where(of.tract_id == self.tract_id, of.run_id.in_(run_ids)))
 
     def _shorten(self, connection: Connection) -> None:
-        first = (_TABLE.tract_id == self.tract_id, _TABLE.position == 0)
-        newest = select(_TABLE.run_id).where(*first).order_by(_TABLE.id.desc())
+        of = self.table.c
+        first = (of.tract_id == self.tract_id, of.position == 0)
+        newest = select(of.run_id).where(*first).order_by(of.id.desc())
         oldest = list(connection.scalars(newest.offset(KEPT_SCRIPTS)))
         if oldest:
             self.remove(connection, oldest)
@@ -309,11 +327,34 @@ class CompileRecord:
     created_at: datetime
 
 
-class CompileRows:
+class _StoredCompile(NamedTuple):
+    record_id: str
+    head_hash: str | None
+    token_count: int
+    message_count: int
+    token_source: str
+    params_json: str
+    created_at: str
+
+    def read(self) -> CompileRecord:
+        """Return it as its users know it."""
+        return CompileRecord(
+            record_id=self.record_id,
+            head=self.head_hash,
+            token_count=self.token_count,
+            message_count=self.message_count,
+            token_source=self.token_source,
+            params=from_json(self.params_json, dict),
+            created_at=from_text(self.created_at),
+        )
+
+
+class CompileRows(Journal[_StoredCompile]):
     """The compile records of one tract."""
 
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
+    table = compile_records
+    row = _StoredCompile
+    order = ("created_at",)
 
     def add(
         self,
@@ -326,40 +367,27 @@ class CompileRows:
     ) -> str:
         """Add a record, and return its id."""
         record_id = secrets.token_hex(8)
-        connection.execute(
-            compile_records.insert().values(
-                record_id=record_id,
-                tract_id=self.tract_id,
-                head_hash=head,
-                token_count=tokens,
-                message_count=messages,
-                token_source=source,
-                params_json=canonical_json(params),
-                created_at=now_text(),
-            )
+        self._write(
+            connection,
+            [
+                {
+                    "record_id": record_id,
+                    "head_hash": head,
+                    "token_count": tokens,
+                    "message_count": messages,
+                    "token_source": source,
+                    "params_json": canonical_json(params),
+                    "created_at": now_text(),
+                }
+            ],
         )
         return record_id
 
     def newest(self, connection: Connection, limit: int) -> list[CompileRecord]:
-        """The newest records first."""
-        query = select(compile_records).where(compile_records.c.tract_id == self.tract_id)
-        rows = connection.execute(query.order_by(compile_records.c.created_at.desc()).limit(limit))
-        return [_record(row) for row in rows]
+        """Return the newest records first."""
+        return [row.read() for row in self.latest(connection, limit)]
 
     def get(self, connection: Connection, record_id: str) -> CompileRecord | None:
-        """One record."""
-        where = (compile_records.c.tract_id == self.tract_id, compile_records.c.record_id == record_id)
-        row = connection.execute(select(compile_records).where(*where)).first()
-        return _record(row) if row else None
-
-
-def _record(row: Any) -> CompileRecord:
-    return CompileRecord(
-        record_id=row.record_id,
-        head=row.head_hash,
-        token_count=row.token_count,
-        message_count=row.message_count,
-        token_source=row.token_source,
-        params=from_json(row.params_json, dict),
-        created_at=from_text(row.created_at),
-    )
+        """Return one record."""
+        row = self.find_one(connection, record_id=record_id)
+        return None if row is None else row.read()

@@ -242,6 +242,8 @@ class OperationKind(Protocol):
     It may also have
 
     * `configured(config)`: the configuration that the engine uses;
+    * `is_computed`: whether it only computes, within bounds, waits for nothing and changes nothing that it is given.
+      Then it is done at once, on the thread that waits for the run;
     * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called.
     """
 

@@ -44,6 +44,7 @@ class TemplateKind:
 
     name: Final = "template"
     anywhere: Final = True
+    is_computed: Final = True
 
     def check(self, operation: Operation) -> list[Problem]:
         """What is wrong with `params`."""

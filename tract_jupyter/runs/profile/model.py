@@ -135,7 +135,7 @@ class OperationProfile(Data):
         """
         from tract_jupyter.runs.profile.bundle import compile_profile
 
-        return compile_profile(self)
+        return self.once("compiled", compile_profile)
 
     @property
     def all_operations(self) -> tuple[Operation, ...]:

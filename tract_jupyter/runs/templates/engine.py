@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,6 +106,8 @@ def render(source: str, context: OperationContext, *, strict: bool = False) -> s
         TemplateError: it cannot be read or rendered; has the line.
     """
     template = parse(source)
+    if "{{" not in source and "{%" not in source:
+        return template.render()
     seed = f"{context.seed}:{context.operation_id}"
     return template.render(
         variables_of(context), functions_of(context), strict=strict, seed=seed, now=context.now
@@ -134,8 +136,11 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
 
 def functions_of(context: OperationContext) -> dict[str, Callable[..., Any]]:
     """The functions, by name."""
-    spoken = [one for one in _messages(context) if one["role"] in _SPOKEN]
-    dice = Random(f"{context.seed}:{context.operation_id}:dice")  # noqa: S311 # dice, not secrets
+    spoken = [{"role": one.role, "content": one.content} for one in context.messages if one.role in _SPOKEN]
+
+    @cache
+    def dice() -> Random:
+        return Random(f"{context.seed}:{context.operation_id}:dice")  # noqa: S311 # dice, not secrets
 
     def recent(count: Any) -> list[Message]:
         most = int(number(count))
@@ -149,7 +154,7 @@ def functions_of(context: OperationContext) -> dict[str, Callable[..., Any]]:
         "recentMessagesText": lambda count: _lines(recent(count)),
         "recentMessagesByContextTokens": by_tokens,
         "recentMessagesByContextTokensText": lambda tokens: _lines(by_tokens(tokens)),
-        "random": lambda most: dice.randint(1, max(1, int(number(most)))),
+        "random": lambda most: dice().randint(1, max(1, int(number(most)))),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Any, Final
 
@@ -244,7 +245,7 @@ class TemplateScope:
         now: str = "",
     ) -> None:
         self.budget = TemplateBudget(limits)
-        self.random = Random(str(seed))  # noqa: S311 # dice, not secrets
+        self._seed = seed
         self.now = now
         self.counters: dict[str, int] = {}
         self.turns: dict[str, int] = {}
@@ -253,6 +254,11 @@ class TemplateScope:
         self._assigned: dict[str, Any] = {}
         self._frames: list[dict[str, Any]] = []
         self._variables, self._functions, self._strict = variables, functions, strict
+
+    @cached_property
+    def random(self) -> Random:
+        """The dice of this rendering."""
+        return Random(str(self._seed))  # noqa: S311 # dice, not secrets
 
     def find(self, name: str) -> Any:
         """A variable's value; that of the innermost loop first."""
