@@ -161,6 +161,15 @@ def test_a_door_says_which_rooms_it_knows():
             assert known <= set(re.findall(r"`([a-z]+)", text[text.rfind("Knows") :])), room
 
 
+def test_the_table_of_rooms_says_what_they_know():
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2].partition("\n\n`")[0]
+    rows = {row[0]: row[2] for row in re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|$", table, re.MULTILINE)}
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"facade"} == rows.keys()
+    for room, known in known_by_import().items():
+        if room in rows and room != "notebook":
+            assert known <= set(re.findall(r"`(\w+)`", rows[room])), room
+
+
 def test_the_look_up_of_names_finds_only_what_is_there():
     assert is_there("review.gate.Gate.carry_out")
     assert is_there("review.Gate")

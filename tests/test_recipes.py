@@ -53,7 +53,7 @@ def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.M
     assert "Hello Ada, you are on main" in shell.run("%tract greet Ada").text
     assert "%tract greet NAME  " in shell.run("%tract help").text
     assert "greet somebody" in shell.run("%tract help").text
-    assert "%tract greet NAME is how it is used; got nothing" in shell.run("%tract greet").error
+    assert "usage: %tract greet NAME; got nothing" in shell.run("%tract greet").error
     assert "greet" in shell.complete("%tract gr")
     assert {"Ada", "Alan"} == set(shell.complete("%tract greet A"))
     assert "--loud" in shell.complete("%tract greet --")

@@ -83,7 +83,7 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
         lab.run_cell(cell)
     output = lab.output(2)
     unfold(lab, 2, "Don't ask again")
-    output.get_by_label("When this comes again").select_option("session")
+    output.get_by_label("If this is asked again").select_option("session")
     output.get_by_label("For the next").fill("03")
     output.get_by_label("For whom").select_option("anybody")
     output.get_by_label("target =").select_option("pattern")

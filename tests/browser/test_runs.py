@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_a_click(open_lab, screenshot):
     assert run.count() == 1
     screenshot(lab, "run-decided", 4)
     assert lab.run_cell(5)
-    assert "the replay comes out the same" in lab.text(5)
+    assert "the replay gives the same result" in lab.text(5)
 
 
 def test_the_stop_button_aborts_the_run(open_lab, screenshot):

@@ -25,7 +25,7 @@ def test_a_script_waits_for_one_of_its_calls(open_lab, screenshot):
     panel = lab.output(1).get_by_role("form", name="Approve")
     panel.wait_for()
     output = lab.output(1)
-    output.get_by_text("Script waits for a decision: 10 of 1,000 tool calls").wait_for()
+    output.get_by_text("Script waiting for a decision: 10 of 1,000 tool calls").wait_for()
     screenshot(lab, "script-waits", 1)
     output.locator("summary", has_text="Change values").click()
     output.locator("[data-part=edits]").get_by_label("message").fill("number eleven")

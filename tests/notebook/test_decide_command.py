@@ -157,9 +157,9 @@ def test_an_id_may_be_left_out_where_one_waits_and_else_be_its_beginning(shell, 
     assert pending.status == "approved"
     (one, first), (two, second) = fire(x=2), fire(x=3)
     told = shell.run("%tract decide approve").error
-    assert "'approve' is the beginning of no request that waits" in told
+    assert "requests wait, so say which one: %tract decide ID approve" in told
     assert f"{first} deploy" in told
-    assert "no request that waits" in shell.run(f"%tract decide {name} approve").error  # it is decided
+    assert "no waiting request has an id" in shell.run(f"%tract decide {name} approve").error  # it is decided
     length = next(n for n in range(4, 9) if first[:n] != second[:n])
     assert shell.run(f"%tract decide {first[:length]} reject").ok
     assert (one.status, two.status) == ("rejected", "pending")
@@ -183,7 +183,7 @@ def test_what_another_process_asked_is_decided_here(shell, fire):
 def test_what_waits_is_told_after_a_decision(shell, fire):
     fire()
     _, name = fire(x=2)
-    assert "1 more wait" in shell.run(f"%tract decide {name} reject").text
+    assert "1 more waits" in shell.run(f"%tract decide {name} reject").text
 
 
 @pytest.mark.parametrize(

@@ -80,4 +80,8 @@ formatters.register(InteractiveShell.instance())
 print(*(name for name in sys.modules if name.startswith("tract_jupyter.")))
 """
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert set(output.split()) == {"tract_jupyter.notebook", "tract_jupyter.notebook.formatters"}
+    assert set(output.split()) == {
+        "tract_jupyter.doors",
+        "tract_jupyter.notebook",
+        "tract_jupyter.notebook.formatters",
+    }

@@ -76,10 +76,10 @@ def test_undo_says_beforehand_what_moves(talk):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("diff a b c", "how it is used"),
+        ("diff a b c", "usage: %tract "),
         ("diff nowhere", "no commit is called"),
-        ("compile --at", "how it is used"),
-        ("switch", "how it is used"),
+        ("compile --at", "usage: %tract "),
+        ("switch", "usage: %tract "),
         ("switch mian", "Did you mean 'main'"),
         ("branch a..b", "no branch name"),
         ("branch main", "already"),

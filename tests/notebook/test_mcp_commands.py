@@ -63,8 +63,8 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("add", "is how it is used"),
-        ("add liar", "is how it is used"),
+        ("add", "usage: %tract "),
+        ("add liar", "usage: %tract "),
         ("add liar python server.py", "is started by %tract mcp add liar -- COMMAND"),
         ("add liar --", "is started by"),
         ("add liar --trust -- python", "is started by"),
@@ -73,9 +73,9 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
         ("add status -- python", "there is a tool 'status' already"),
         ("add liar -- /nonexistent/x", "No such file"),
         ("add liar http://127.0.0.1:1/mcp", "the connection failed"),
-        ("remove", "is how it is used"),
+        ("remove", "usage: %tract "),
         ("remove lier", "no MCP server 'lier'"),
-        ("start", "is how it is used"),
+        ("start", "usage: %tract "),
     ],
 )
 def test_a_wrong_line_is_told_in_one_line(shell, words, told):

@@ -89,7 +89,7 @@ def test_one_by_one_says_how_many_more_there_are(deploy, monkeypatch):
     monkeypatch.setattr(Tract, "inbox", lambda _: few)
     text = deploy.run("%tract inbox").text
     assert text.count("[pending] deploy") == 3
-    assert "1 more wait: %tract inbox shows them" in text
+    assert "1 more waits: %tract inbox shows it" in text
     monkeypatch.undo()
     assert "more wait" not in deploy.run("%tract inbox").text
 

@@ -56,7 +56,7 @@ def test_a_page_says_that_the_rule_is_off(shell):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("TJ5011", "no rule 'TJ5011'. Did you mean 'TJ501'?"), ("a b", "%tract rules [CODE] is how it is used")],
+    [("TJ5011", "no rule 'TJ5011'. Did you mean 'TJ501'?"), ("a b", "usage: %tract rules [CODE]")],
 )
 def test_what_it_cannot_show(shell, words, said):
     result = shell.run(f"%tract rules {words}")

@@ -10,7 +10,7 @@ def test_it_prints_shows_its_value_and_counts_its_calls(kernel):
     assert result.ok
     assert "on main" in result.text
     assert "42" in result.text
-    assert "Script completed: 1 tool call" in result.text
+    assert "Script completed: 1 tool call in" in result.text
     assert kernel.run("print(x)").text.strip() == "6"
 
 

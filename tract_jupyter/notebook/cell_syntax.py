@@ -1,4 +1,4 @@
-"""From the body of a `%%tract_operation` cell to a spec. The cell is parsed; nothing of it is executed.
+"""Parse the body of a `%%tract_operation` cell into a spec. Nothing of it is executed.
 
 In a Python body the docstring is the description, annotated assignments are the fields, functions are the actions::
 
@@ -42,7 +42,7 @@ class ParsedCell:
     first_lines: dict[str, int] = field(default_factory=dict)
 
     def in_cell(self, error: SpecError) -> SpecError:
-        """The error with the line of the cell instead of the action's."""
+        """Return the error with the line of the cell instead of the action's."""
         if error.line is None or error.action not in self.first_lines:
             return error
         return SpecError(
@@ -64,7 +64,7 @@ class ParsedCell:
         return spec
 
     def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
-        """The same as the options of the cell's first line say: `--ask`, `--sandbox`."""
+        """Return the same as the options of the cell's first line say: `--ask`, `--sandbox`."""
         spec = replace(self.spec, unhandled="ask") if ask else self.spec
         if sandbox:
             actions = {n: replace(action, isolation="sandbox") for n, action in spec.actions.items()}
@@ -220,7 +220,7 @@ def _defaults(arguments: ast.arguments) -> dict[str, Any]:
 
 
 def _annotation(node: ast.expr) -> list[str]:
-    """The type's text, and those that follow it in `Annotated[T, "description", "volatile"]`."""
+    """Return the type's text, and those that follow it in `Annotated[T, "description", "volatile"]`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"Annotated", "typing.Annotated"}:
@@ -231,7 +231,10 @@ def _annotation(node: ast.expr) -> list[str]:
 
 
 def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:
-    """The author's lines without the function's indentation. Lines inside a string keep theirs: they are its text."""
+    """Return the author's lines without the function's indentation.
+
+    Lines inside a string keep theirs: they are its text.
+    """
     indent = body[0].col_offset
     inside = lines_inside_strings(body)
     kept = [
@@ -242,7 +245,7 @@ def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) ->
 
 
 def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:
-    """Where the code begins: after the docstring, else after the `def`; comments belong to the code."""
+    """Return where the code begins: after the docstring, else after the `def`; comments belong to the code."""
     if _docstring(node.body[0]) is not None:
         return (node.body[0].end_lineno or node.body[0].lineno) + 1
     rest = iter(lines[node.lineno - 1 :])

@@ -55,7 +55,7 @@ class Worker(Generic[T]):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and not ended."""
+        """True if it has begun and not ended."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class Worker(Generic[T]):
         self._thread.start()
 
     def outcome(self) -> T:
-        """The result; raises the error that there is instead."""
+        """Return the result, or raise the error that there is instead."""
         if self.result is None:
             raise self._error or RuntimeError("the thread ended without a result")
         return self.result
@@ -102,11 +102,11 @@ _logger = logging.getLogger(__name__)
 
 
 class SharedDisplay(Protocol):
-    """Shows several requests in one output."""
+    """A display that shows several requests in one output."""
 
     @property
     def ready(self) -> bool:
-        """Whether its script has run somewhere and reached this kernel."""
+        """True if its script has run somewhere and reached this kernel."""
         ...
 
     def refresh(self) -> None:
@@ -131,7 +131,7 @@ _PRINTED = _Text()
 
 
 class _Shown:
-    """Where a ticket is on display, and in which circumstances it was put there."""
+    """A place where a ticket is on display, and the circumstances in which it was put there."""
 
     def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
         self.ticket = ticket
@@ -185,11 +185,11 @@ class NotebookChannel:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def can_reach(self) -> bool:
-        """A person can answer if this cell takes input, and does not itself run for a click."""
+        """Return whether a person can answer: this cell takes input, and does not itself run for a click."""
         return self._front_end.takes_input and not self._front_end.in_callback
 
     def recorded(self) -> RecordedDecisions | None:
-        """Those of the lock file, in headless runs; never where there is a person, or was."""
+        """Return the decisions of the lock file in headless runs; None where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
 
     def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
@@ -245,7 +245,7 @@ class NotebookChannel:
             self._print_request(ticket, again=True)
 
     def was_printed(self, ticket: Ticket) -> bool:
-        """Whether all of it was printed here, exactly as it would run now."""
+        """Return whether all of it was printed here, exactly as it would run now."""
         return self._printed.get(ticket.pending.pending_id) == ticket.request.fingerprint
 
     def show(self, ticket: Ticket) -> None:
@@ -263,11 +263,11 @@ class NotebookChannel:
         self._moved.add(ticket.pending.pending_id)
 
     def is_here(self, pending_id: str) -> bool:
-        """Whether a request is on display in the cell that runs."""
+        """Return whether a request is on display in the cell that runs."""
         return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
-        """Whether the panel's script has run somewhere and reached this kernel, or still has time to."""
+        """Return whether the panel's script has run somewhere and reached this kernel, or still has time to."""
         panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
@@ -361,7 +361,7 @@ class NotebookChannel:
 
 
 def _cell() -> int:
-    """The number of the cell that runs."""
+    """Return the number of the cell that runs."""
     shell = get_ipython()
     return 0 if shell is None else shell.execution_count
 

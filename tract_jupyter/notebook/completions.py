@@ -27,7 +27,7 @@ _OPTIONS = {
 
 
 def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
-    """The matcher that IPython's completer asks."""
+    """Return the matcher that IPython's completer asks."""
 
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:

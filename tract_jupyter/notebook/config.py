@@ -1,4 +1,4 @@
-"""What a user can set: `%config TractJupyter`, or `c.TractJupyter.…` in `ipython_config.py`."""
+"""The settings: `%config TractJupyter`, or `c.TractJupyter.…` in `ipython_config.py`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TractJupyter(Configurable):
             raise TraitError(str(error)) from None
 
     def advice(self) -> Advice:
-        """The analysis with these settings."""
+        """Return the analysis with these settings."""
         from tract_jupyter.analysis import use_effects
 
         use_effects(self.rule_effects)

@@ -1,4 +1,4 @@
-"""What `%%tract_operation` does with a cell: parse, then show for review or, for a person's own code, activate."""
+"""Cells of `%%tract_operation` and `%%tract_check`: parse, then review, activate or only check them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice)
 
 
 def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...]]:
-    """What was found in each action, a row for each rule, the worst first; lines are those of the cell, if any."""
+    """Yield a row for each rule that found something in an action, the worst first, with lines of the cell, if any."""
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
         for rule in by_rule(
@@ -173,13 +173,13 @@ class CheckedCode:
 
     @property
     def block(self) -> CodeBlock:
-        """As it is shown."""
+        """The code with its findings, to be shown."""
         return CodeBlock(self.title, self.code, self.result.findings)
 
 
 @dataclass(frozen=True)
 class CheckView:
-    """What was found in code that did not run: all of it, or the actions that it defines; or why it defines nothing."""
+    """The findings in code that did not run: in all of it, or in the actions it defines; or why it defines nothing."""
 
     parts: tuple[CheckedCode, ...]
     note: str
@@ -190,7 +190,7 @@ class CheckView:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """The verdict, and the code with its findings if there are any; everything escaped."""
+        """Return the verdict, and the code with its findings if there are any; everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = "".join(map(code_html, self._blocks()))
         return (
@@ -199,7 +199,7 @@ class CheckView:
         )
 
     def to_text(self) -> str:
-        """The same in plain text."""
+        """Return the same in plain text."""
         return printable("\n".join([_TITLE, *self._lines(), *map(block_text, self._blocks())]))
 
     def _blocks(self) -> list[CodeBlock]:
@@ -219,7 +219,7 @@ class CheckView:
 
 
 def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | None:
-    """What is found in the actions that a `%%tract_operation` cell defines; None for any other cell.
+    """Return what is found in the actions that a `%%tract_operation` cell defines; None for any other cell.
 
     In a Python body lines and columns are those of the cell, else those of the action's code.
 
@@ -251,7 +251,7 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
 
 
 def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
-    """The findings about an action's code where it stands in the cell, indented."""
+    """Return the findings about an action's code where it stands in the cell, indented."""
     lines, cell_lines = split_lines(part.code), split_lines(cell)
 
     def place(line: int, column: int) -> tuple[int, int]:
@@ -272,7 +272,7 @@ def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
 
 
 def parse_check(line: str) -> tuple[SandboxMode | None, str]:
-    """The mode that is asked about, and the code behind the options.
+    """Return the mode that is asked about, and the code behind the options.
 
     Raises:
         OperationError: there is no such option.

@@ -1,4 +1,4 @@
-"""Loading and unloading the extension: everything that is put into IPython is taken out again.
+"""Load and unload the extension: everything that is put into IPython is taken out again.
 
 Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
 them is shown.

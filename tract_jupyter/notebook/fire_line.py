@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FireLine:
-    """What was typed."""
+    """A parsed `%tract_fire` line."""
 
     operation: str
     fields: dict[str, Any]
@@ -50,7 +50,7 @@ def parse_fire(line: str, namespace: Mapping[str, Any]) -> FireLine:
 
 
 def read_value(text: str, namespace: Mapping[str, Any]) -> Any:
-    """The value of a typed text.
+    """Return the value of a typed text.
 
     Raises:
         OperationError: `$name` names no variable, or brackets and quotes do not fit.

@@ -1,4 +1,4 @@
-"""Teaching IPython to show the value types, which know nothing of notebooks.
+"""Formatters that make IPython show the value types, which know nothing of notebooks.
 
 Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
 them is shown.

@@ -1,4 +1,4 @@
-"""What is on the other side of this cell: a kernel's front end, a terminal, or nobody. Probed, never guessed."""
+"""The other side of this cell: a kernel's front end, a terminal, or nobody. It is probed, never guessed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class FrontEnd:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether a Jupyter kernel runs this, so that displays and widgets go somewhere."""
+        """True if a Jupyter kernel runs this, so that displays and widgets go somewhere."""
         return self._kernel is not None
 
     @property
     def takes_input(self) -> bool:
-        """Whether `input()` reaches a person. nbclient and papermill say no."""
+        """True if `input()` reaches a person. nbclient and papermill say no."""
         if self._kernel is None:
             return sys.stdin is not None and sys.stdin.isatty()
         request = self._request()
@@ -43,7 +43,7 @@ class FrontEnd:
 
     @property
     def is_headless(self) -> bool:
-        """Whether a runner without a person executes this: a kernel whose cells say that they take no input.
+        """True if a runner without a person executes this: a kernel whose cells say that they take no input.
 
         A kernel that ever ran a cell which took input is somebody's own, whatever extensions run in it beside.
         """
@@ -55,17 +55,17 @@ class FrontEnd:
 
     @property
     def is_unattended(self) -> bool:
-        """Whether nobody can be asked, now or later: a headless kernel, or an IPython without a terminal."""
+        """True if nobody can be asked, now or later: a headless kernel, or an IPython without a terminal."""
         return self.is_headless if self.has_kernel else not self.takes_input
 
     @property
     def in_callback(self) -> bool:
-        """Whether this runs for a widget's message, where waiting for another message would never end."""
+        """True if this runs for a widget's message, where waiting for another message would never end."""
         return str(self._request().get("header", {}).get("msg_type", "")).startswith("comm_")
 
     @property
     def can_click(self) -> bool:
-        """Whether a panel that this puts up may have somebody before it."""
+        """True if a panel that this puts up may have somebody before it."""
         return self.has_kernel and (self.takes_input or self.in_callback)
 
     @property
@@ -97,7 +97,7 @@ class FrontEnd:
             interrupts.handle_with(before)
 
     def _request(self) -> dict[str, Any]:
-        """The message that the kernel is working on."""
+        """Return the message that the kernel is working on."""
         if self._kernel is None:
             return {}
         try:

@@ -61,7 +61,7 @@ def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 async def _told(work: Awaitable[R]) -> R:
-    """The same for what a cell awaits."""
+    """Return the same for what a cell awaits."""
     try:
         return await work
     except ScriptRaisedError:
@@ -71,7 +71,7 @@ async def _told(work: Awaitable[R]) -> R:
 
 
 def _told_once(error: TractError) -> Exception:
-    """What a magic raises for an error; what is on display already is not told again."""
+    """Return what a magic raises for an error; what is on display already is not told again."""
     if not isinstance(error, RunFailedError):
         return UsageError(str(error))
     in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")

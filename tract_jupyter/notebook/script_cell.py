@@ -1,4 +1,4 @@
-"""What `%%tract_script` does with a cell: run it in a worker thread, while the cell awaits and panels work."""
+"""The `%%tract_script` cell: run a script in a worker thread, while the cell awaits and panels work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ENDINGS = {
     "completed": "Script completed",
     "failed": "Script failed",
-    "timed_out": "Script stopped: its time is over",
+    "timed_out": "Script stopped: its time limit is reached",
     "interrupted": "Script interrupted",
     "rejected": "Script rejected",
     "paused": "Script paused",
@@ -68,15 +68,18 @@ class LiveView:
 
 def _progress(run: ScriptRun) -> str:
     meter, limits = run.meter, run.meter.limits
-    calls = f"{run.calls.count:,}" + (f" of {limits.calls:,}" if limits.calls is not None else "")
+    if limits.calls is None:
+        calls = counted(run.calls.count, "tool call")
+    else:
+        calls = f"{run.calls.count:,} of {counted(limits.calls, 'tool call')}"
     seconds = f"{meter.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
-    doing = "Script waits for a decision" if meter.is_waiting else "Script runs"
-    return f"{doing}: {calls} tool calls, {seconds} s"
+    doing = "Script waiting for a decision" if meter.is_waiting else "Script running"
+    return f"{doing}: {calls}, {seconds} s"
 
 
 @dataclass(frozen=True)
 class ResultView:
-    """What came of a script, and what the analysis says about it."""
+    """The result of a script, with what the analysis says about it."""
 
     result: ScriptResult
     note: str = ""
@@ -91,7 +94,7 @@ class ResultView:
         )
         lines = [_savings_text(result)] if result.call_count else []
         lines += result.notes
-        lines += ["%%tract_script --anew makes all calls again."] if result.replayed_count else []
+        lines += ["%%tract_script --anew repeats all calls."] if result.replayed_count else []
         lines += [self.note] if self.note else []
         calls = Grid(
             ("Tool", "Calls", "Failed", "Seconds"),
@@ -110,7 +113,11 @@ class ResultView:
 
 def _savings_text(result: ScriptResult) -> str:
     saved = result.savings.saved
-    verdict = f"≈ {saved:,} tokens saved" if saved >= 0 else f"≈ {-saved:,} tokens more than calls one by one"
+    verdict = (
+        f"≈ {saved:,} tokens saved"
+        if saved >= 0
+        else f"≈ {-saved:,} tokens more than separate calls would take"
+    )
     return f"{verdict}: {result.savings.arithmetic}"
 
 
@@ -134,7 +141,7 @@ _REFRESHED_EVERY = 4  # heartbeats
 
 @dataclass(frozen=True)
 class ScriptOptions:
-    """How a cell's script is to run."""
+    """Options of a cell's script."""
 
     backend: Backend
     notebook_id: str | None
@@ -186,7 +193,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
 
 
 def _findings(notebook: NotebookSession, code: str) -> str:
-    """How much the analysis found, in a sentence; advice, and nothing waits for it."""
+    """Return how much the analysis found, in a sentence; advice, and nothing waits for it."""
     tract = notebook.tract
     block = tract.operations.advice.code_block("script", code, tools=tract.executor.tools())
     found = findings_text([block])
@@ -239,6 +246,6 @@ def _to_screen(kind: OutputKind, text: str) -> None:
 
 
 def _show_rest(run: ScriptRun) -> None:
-    """What was too much to be shown as it came: that there was more, and its end."""
+    """Show that there was too much output to show as it came, and its end."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

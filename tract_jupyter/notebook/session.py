@@ -107,7 +107,7 @@ _used: set[str] = set()
 
 
 class NotebookSession:
-    """What magics, completions and the two names in the namespace share.
+    """The state of one kernel, shared by magics, completions and the two names in the namespace.
 
     Args:
         shell: IPython's.
@@ -153,11 +153,11 @@ class NotebookSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the tract has been used."""
+        """True if the tract has been used."""
         return self._tract is not None
 
     def why_not_written(self) -> str:
-        """Why nothing can be kept in the file of the store, and what to do about it; empty if it can.
+        """Return why nothing can be kept in the file of the store, and what to do about it; empty if it can.
 
         Nothing is opened, and nothing stays behind.
         """
@@ -196,12 +196,15 @@ class NotebookSession:
         return tract
 
     def _cell(self) -> str:
-        """The source of the cell that runs; empty if IPython does not keep it."""
+        """Return the source of the cell that runs; empty if IPython does not keep it."""
         manager = self.shell.history_manager
         return "" if manager is None or not manager.input_hist_raw else str(manager.input_hist_raw[-1])
 
     def _path_of(self, store: str) -> str | Path:
-        """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
+        """Return the file of the store.
+
+        Relative to the folder in which the extension was loaded, wherever a cell went.
+        """
         if store.startswith("~"):
             return Path(store).expanduser()
         # where nothing moved, its short name keeps this machine's folders out of outputs
@@ -230,7 +233,7 @@ class NotebookSession:
 
 
 def _refusal(path: Path) -> str:
-    """Why a file cannot be made and written, as the system says it; empty if it can."""
+    """Return why a file cannot be made and written, as the system says it; empty if it can."""
     try:
         if path.is_file() and not os.access(path, os.W_OK):
             return "it is read-only"
@@ -244,7 +247,10 @@ def _refusal(path: Path) -> str:
 
 
 def notebook_path(shell: InteractiveShell) -> Path | None:
-    """The notebook that a kernel runs, where its front end says so: a Jupyter server, or VS Code; None if none does."""
+    """Return the notebook that a kernel runs, where its front end says so: a Jupyter server, or VS Code.
+
+    None if none does.
+    """
     told = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
     return Path(told) if isinstance(told, str) and told.endswith(".ipynb") else None
 
@@ -275,7 +281,7 @@ class RanCells:
         self._witness = self._hidden_method()
 
     def all(self) -> list[str]:
-        """What ran since the kernel began or `%reset`; not the cell that calls this."""
+        """Return what ran since the kernel began or `%reset`; not the cell that calls this."""
         cells = self._history()
         witness = self._hidden_method()
         if witness is not self._witness:
@@ -294,6 +300,6 @@ class RanCells:
 
 
 def _after_reset(cells: list[str], start: int) -> int:
-    """Where the cells begin after the one that did it; at the end if none says so."""
+    """Return where the cells begin after the one that reset; the end if none says so."""
     ends = [number for number, cell in enumerate(cells) if number >= start and "reset" in cell]
     return ends[-1] + 1 if ends else len(cells)

@@ -1,4 +1,4 @@
-"""What a headless run would refuse: a notebook, or a folder of them, against its recorded decisions. Nothing runs."""
+"""List what a headless run would refuse: a notebook or a folder against its recorded decisions. Nothing runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that a run without a person would not do, or that is odd about its recorded decisions.
+    """Something that a run without a person would refuse, or that is odd about its recorded decisions.
 
     Attributes:
         path: of the notebook, or of the lock file.
@@ -96,7 +96,7 @@ class CallStep(NamedTuple):
 
 
 class ErrorStep(NamedTuple):
-    """What would stop the run there."""
+    """A step that would stop the run."""
 
     line: int
     what: str
@@ -108,7 +108,7 @@ _MAGICS = {"tract_fire", "tract_operation"}
 
 
 def steps(source: str) -> list[Step]:
-    """What a code cell defines and asks, in the order of its lines."""
+    """Return what a code cell defines and asks, in the order of its lines."""
     defined = definition_in(source)
     if defined is not None:
         return [defined]
@@ -152,7 +152,7 @@ class _Options(argparse.ArgumentParser):
 
 
 def _options() -> argparse.ArgumentParser:
-    """The options of the magic, which itself cannot be imported without IPython."""
+    """Return the options of the magic, which itself cannot be imported without IPython."""
     parser = _Options(add_help=False)
     parser.add_argument("name", nargs="?", default="")
     for form in ("json", "yaml"):
@@ -192,7 +192,7 @@ def _is_tract(node: ast.expr) -> bool:
 
 
 def _spelling(function: ast.Attribute) -> str:
-    """The call as it is told; in short, where a chain is longer than Python's own stack."""
+    """Return the call as it is told; in short, where a chain is longer than Python's own stack."""
     try:
         return f"{ast.unparse(function)}(...)"
     except RecursionError:
@@ -218,7 +218,7 @@ class Variables(dict[str, Any]):
 
 
 def code_cells(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The place of each code cell among all cells, from 1, and its source."""
+    """Yield the place of each code cell among all cells, from 1, and its source."""
     for number, cell in enumerate(notebook["cells"], 1):
         if cell["cell_type"] == "code":
             yield number, cell["source"]
@@ -393,7 +393,7 @@ class DryRun:
 
 
 def operation_identity(spec: OperationSpec, values: dict[str, Any]) -> str:
-    """What a recorded decision about a fired operation is found by, given all values of its fields."""
+    """Return what a recorded decision about a fired operation is found by, given all values of its fields."""
     kept = {name: value for name, value in values.items() if name not in spec.volatile}
     return fingerprint("operation", spec.name, spec.spec_hash, kept)
 
@@ -494,7 +494,10 @@ def _odd_entries(
 
 
 def _may_be_asked(entry: RecordedDecision, may_ask: set[str]) -> bool:
-    """Whether something that only a run tells may ask about it. Tools and built-in operations are called by code."""
+    """Return whether something that only a run tells may ask about it.
+
+    Tools and built-in operations are called by code.
+    """
     if entry.kind in {"tool", "pending"} or "*" in may_ask:
         return True
     return entry.kind == "operation" and entry.title in may_ask
@@ -509,7 +512,7 @@ _FILE_BEGINS = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTract:
-    """What was found in a tract: what is damaged, and its runs, the oldest first."""
+    """The result of verifying a tract: what is damaged, and its runs, the oldest first."""
 
     tract_id: str
     damaged: tuple[Damage, ...]
@@ -517,7 +520,7 @@ class VerifiedTract:
 
 
 def is_store(path: str | Path) -> bool:
-    """Whether it is an SQLAlchemy URL, or an SQLite file."""
+    """Return whether it is an SQLAlchemy URL, or an SQLite file."""
     if "://" in str(path):
         return True
     try:

@@ -202,11 +202,12 @@ class Savings:
     def arithmetic(self) -> str:
         """The calculation, in words."""
         each = CHARACTERS_PER_TOKEN
+        verdict = f"saved ≈ {self.saved:,}" if self.saved >= 0 else f"≈ {-self.saved:,} more"
         return (
             f"one by one ≈ {self.without:,} tokens: ({self.argument_characters:,} characters of arguments + "
             f"{self.result_characters:,} of results) / {each} + {self.calls:,} calls x {TOKENS_PER_CALL}; "
             f"as a script ≈ {self.used:,}: ({self.script_characters:,} of code + {self.output_characters:,} of "
-            f"output) / {each}; saved ≈ {self.saved:,}"
+            f"output) / {each}; {verdict}"
         )
 
     def __add__(self, other: Savings) -> Savings:

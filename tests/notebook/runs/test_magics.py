@@ -114,7 +114,7 @@ def test_a_stored_run_is_shown_with_the_time_of_its_main_call(shell):
 def test_the_prompt_of_a_run_is_counted_as_the_tract_counts(shell):
     run_id = ran(shell)
     text = shell.run(f"%tract run {run_id} --prompt").text
-    assert text.startswith(f"Prompt of run {run_id[:8]}: 2 messages: 1 changed, 1 as it was")
+    assert text.startswith(f"Prompt of run {run_id[:8]}: 2 messages: 1 changed, 1 unchanged")
     tract = shell.namespace["tract"]
     counts = [tract.tokenizer.count_text(one.content) for one in tract.run(run_id).prompt]
     tokens = sum(map(tract.corrected, counts))
@@ -170,7 +170,7 @@ def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     run_id = crash(shell, model)
     told = shell.run(f"%tract run {run_id}")
     assert (
-        f"its process has ended. What was done is kept, and is not done again: %tract run {run_id} --resume"
+        f"its process is gone. What was done is kept and is not repeated: %tract run {run_id} --resume"
         in (told.text)
     )
     assert f"Run {run_id}: interrupted" in told.text
@@ -195,7 +195,7 @@ def test_a_run_that_waits_goes_on_after_the_decision(shell):
     result = shell.run("%%tract_run\nWhich?")
     run_id = tract.runs()[0].run_id[:8]
     assert f"run {run_id} waits for a decision about 'sure'" in result.error
-    assert f"%tract inbox. Then %tract run {run_id} --resume goes on with it." in result.text
+    assert f"%tract inbox. Then %tract run {run_id} --resume resumes it." in result.text
     assert not shell.run("%tract run --resume").ok
     (waiting,) = tract.inbox()
     tract.operations.rebuild(waiting).approve()
@@ -205,7 +205,7 @@ def test_a_run_that_waits_goes_on_after_the_decision(shell):
 def test_a_replay_tells_the_root_hash(shell, model):
     run_id = ran(shell)
     result = shell.run(f"%tract run {run_id[:8]} --replay")
-    assert f"Run {run_id[:8]}: the replay comes out the same" in result.text
+    assert f"Run {run_id[:8]}: the replay gives the same result" in result.text
     assert shell.namespace["tract"].run(run_id).root_hash in result.text
     assert len(model.asked) == 1
 
@@ -225,9 +225,9 @@ def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
     ("line", "told"),
     [
         ("run xyz", "there is no run 'xyz'; runs() lists them"),
-        ("run a b", "%tract run [ID] [--prompt | --resume | --replay] is how it is used"),
-        ("run --all", "is how it is used"),
-        ("run --prompt --replay", "is how it is used"),
+        ("run a b", "usage: %tract run [ID] [--prompt | --resume | --replay]"),
+        ("run --all", "usage: %tract "),
+        ("run --prompt --replay", "usage: %tract "),
         ("runs all", "takes one number"),
     ],
 )

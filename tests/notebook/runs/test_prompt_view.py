@@ -15,7 +15,7 @@ def test_each_message_is_compared_with_the_plain_prompt():
     assert [part.change for part in found.parts if part.change is not MessageChange.SAME] == [
         MessageChange.CHANGED, MessageChange.CHANGED, MessageChange.INSERTED,
     ]  # fmt: skip
-    assert found.summary == "12 messages: 1 inserted, 2 changed, 9 as they were"
+    assert found.summary == "12 messages: 1 added, 2 changed, 9 unchanged"
     assert found.tokens == sum(len(one.content) for one in PROMPT)
     assert inspect_prompt(run()).tokens is None
 
@@ -24,9 +24,9 @@ def test_parts_are_labelled_with_their_operations():
     html = view_of(run()).to_html()
     stands_alone(html)
     assert "changed by <code>style</code>" in html
-    assert "inserted by <code>retrieve</code>" in html
+    assert "added by <code>retrieve</code>" in html
     assert '<div class="tract-from"><code>style</code></div><pre>Be brief.</pre>' in html
-    assert '<div class="tract-from">as it was</div><pre>Be careful.</pre>' in html
+    assert '<div class="tract-from">unchanged</div><pre>Be careful.</pre>' in html
     assert "<del>three </del>" in html
     assert "<ins>3 </ins>" in html
 
@@ -34,23 +34,28 @@ def test_parts_are_labelled_with_their_operations():
 def test_long_texts_and_the_middle_are_folded():
     html = view_of(run()).to_html()
     assert ">Facts:" in html
-    assert "⋮ 5 more messages as they were</summary>" in html
-    assert html.index("turn 1") < html.index("5 more messages") < html.index("turn 4") < html.index("turn 8")
+    assert "⋮ 5 more unchanged messages</summary>" in html
+    assert (
+        html.index("turn 1")
+        < html.index("5 more unchanged messages")
+        < html.index("turn 4")
+        < html.index("turn 8")
+    )
     assert "<details open" not in html
 
 
 def test_as_text():
     text = view_of(run(), count=len, source="approximate").to_text()
-    assert text.startswith("Prompt of run 7f3a9c1e: 12 messages: 1 inserted, 2 changed, 9 as they were; ≈")
+    assert text.startswith("Prompt of run 7f3a9c1e: 12 messages: 1 added, 2 changed, 9 unchanged; ≈")
     assert "~   1 system     changed by style  ≈" in text
     assert "      + Be brief." in text
-    assert "  ⋮ 5 more messages as they were" in text
-    assert "+  12 developer  inserted by retrieve" in text
+    assert "  ⋮ 5 more unchanged messages" in text
+    assert "+  12 developer  added by retrieve" in text
 
 
 def test_what_was_left_out_is_told():
     shown = run(prompt=(*PLAIN[:2], PLAIN[-1]))
-    assert view_of(shown).headline == "3 messages: 8 left out, 3 as they were"
+    assert view_of(shown).headline == "3 messages: 8 left out, 3 unchanged"
     assert "left out" in view_of(shown).to_html()
 
 

@@ -55,7 +55,7 @@ def test_as_text():
     assert re.search(r"^  ✓!guard +━ +80 ms  #1$", text, re.MULTILINE)
     assert re.search(r"^✓ main call +━+$", text, re.MULTILINE)
     assert "Committed after it: summary" in text
-    assert "Prompt: 12 messages: 1 inserted, 2 changed, 9 as they were" in text
+    assert "Prompt: 12 messages: 1 added, 2 changed, 9 unchanged" in text
     assert text.endswith("Reply:\n  The survey.")
 
 

@@ -94,7 +94,7 @@ def test_others():
     [
         ({"status": "done"}, ""),
         ({"status": "running"}, ""),
-        ({"status": "waiting"}, "A person has to decide first: %tract inbox. Then %tract run 7f3a9c1e --resume goes on with it."),
+        ({"status": "waiting"}, "A person has to decide first: %tract inbox. Then %tract run 7f3a9c1e --resume resumes it."),
         ({"status": "aborted"}, "It was aborted. The reply had come, and is kept; nothing was done after it."),
         ({"status": "aborted", "reply_commit": None}, "It was aborted, and nothing was committed after that."),
         (

@@ -71,7 +71,10 @@ def _help(notebook: NotebookSession, rest: list[str]) -> GridView:  # noqa: ARG0
 
 
 def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
-    """The extension's other magics by name: `cell` or `line`, and the function; of one that is both, that of cells."""
+    """Return the extension's other magics by name: `cell` or `line`, and the function.
+
+    Of one that is both, that of cells.
+    """
     registered = notebook.shell.magics_manager.magics
     ours = {
         name: (kind, magic)
@@ -84,7 +87,7 @@ def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
 
 
 def _first_line(magic: Any) -> str:
-    """What a magic is for; `magic_arguments` puts its usage before that."""
+    """Return what a magic is for; `magic_arguments` puts its usage before that."""
     parser = getattr(magic, "parser", None)
     return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 

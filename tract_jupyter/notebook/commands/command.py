@@ -66,7 +66,7 @@ def commit_words(notebook: NotebookSession, given: list[str]) -> Words:
 
 
 def limit(command: str, words: list[str]) -> int:
-    """The one number that a command takes.
+    """Return the one number that a command takes.
 
     Raises:
         OperationError: it is none.
@@ -95,10 +95,10 @@ def arguments(usage: str, words: list[str], least: int, most: int) -> list[str]:
         OperationError: too few or too many; it shows how the command is used.
     """
     if not least <= len(words) <= most:
-        raise OperationError(f"%tract {usage} is how it is used; got {' '.join(words) or 'nothing'}")
+        raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
     return words
 
 
 def option(words: list[str], name: str) -> tuple[bool, list[str]]:
-    """Whether an option is among the words, and the other words."""
+    """Return whether an option is among the words, and the other words."""
     return name in words, [word for word in words if word != name]

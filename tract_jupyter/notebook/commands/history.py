@@ -9,6 +9,7 @@ from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.content import text_of
 from tract_jupyter.models.context import CompiledContext
+from tract_jupyter.models.text import counted
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -55,11 +56,11 @@ class BundleView:
     bundle: dict[str, str]
 
     def to_html(self) -> str:
-        """As HTML."""
+        """Return the HTML."""
         return self.bundle["text/html"]
 
     def to_text(self) -> str:
-        """As text."""
+        """Return the plain text."""
         return self.bundle["text/plain"]
 
 
@@ -69,7 +70,8 @@ def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
     head = f" at {status.head[:8]}" if status.head else ", empty"
     lines = [
         (
-            f"Branch {status.branch}{head}: {status.commit_count:,} commits, {status.message_count:,} messages, "
+            f"Branch {status.branch}{head}: {counted(status.commit_count, 'commit')}, "
+            f"{counted(status.message_count, 'message')}, "
             f"{status.tokens} tokens ({status.token_source})"
         ),
         f"Operations: {', '.join(status.operations) or 'none'}",
@@ -81,12 +83,12 @@ def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
     if status.quarantined_handlers:
         listed = ", ".join(status.quarantined_handlers)
         lines.append(
-            f"Saved handlers not approved here: {listed} (%tract review NAME); you are asked in their place"
+            f"Saved handlers not approved here: {listed} (%tract review NAME); until then you are asked instead"
         )
     savings = notebook.tract.tools.savings()
     if savings.calls:
         lines.append(
-            f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt"
+            f"Tool calls in code: {savings.calls:,}; tokens that they kept out of the prompt: ≈{savings.total:,}"
         )
     scripts = notebook.tract.scripts
     if scripts.runs:
@@ -134,7 +136,11 @@ def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
         return _here(tract, f"Switched to the new branch {names[0]}")
     rows = tuple(
-        ("→" if info.is_current else "", info.name, (info.commit_hash or "no commits yet")[:14])
+        (
+            "→" if info.is_current else "",
+            info.name,
+            info.commit_hash[:8] if info.commit_hash else "no commits yet",
+        )
         for info in tract.list_branches()
     )
     return GridView("Branches", (), (Grid(("", "Name", "Commit"), rows, code=frozenset({"Name", "Commit"})),))
@@ -218,7 +224,9 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
 
 def _here(tract: Tract, said: str) -> GridView:
     status = tract.status()
-    return GridView(said, (f"{status.branch}: {status.message_count:,} messages, {status.tokens} tokens",))
+    return GridView(
+        said, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
+    )
 
 
 def _event_row(event: Event) -> tuple[str, ...]:
@@ -233,7 +241,7 @@ def _details(event: Event) -> str:
         reason = f", because: {data['reason']}" if data.get("reason") else ""
         left = f": {data['outcome']}" if data.get("outcome") else ""
         return (
-            f"{data['action']}: {data['title']}{reason}{left} ({data['channel']}, {data['fingerprint'][:16]})"
+            f"{data['action']}: {data['title']}{reason}{left} ({data['channel']}, {data['fingerprint'][:8]})"
         )
     if event.event_type == "operation.activated":
         return f"{data['name']} version {data['version']}"

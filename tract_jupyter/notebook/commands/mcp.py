@@ -29,7 +29,7 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
             return GridView(f"MCP server {name} was ended", ("Its tools are gone.",))
         case ["add", name, *rest] if rest:
             return _added(notebook, _add(tract, name, rest))
-    raise OperationError(f"%tract {_USAGE} is how it is used; got mcp {' '.join(words)}")
+    raise OperationError(f"usage: %tract {_USAGE}; got mcp {' '.join(words)}")
 
 
 def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
@@ -51,7 +51,7 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
 
 
 def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
-    """What stands in front of `--`, whether there is one, and what stands behind it."""
+    """Return what stands in front of `--`, whether there is one, and what stands behind it."""
     if "--" not in words:
         return words, False, []
     place = words.index("--")
@@ -59,7 +59,7 @@ def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
 
 
 def _split(words: list[str]) -> list[str]:
-    """The command as a shell would take it, quotes and all; but nothing is expanded.
+    """Return the command as a shell would take it, quotes and all; but nothing is expanded.
 
     Raises:
         OperationError: a quote is not closed.

@@ -66,7 +66,7 @@ def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What `%tract profile` is to do. `adopt` is a fingerprint, empty if none was given."""
+    """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if none was given."""
 
     name: str
     activate: bool = False
@@ -83,7 +83,7 @@ def _parsed(words: list[str]) -> _Asked:
     asked = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
     is_wrong = len(ways) > 1 or len(after) > 2 or asked.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
     if is_wrong or bool(names) < (asked.activate or adopt is not None) or (asked.off and names):
-        raise OperationError(f"%tract {_USAGE} is how it is used; got profile {' '.join(words)}")
+        raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
     return asked
 
 
@@ -102,7 +102,7 @@ def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileV
 
 
 def _entry(tract: Tract, name: str) -> ProfileEntry:
-    """The stored profile of a name, or the active one, used or not."""
+    """Return the stored profile of a name, or the active one, used or not."""
     entries = tract.profiles.list()
     found = [one for one in entries if (one.name == name if name else one.is_active)]
     if found:
@@ -174,7 +174,7 @@ def _about_block(ref: BlockRef) -> str:
 
 
 def _read(entry: ProfileEntry) -> OperationProfile | None:
-    """The profile, whoever has saved it; nothing of it is carried out by reading. None if it is none."""
+    """Return the profile, whoever has saved it; nothing of it is carried out by reading. None if it is none."""
     from tract_jupyter.runs.profile.validate import read_profile
 
     try:

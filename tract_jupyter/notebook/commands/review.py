@@ -81,7 +81,7 @@ def _signed_with(trust: Trust) -> str:
 
 
 def _active(tract: Tract) -> set[str]:
-    """What activating the operations that are active now was about; their cells do not ask again."""
+    """Return the fingerprints of activating what is active now; the cells of those do not ask again."""
     registry = tract.operations.registry
     specs = map(registry.reviewed_spec, registry.operation_names)
     return {activation_fingerprint(spec) for spec in specs if spec is not None}
@@ -157,17 +157,17 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     # a runner types nothing: what stands in a cell that it runs is code
     if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
         raise OperationError(
-            "nothing was decided: somebody else decided first, or it changed since it was shown"
+            "nothing was decided: somebody else decided first, or the request has changed since it was shown"
         )
     return True
 
 
 def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
-    """How it stands now; where it is open, what to type next."""
+    """Return how it stands now; if it is open, what to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
         waiting = tract.reviewer.ledger.count_waiting()
-        return GridView(f"{waiting:,} more wait: %tract decide shows the oldest.") if waiting else None
+        return GridView(f"{_waiting(waiting)}: %tract decide shows the oldest.") if waiting else None
     if told:
         return (
             None
@@ -176,7 +176,7 @@ def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
         )
     line = how_to_decide(ticket.pending.pending_id)
     lines = tuple(f"{line} {_form(action)}" for action in ticket.request.actions)
-    return GridView("Nothing is decided yet. Type one of these in a cell:", lines)
+    return GridView("Nothing is decided yet. Run one of these in a cell:", lines)
 
 
 def _form(action: ReviewAction) -> str:
@@ -195,7 +195,7 @@ def _placeholder(parameter: Parameter) -> str:
 
 
 def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
-    """What a line is about, and the rest of it: an id may be left out where one waits; without words, it is the oldest.
+    """Return the request that a line names, and the rest of the line; without an id the only one, or the oldest.
 
     Raises:
         OperationError: nothing, or more than one, begins so.
@@ -213,16 +213,22 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
 
 
 def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
-    """The very one that code has in its hands, if it was asked here."""
+    """Return the very one that code has in its hands, if it was asked here."""
     return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
 
 
+def _waiting(count: int) -> str:
+    return f"{count:,} more {'waits' if count == 1 else 'wait'}"
+
+
 def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
-    what = f"{first!r} is the beginning of no request that waits"
+    what = f"no waiting request has an id that begins with {first!r}"
+    if len(waiting) > 1 and first in {"approve", "reject"}:
+        what = f"{len(waiting):,} requests wait, so say which one: %tract decide ID {first}"
     if begun:
-        what = f"{first!r} is not enough: type {_SHORTEST} letters or more of {', '.join(begun)}"
+        what = f"{first!r} is ambiguous: type at least {_SHORTEST} letters of {', '.join(begun)}"
     listed = "; ".join(f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}" for stored in waiting[:10])
-    return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
+    return f"{what}. Waiting: {listed or 'nothing'}. Usage: %tract {_USAGE}"
 
 
 def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
@@ -259,13 +265,13 @@ def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
 
 
 def quarantined(tract: Tract) -> dict[str, str]:
-    """Why each stored operation and handler is not active; a handler is `operation/name`."""
+    """Return why each stored operation and handler is not active; a handler is `operation/name`."""
     handlers = {f"{operation}/{name}": why for (operation, name), why in tract.handlers.quarantined.items()}
     return dict(sorted({**tract.operations.quarantined, **handlers}.items()))
 
 
 def reviewed(tract: Tract, name: str) -> Pending:
-    """The pending that would activate something stored.
+    """Return the pending that would activate something stored.
 
     Raises:
         SpecError: there is no such thing, or it cannot be read.
@@ -277,7 +283,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Whether it stands in the inbox, since now or before."""
+    """Return whether it stands in the inbox, since now or before."""
     try:
         pending, ledger = reviewed(tract, name), tract.reviewer.ledger
         if ledger.needs_asking(pending):
@@ -288,7 +294,7 @@ def _offered(tract: Tract, name: str) -> bool:
 
 
 def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
-    """Where an operation's code runs, and that nobody reviewed it; empty if it is reviewed, and the kernel's."""
+    """Return where an operation's code runs, and that nobody reviewed it; empty if it is reviewed, and the kernel's."""
     told = ["sandboxed"] if spec.is_sandboxed else []
     return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
 
@@ -356,7 +362,7 @@ def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 
 def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
-    """The table of what is stored and not active."""
+    """Return the table of what is stored and not active."""
     heads = ("Name", "Why it is not active", "Look at it")
     return Grid(heads, rows, "Stored, and not active", code=frozenset({heads[0], heads[2]}))
 
@@ -397,7 +403,7 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
     cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
     told = "" if waiting else "Nothing waits for a decision."
     if more > 0:
-        told = f"{more:,} more wait: %tract inbox shows them when these are decided."
+        told = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
     return GridView("Inbox", (told,) if told else (), (cannot, quarantined))
 
 

@@ -1,4 +1,4 @@
-"""`%tract rules`: what the analysis looks for, with which rules here, and the manual page of each."""
+"""`%tract rules`: the rules of the analysis, as they are set here, and the manual page of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def _rules(notebook: NotebookSession, rest: list[str]) -> GridView | RulePage:
 
 
 def _level(rule: Rule, advice: Advice) -> str:
-    """The level that its findings have here; most have a usual one, and others where the code is better or worse."""
+    """Return the level that its findings have here.
+
+    Most have a usual one, and others where the code is better or worse.
+    """
     if rule.code in advice.off:
         return "off"
     given = advice.levels.get(rule.code)
@@ -54,7 +57,7 @@ class RulePage:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """The page, everything escaped."""
+        """Return the page, everything escaped."""
         from tract_jupyter.notebook.panels.code import STATIC_STYLES, page_html
 
         about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
@@ -65,7 +68,7 @@ class RulePage:
         )
 
     def to_text(self) -> str:
-        """The page as Markdown."""
+        """Return the page as Markdown."""
         title = f"{self.rule.code} {self.rule.name}: category {self.rule.category}, level "
         return f"{title}{_level(self.rule, self.advice)}\n\n{self.rule.manual()}"
 

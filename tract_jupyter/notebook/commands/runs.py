@@ -56,7 +56,7 @@ def _run(notebook: NotebookSession, words: list[str]) -> Any:
     ways = [word for word in words if word in _WAYS]
     names = [word for word in words if word not in _WAYS]
     if len(ways) > 1 or len(names) > 1 or any(name.startswith("-") for name in names):
-        raise OperationError(f"%tract {_USAGE} is how it is used; got run {' '.join(words)}")
+        raise OperationError(f"usage: %tract {_USAGE}; got run {' '.join(words)}")
     tract = notebook.tract
     run_id = names[0] if names else _newest(tract)
     if ways == ["--resume"]:
@@ -95,11 +95,11 @@ def _resume(notebook: NotebookSession, run_id: str) -> None:
 def _replay(tract: Tract, run_id: str) -> GridView:
     run = tract.replay_run(run_id)
     told = (
-        "Nothing was executed, asked or written: what its operations and its main call gave was taken from the record, "
-        "and planned, ordered and committed anew."
+        "Nothing was executed, asked or written: the results of its operations and its main call were taken from the "
+        "record, then planned, ordered and committed again."
     )
     return GridView(
-        f"Run {run.run_id[:8]}: the replay comes out the same",
+        f"Run {run.run_id[:8]}: the replay gives the same result",
         (told, f"Root hash: {run.root_hash or 'none'}"),
     )
 

@@ -22,7 +22,9 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     handlers = notebook.tract.handlers.quarantined.items()
     quarantined = (
         *sorted(operations.quarantined.items()),
-        *sorted((f"{one}/{name}", f"{why}; you are asked in its place") for (one, name), why in handlers),
+        *sorted(
+            (f"{one}/{name}", f"{why}; until then you are asked instead") for (one, name), why in handlers
+        ),
     )
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
     return GridView(
@@ -37,7 +39,7 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 
 def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> Grid:
-    """The active operations; where their code runs, and that nobody reviewed it, where that says something."""
+    """Return the active operations; where their code runs, and that nobody reviewed it, where that says something."""
     about = {spec.name: code_text(spec, unreviewed) for spec in specs}
     rows = tuple(
         (

@@ -37,7 +37,7 @@ _SHOWN_PLACES = 12
 
 
 def findings_html(block: CodeBlock) -> str:
-    """How much of what was found, a row for each rule, and what is to be said about the analysis itself."""
+    """Return the number of findings, a row for each rule, and what is to be said about the analysis itself."""
     note = f'<p class="tract-analysis">{escaped(block.analysis_note)}</p>' if block.analysis_note else ""
     if not block.findings:
         return note
@@ -49,7 +49,7 @@ def findings_html(block: CodeBlock) -> str:
 
 
 def chip_html(level: RiskLevel, text: str = "") -> str:
-    """A level as a word on its colour."""
+    """Return a level as a word on its colour."""
     return f'<span class="tract-chip tract-{level.value}">{escaped(text or level.value)}</span>'
 
 
@@ -73,7 +73,10 @@ def _rule_html(rule: RuleFindings, title: str) -> str:
 
 
 def _what(rule: RuleFindings) -> str:
-    """What the code would do, in the words of the rule; one that is not known here comes from another version."""
+    """Return what the code would do, in the words of the rule.
+
+    One that is not known here comes from another version.
+    """
     known = RULES.get(rule.code)
     text = rule.worst.reason if known is None else known.manual().partition("\n")[0]
     return escaped(text.removesuffix("."))
@@ -113,7 +116,7 @@ _HEADING = re.compile(r"#+ (.*)")
 
 @cache
 def page_html(rule: Rule) -> str:
-    """Everything that the page says, everything escaped."""
+    """Return everything that the page says, everything escaped."""
     parts = []
     # of a split by one group, every second part is what the group found
     for number, part in enumerate(_FENCED.split(rule.manual())):
@@ -151,7 +154,7 @@ Piece = tuple[str, str]
 
 
 def code_html(block: CodeBlock) -> str:
-    """The block under its title, all of it. Everything is escaped, and what cannot be seen is marked."""
+    """Return the block under its title, all of it. Everything is escaped, and what cannot be seen is marked."""
     shown = shown_code(block)
     texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
     lines = highlighted("\n".join(texts), block.language)
@@ -176,7 +179,7 @@ def code_html(block: CodeBlock) -> str:
 def _line_html(
     line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, asked: bool
 ) -> list[str]:
-    """A row for each piece of the line: the first has its number, the last the rules that found something."""
+    """Return a row for each piece of the line: the first has its number, the last the rules that found something."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
     css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
@@ -193,7 +196,7 @@ def _line_html(
 
 
 def _tags_html(findings: list[Finding]) -> str:
-    """The rules that found something in a line; pointing at one tells what."""
+    """Return the rules that found something in a line; pointing at one tells what."""
     reasons: dict[tuple[str, RiskLevel], list[str]] = {}
     for finding in findings:
         reasons.setdefault((finding.code, finding.level), []).append(finding.reason)
@@ -205,7 +208,7 @@ def _tags_html(findings: list[Finding]) -> str:
 
 
 def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
-    """Those that are told under their line."""
+    """Return the findings that are explained under their line."""
     if len(findings) <= _FEW:
         return set(findings)
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
@@ -265,7 +268,7 @@ def _styled() -> frozenset[str]:
 
 
 def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
-    """The spans of findings in a line; those that overlap are joined under the worst level."""
+    """Return the spans of findings in a line; those that overlap are joined under the worst level."""
     spans = sorted((*_columns(f, pieces), f.level) for f in findings)
     joined: list[tuple[int, int, RiskLevel]] = []
     for start, end, level in spans:
@@ -278,7 +281,7 @@ def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tupl
 
 
 def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
-    """The columns from `first` to `last` of a line, with the spans in it underlined."""
+    """Return the columns from `first` to `last` of a line, with the spans in it underlined."""
     if not spans and not first and last == sum(len(text) for _, text in pieces):
         return _pieces_html(pieces)
     parts, position = [], first

@@ -26,10 +26,10 @@ const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;
 const PAGE = String(performance.timeOrigin); // tells one loading of the page from the next
 const RELOADED =
-  "The page was reloaded since this was asked, so a saved notebook will not show the decision; %tract log does.";
+  "The page was reloaded after this was asked, so a saved notebook will not show the decision; %tract log does.";
 const UNHEARD = "No answer from the kernel yet: it is busy, restarted or disconnected.";
-const HEARD = "The kernel has the decision, and carries it out as soon as it is free.";
-const LOST = "This panel has lost its kernel. What waits is kept: run %tract inbox in a new one.";
+const HEARD = "The kernel has received the decision and carries it out as soon as it is free.";
+const LOST = "This panel has lost its kernel. Waiting requests are kept: run %tract inbox in a new kernel.";
 
 // What was on display, by key: what stood in view for as long as it takes to notice. A jump to the end leaves gaps.
 // All panels of the page share it: code that one of them showed has the same keys in another one.

@@ -74,7 +74,7 @@ function editing(parameters, id) {
     rows.append(row);
     if (control) fields.push([parameter, control, held(control)]);
   }
-  element.append(ELEMENT("p", { class: "tract-help" }, "What you change is checked again, and stands in the record."), rows);
+  element.append(ELEMENT("p", { class: "tract-help" }, "Changed values are checked again and recorded."), rows);
   const changed = () => fields.filter(([, control, before]) => held(control) !== before);
   element.addEventListener("input", () => {
     const count = changed().length;
@@ -90,8 +90,8 @@ function editing(parameters, id) {
 
 // One value of "Don't ask again…": exactly this, or what fits a pattern.
 function patterned(value, id) {
-  const exact = ELEMENT("option", { value: "exact" }, "exactly this");
-  const select = ELEMENT("select", { id, name: `${value.name}-how`, disabled: true }, exact, ELEMENT("option", { value: "pattern" }, "what fits the pattern"));
+  const exact = ELEMENT("option", { value: "exact" }, "exactly this value");
+  const select = ELEMENT("select", { id, name: `${value.name}-how`, disabled: true }, exact, ELEMENT("option", { value: "pattern" }, "values that match the pattern"));
   const text = ELEMENT("input", { id: `${id}.pattern`, name: value.name, type: "text", value: value.text, placeholder: value.placeholder, "aria-label": `Pattern for ${value.name}`, hidden: true });
   const show = () => { text.hidden = select.value === "exact"; text.required = !text.hidden; };
   select.addEventListener("change", () => { show(); if (!text.hidden) text.focus(); });
@@ -125,7 +125,7 @@ function standing(offer, id) {
   const element = ELEMENT("details", { class: "tract-more", "data-part": "standing" },
     ELEMENT("summary", {}, "Don't ask again…"),
     ELEMENT("div", { class: "tract-inputs" },
-      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: scope.id }, "When this comes again"), scope),
+      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: scope.id }, "If this is asked again"), scope),
       ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: uses.id }, "For the next"), uses),
       ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: whom.id }, "For whom"), whom),
       ...values.map(({ row }) => row)),

@@ -81,7 +81,7 @@ function render({ model, el }) {
       if (!box) continue;
       box.disabled = !isReady(row);
       box.checked = isReady(row) && memory.selected.has(row.pending_id);
-      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: this is code that nobody has read yet" : "";
+      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: nobody has read this code yet" : "";
     }
   };
   const watcher = watching(update);

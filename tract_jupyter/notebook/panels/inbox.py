@@ -1,4 +1,4 @@
-"""Several waiting requests as data: a row each, and the record of what was decided. Knows nothing of widgets."""
+"""The inbox: several waiting requests in one widget, a row each, and the record of what was decided."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
 
 
 class UndecidableRequest(NamedTuple):
-    """What waits, and cannot be decided here."""
+    """A request that waits and cannot be decided here."""
 
     pending_id: str
     title: str
@@ -73,7 +73,7 @@ class InboxRow:
 
     @property
     def pending_id(self) -> str:
-        """Of its pending."""
+        """The id of its pending."""
         return self.ticket.pending.pending_id
 
     def refuse(self, why: str) -> None:
@@ -82,22 +82,22 @@ class InboxRow:
 
     @property
     def refused(self) -> str:
-        """Why the last answer was not taken: until it is shown anew, or for good, once it is decided."""
+        """The reason why the last answer was not taken: until it is shown anew, or for good, once it is decided."""
         round_id, why = self._refusal
         return why if round_id == self.ticket.round_id or not self.ticket.status.is_open else ""
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer to it is being carried out."""
+        """True if an answer to it is being carried out."""
         return self.ticket.answered or not self.ticket.round_id
 
     @property
     def must_be_opened(self) -> bool:
-        """Whether it can be decided only after its body was opened: code that nobody has read yet."""
+        """True if it can be decided only after its body was opened: code that nobody has read yet."""
         return self.ticket.pending.operation in _CODE
 
     def to_dict(self) -> dict[str, Any]:
-        """What the panel's script draws."""
+        """Return what the panel's script draws."""
         ticket, request = self.ticket, self.ticket.request
         worst = worst_finding(request.code)
         return {
@@ -124,7 +124,7 @@ class InboxRow:
         }
 
     def body(self) -> str:
-        """The full request as HTML, with what came of it; made once for each showing, as code takes time."""
+        """Return the full request as HTML, with what came of it; made once for each showing, as code takes time."""
         drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
         if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" is between two showings
             self._body = (shown, body_html(self.ticket, why=False))
@@ -136,14 +136,14 @@ class InboxRow:
         return f"{self.ticket.request.title}{f' ({values})' if values else ''}"
 
     def said(self) -> str:
-        """What came of it so far."""
+        """Return what came of it so far."""
         ticket = self.ticket
         decided = foot_text(ticket) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
         return printable("\n".join(dict.fromkeys(part for part in parts if part)))
 
     def _value_keys(self) -> list[str]:
-        """The keys of what `values` shows whole: none, if a part of it is cut."""
+        """Return the keys of what `values` shows whole: none, if a part of it is cut."""
         request = self.ticket.request
         if request.subject is None:
             return []
@@ -160,7 +160,7 @@ class InboxRow:
         )
 
     def _values(self) -> str:
-        """What tells it from others of its kind, in short."""
+        """Return what tells it from others of its kind, in short."""
         subject = self.ticket.request.subject
         values = {} if subject is None else subject.values
         text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
@@ -197,28 +197,28 @@ class InboxPages:
         return self.pages[self.shown] if self.pages else []
 
     def row(self, pending_id: str) -> InboxRow | None:
-        """The row of a pending."""
+        """Return the row of a pending."""
         return next((row for row in self.rows if row.pending_id == pending_id), None)
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing left to decide, on any page."""
+        """True if there is nothing left to decide, on any page."""
         return self.is_last and not any(row.ticket.status.is_open for row in self.rows)
 
     @property
     def title(self) -> str:
-        """Says how many wait, and how many were decided since."""
+        """The heading: how many requests wait, and how many were decided since."""
         decided = f", {self.decided:,} decided" if self.decided else ""
         return f"Inbox: {max(self.total - self.decided, 0):,} waiting{decided}"
 
     @property
     def decided(self) -> int:
-        """How many were decided since, here or elsewhere."""
+        """The number of requests that were decided since, here or elsewhere."""
         return sum(not row.ticket.status.is_open for row in self.rows)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no answer is being carried out."""
+        """True if no answer is being carried out."""
         return not any(row.is_busy for row in self.rows)
 
     @property
@@ -226,7 +226,7 @@ class InboxPages:
         return f"Inbox: {self.decided:,} of {self.total:,} decided" if self.decided else self.title
 
     def view(self) -> dict[str, Any]:
-        """Everything that the script draws, but for the bodies."""
+        """Return everything that the script draws, but for the bodies."""
         before = sum(map(len, self.pages[: self.shown]))
         return {
             "title": self.title,
@@ -238,11 +238,11 @@ class InboxPages:
         }
 
     def bodies(self) -> dict[str, str]:
-        """The full request of each row on display, as HTML; of a decided one too, with what came of it."""
+        """Return the full request of each row on display, as HTML; of a decided one too, with what came of it."""
         return {row.pending_id: row.body() for row in self.page}
 
     def rest_html(self) -> str:
-        """What cannot be decided here, with the reasons."""
+        """Return what cannot be decided here, with the reasons."""
         parts = []
         if self.stuck:
             stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
@@ -254,7 +254,7 @@ class InboxPages:
         return "".join(parts)
 
     def record_html(self) -> str:
-        """A self-contained page part: a table of what was decided, and what was not."""
+        """Return a self-contained page part: a table of what was decided, and what was not."""
         rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
         whole = "".join(
             f'<details data-part="{row.pending_id}"><summary {OWN_KEYS}>{escaped(row.name())}</summary>'
@@ -268,7 +268,7 @@ class InboxPages:
         )
 
     def record_text(self) -> str:
-        """The same in plain text."""
+        """Return the same in plain text."""
         lines = [self._record_title]
         for row in self.rows:
             said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
@@ -281,7 +281,7 @@ class InboxPages:
 
 
 def _waiting_elsewhere(stored: StoredPending) -> str:
-    """Whether another process waits for the decision; of this one, the ticket knows."""
+    """Return whether another process waits for the decision; of this one, the ticket knows."""
     if stored.origin == this_process() or not is_waited_for(stored):
         return "no cell waits for it"
     return f"{process_text(stored.origin)} waits"
@@ -292,7 +292,7 @@ _REMEMBERED = 256  # messages; one is sent again for some seconds only
 
 
 class InboxPanel(ReviewWidget):
-    """Shows a page of the inbox.
+    """A widget that shows a page of the inbox.
 
     Synced state: `view` is what is drawn, `bodies` the full request of each row; by `board_id` a page knows again what
     was selected and unfolded, when it draws the panel anew.
@@ -333,7 +333,7 @@ class InboxPanel(ReviewWidget):
             self._decide(content)
 
     def fallback(self) -> dict[str, str]:
-        """A table of what was decided and what was not."""
+        """Return a table of what was decided and what was not."""
         return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
 
     def _is_new(self, key: str) -> bool:
@@ -397,7 +397,7 @@ class Inbox:
 
     @property
     def ready(self) -> bool:
-        """Whether the panel's script has run somewhere."""
+        """True if the panel's script has run somewhere."""
         return self._is_shown and bool(self._panel.ready)
 
     def refresh(self) -> None:
@@ -446,5 +446,5 @@ class Inbox:
 
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
-    """What waits and cannot be shown, with the reason."""
+    """Return what waits and cannot be shown, with the reason."""
     return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))

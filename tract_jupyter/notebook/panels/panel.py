@@ -39,7 +39,7 @@ CHANNEL_NAME = "panel"
 
 
 class ReviewWidget(anywidget.AnyWidget):
-    """One anywidget with one comm.
+    """Base class of the widgets that take decisions: one anywidget with one comm.
 
     Synced state: `ready` and `heard` acknowledge what the front end sent; `page` is the loading of the page that showed
     it first.
@@ -75,14 +75,17 @@ class ReviewWidget(anywidget.AnyWidget):
             self.take(content)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The live view, with the record for whatever cannot show one."""
+        """Return the live view, with the record for whatever cannot show one."""
         bundle = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**(data or {}), **self.fallback()}, metadata
 
 
 def read_arguments(given: Any) -> dict[str, Any] | None:
-    """The arguments of an answer, None if they are none. A script sends them as JSON text, as it rounds numbers."""
+    """Return the arguments of an answer, None if they are none.
+
+    A script sends them as JSON text, as it rounds numbers.
+    """
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -92,7 +95,7 @@ def read_arguments(given: Any) -> dict[str, Any] | None:
 
 
 def read_seen(content: dict[str, Any]) -> frozenset[str]:
-    """The keys of what was on display, as a script reports them; none, if it does not."""
+    """Return the keys of what was on display, as a script reports them; none, if it does not."""
     seen = content.get("seen")
     return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
 
@@ -113,8 +116,8 @@ _LONGEST = 20_000  # characters of a value that can still be changed in a panel
 _SHOWN = 60
 _SCOPES = {
     "once": "Ask again each time",
-    "session": "Not again in this session",
-    "always": "Never again, until revoked",
+    "session": "Do not ask again in this session",
+    "always": "Never ask again, until revoked",
 }
 
 
@@ -125,7 +128,10 @@ def _whom(actor: str) -> list[tuple[str, str]]:
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
-    """The buttons of a ticket with their inputs; approving has forms for changed values and for how long it holds."""
+    """Return the buttons of a ticket with their inputs.
+
+    Approving has forms for changed values and for how long it holds.
+    """
     request = ticket.request
     forms = [action_form(action) for action in request.actions]
     for form in forms:
@@ -136,7 +142,7 @@ def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
 
 
 def action_form(action: ReviewAction) -> dict[str, Any]:
-    """A button with its inputs."""
+    """Return a button with its inputs."""
     inputs = [_input(parameter) for parameter in action.parameters]
     if action.style == "reject":
         inputs = [{**made, "help": "", "placeholder": made["help"]} for made in inputs]
@@ -150,12 +156,12 @@ def action_form(action: ReviewAction) -> dict[str, Any]:
 
 
 def edit_form(fields: Parameters | None) -> list[dict[str, Any]]:
-    """An input for each value that may be changed before approving."""
+    """Return an input for each value that may be changed before approving."""
     return [] if fields is None else [_edit_input(parameter) for parameter in fields]
 
 
 def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any] | None:
-    """How long an approval may hold, and for which values; None if it is asked about each time.
+    """Return how long an approval may hold, and for which values; None if it is asked about each time.
 
     A session is that of the process that asked, so where that is `elsewhere`, it cannot be given here.
     """
@@ -188,7 +194,7 @@ def _edit_input(parameter: Parameter) -> dict[str, Any]:
     made["label"] = parameter.name  # as in the table above it, and in the code
     made["required"] = made["kind"] in {"integer", "number", "json"} and not made["nullable"]
     if len(made["text"]) > _LONGEST:
-        return {**made, "kind": "fixed", "text": "", "help": "too long to be changed here; use code"}
+        return {**made, "kind": "fixed", "text": "", "help": "too long to change here; change it in code"}
     return made
 
 
@@ -213,14 +219,14 @@ def _input(parameter: Parameter) -> dict[str, Any]:
 
 
 def _text(value: Any, kind: str) -> str:
-    """The value as it stands in an input: exactly, where a script would round it."""
+    """Return the value as it stands in an input: exactly, where a script would round it."""
     if value is None:
         return ""
     return value if kind == "text" and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
-    """The kind of input, and what can be chosen. What has no input of its own is written as JSON."""
+    """Return the kind of input, and what can be chosen. What has no input of its own is written as JSON."""
     if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
         rest = [part for part in typing.get_args(annotation) if part is not type(None)]
         if len(rest) == 1:
@@ -234,7 +240,7 @@ _UNREADABLE = "Nothing was decided: the values of this answer could not be read.
 
 
 class Panel(ReviewWidget):
-    """Shows a ticket and takes the answer.
+    """A widget that shows a ticket and takes the answer.
 
     Synced state: `view` is everything that is drawn.
     """
@@ -275,7 +281,7 @@ class Panel(ReviewWidget):
         self.view = {**_view(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
-        """The record, for whatever cannot show a live view."""
+        """Return the record, for whatever cannot show a live view."""
         return {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
 
 

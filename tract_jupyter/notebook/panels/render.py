@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def record_text(ticket: Ticket) -> str:
-    """What was asked, all of it, and who decided what, when, on which fingerprint."""
+    """Return what was asked, all of it, and who decided what, when, on which fingerprint."""
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", f"  {request.summary}" if request.summary else ""]
     lines += [f"  {line}" for line in bound_lines(request)]
@@ -44,7 +44,7 @@ def record_text(ticket: Ticket) -> str:
 
 
 def record(ticket: Ticket) -> dict[str, str]:
-    """The record as what IPython displays."""
+    """Return the record as what IPython displays."""
     return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
 
 
@@ -61,7 +61,7 @@ class ValueChange(NamedTuple):
 
 
 def changed_values(ticket: Ticket) -> list[ValueChange]:
-    """What was changed with the approval; with several approvals, as one may fail, with each of them."""
+    """Return what was changed with the approval; with several approvals, as one may fail, with each of them."""
     changes = []
     for request, decision in ticket.decided:
         before = {p.name: p.default for p in request.fields or ()}
@@ -73,7 +73,7 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
 
 
 def standing_text(ticket: Ticket) -> str:
-    """Which standing approval was given, empty if none was; with several approvals, as one may fail, the last one."""
+    """Return the standing approval that was given (the last one, if one failed before), empty if there is none."""
     subject = ticket.request.subject
     given = [
         decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
@@ -93,13 +93,13 @@ def standing_text(ticket: Ticket) -> str:
 
 
 def decided_text(decision: Decision) -> str:
-    """Who decided what, over which channel, and when."""
+    """Return who decided what, over which channel, and when."""
     when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}"
 
 
 def foot_text(ticket: Ticket) -> str:
-    """The last line: the decision and its reason, and the fingerprint that it, or the request, is about."""
+    """Return the last line: the decision and its reason, and the fingerprint that it, or the request, is about."""
     decision = ticket.last_decision
     shown = ticket.request.fingerprint if decision is None else decision.fingerprint
     pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
@@ -114,7 +114,7 @@ _FEW_PIECES = 8  # of a value that needs no box of its own
 
 
 def body_html(ticket: Ticket, *, why: bool = True) -> str:
-    """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
+    """Return everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
     parts = [f"<p>{escaped(request.summary)}</p>" if request.summary else ""]
     if why and request.why and ticket.status.is_open:
@@ -136,14 +136,14 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
 
 
 def bound_html(request: ReviewRequest) -> str:
-    """What an approval of it binds to, without findings and without what asked: for a record that lists several."""
+    """Return what an approval of it binds to, without findings, for a record that lists several."""
     blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
     values = [_values_html(table, request.pending_id) for table in request.tables]
     return "".join([*map(code_html, blocks), *values])
 
 
 def record_html(ticket: Ticket) -> str:
-    """A self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
+    """Return a self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
     title, status = ticket.request.title, ticket.status.value
     line = f"<code>{how_to_decide(ticket.request.pending_id)}</code>"
     how = (
@@ -176,7 +176,7 @@ def _output_html(title: str, text: str) -> str:
 
 
 def _values_html(table: ValueTable, pending_id: str) -> str:
-    """All values; a long one scrolls. What only carrying it out needs is folded."""
+    """Return all values; a long one scrolls. What only carrying it out needs is folded."""
     rows = shown_rows(table, pending_id)
     cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
     heads = [head for head, part in cells.items() if any(getattr(row, part) for row in rows)]
@@ -192,7 +192,7 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
 
 
 def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
-    """A part of a row; where it is long, in a box of its own that scrolls."""
+    """Return a part of a row; where it is long, in a box of its own that scrolls."""
     if len(pieces) <= _FEW_PIECES:
         return pieces_html(pieces)
     size = sum(len(piece.text) for piece in pieces)
@@ -204,12 +204,12 @@ def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
 
 
 def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], code: Iterable[int]) -> str:
-    """A table under a heading, everything escaped; the columns `code` are set in the code font."""
+    """Return a table under a heading, everything escaped; the columns `code` are set in the code font."""
     return _table_html(title, heads, [list(map(escaped, row)) for row in rows], set(code))
 
 
 def _table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], in_code: set[int]) -> str:
-    """The same with cells that are HTML."""
+    """Return the same with cells that are HTML."""
 
     def row_html(row: Iterable[str]) -> str:
         first, *rest = row

@@ -1,4 +1,4 @@
-"""Runs as a person sees them.
+"""Views of runs and profiles, and the cell that makes a run.
 
 `view` shows one, with the graph (`graph`, `picture`), the prompt (`prompt`), profiles (`profiles`), and their
 `%tract` commands.

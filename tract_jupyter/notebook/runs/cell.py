@@ -1,4 +1,4 @@
-"""What `%%tract_run` does with a cell: make a run in a worker thread, and show it while it goes on."""
+"""The `%%tract_run` cell: make a run in a worker thread, and show it while it goes on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellOptions:
-    """How a cell's run is to be made. None is what the tract says: its active profile, its model."""
+    """Options of a cell's run. None takes what the tract says: its active profile, its model."""
 
     profile: str | None = None
     regenerate: bool = False
@@ -65,19 +65,19 @@ def ask(
 
 
 def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
-    """A run of this tract with all that is known of it, and how to go on where it did not end."""
+    """Return a run of this tract with all that is known of it, and how to go on where it did not end."""
     run = project(events)
     said = ""
     if run.status is RunStatus.RUNNING and not tract.is_run_going_on(run.run_id):
         said = (
-            "It did not end, and nothing works on it: its process has ended. What was done is kept, and is not done "
-            f"again: %tract run {run.run_id[:8]} --resume goes on with it."
+            "It did not end, and its process is gone. What was done is kept and is not repeated: "
+            f"%tract run {run.run_id[:8]} --resume resumes it."
         )
     return RunView(run, tuple(events), inspected(run, tract), said=said)
 
 
 def inspected(run: Run, tract: Tract | None = None) -> Inspection:
-    """The prompt of a run against the one without operations, with its tokens."""
+    """Return the prompt of a run against the one without operations, with its tokens."""
     if tract is None:
         counter = default_counter()
         return inspect_prompt(run, counter.count_text, counter.name)
@@ -103,7 +103,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, o
     text = text.strip()
     if options.regenerate and text:
         raise OperationError(
-            "--regenerate makes another reply to what was said last; leave the cell empty, or leave out --regenerate"
+            "--regenerate makes another reply to the last message; leave the cell empty, or leave out --regenerate"
         )
     tract, abort = notebook.tract, Abort()
     display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
@@ -129,7 +129,7 @@ def close(tract: Tract, display: RunDisplay) -> None:
 
 
 def _stopped(tract: Tract, worker: Worker[ChatResponse], display: RunDisplay) -> RunError:
-    """What to tell of a run that was told to stop. One that takes its time goes on to be shown until it ends."""
+    """Return what to tell of a run that was told to stop. One that takes its time goes on to be shown until it ends."""
     if worker.is_running:
         return RunError(
             "the run was told to stop; the call that it waits for cannot be ended, so it ends when that comes back, "
@@ -148,14 +148,14 @@ def _stopped(tract: Tract, worker: Worker[ChatResponse], display: RunDisplay) ->
 _SECONDS = 0.3
 _BEAT = 1.0
 _END = "run.finished"
-_ASKED = "A person has to decide; the run goes on with the answer."
+_ASKED = "A person has to decide; the run continues after the answer."
 
 
 class TimerHandle(Protocol):
-    """Something that is to be done a little later."""
+    """A call that is scheduled for a little later."""
 
     def cancel(self) -> object:
-        """Not to do it."""
+        """Cancel the call."""
         ...
 
 

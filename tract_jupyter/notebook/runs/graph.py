@@ -1,4 +1,4 @@
-"""Where the operations of a graph stand: a column for each level of dependencies, the main call between the hooks."""
+"""Graphs of operations, and time lines of runs: their layout and their drawing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Band:
 
 
 def lay_out(nodes: Sequence[OperationNode]) -> tuple[Band, ...]:
-    """A band for each hook that has operations."""
+    """Return a band for each hook that has operations."""
     bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
     return tuple(band for band in bands if band.places)
 
@@ -66,7 +66,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
 
 
 def _levels(nodes: list[OperationNode]) -> dict[str, int]:
-    """One more than the highest of the dependencies. What waits in a circle, and never runs, stands with the first."""
+    """Return the level of each operation: one above its highest dependency; 0 in a circle, which never runs."""
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
     for key in commit_order(nodes):
@@ -76,7 +76,7 @@ def _levels(nodes: list[OperationNode]) -> dict[str, int]:
 
 
 def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
-    """The mean row of what it depends on, so that lines cross little."""
+    """Return the mean row of what it depends on, so that lines cross little."""
     rows = [places[one].row for one in node.depends_on if one in places]
     return sum(rows) / len(rows) if rows else 0.0
 
@@ -95,7 +95,7 @@ _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"
 
 
 class _Size(NamedTuple):
-    """Of a node, and how far apart they stand."""
+    """The size of a node, and the distance between nodes."""
 
     width: float
     height: float
@@ -114,13 +114,13 @@ class _Size(NamedTuple):
 
 
 def graph_svg(picture: Picture) -> str:
-    """The drawing of a run; everything escaped. Screen readers are told a list of operations."""
+    """Return the drawing of a run; everything escaped. Screen readers are told a list of operations."""
     size = _Size.of(picture.nodes, timed=True)
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
 def profile_svg(nodes: Sequence[OperationNode]) -> str:
-    """The same of operations that are not in a run."""
+    """Return the same of operations that are not in a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
@@ -161,7 +161,7 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
 
 
 def _main_svg(main: NodeState | None, x: float, height: float) -> str:
-    """The main call: all operations before it come together there."""
+    """Return the main call: all operations before it come together there."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {_main_word(state)}"
@@ -210,7 +210,7 @@ def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top:
 
 
 def spoken(node: OperationNode) -> str:
-    """A node as a sentence, for who hears it."""
+    """Return a node as a sentence, for who hears it."""
     parts = [
         printable(node.title),
         node.state.value,
@@ -223,7 +223,7 @@ def spoken(node: OperationNode) -> str:
 
 
 def hover(node: OperationNode) -> str:
-    """What is told on hovering."""
+    """Return what is told on hovering."""
     lines = [
         printable(node.title),
         f"id: {printable(node.id)}" if node.name and node.name != node.id else "",
@@ -263,7 +263,7 @@ class Bar:
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the main call."""
+        """True for the main call."""
         return self.node is None
 
 
@@ -276,7 +276,7 @@ class Gantt:
 
     @property
     def most_at_once(self) -> int:
-        """How many operations ran side by side at most. One that ends when another starts is not beside it."""
+        """The most operations that ran side by side. One that ends when another starts is not beside it."""
         turns = sorted(
             turn
             for bar in self.bars
@@ -291,7 +291,7 @@ class Gantt:
 
 
 def gantt(picture: Picture) -> Gantt:
-    """The rows of a run. What never started has none."""
+    """Return the rows of a run. What never started has none."""
     started = [node for node in picture.nodes if node.span]
     spans = [node.span for node in started if node.span]
     spans += [picture.main_span] if picture.main_span else []
@@ -318,7 +318,7 @@ def _phase(bar: Bar) -> int:
 
 
 def gantt_svg(chart: Gantt) -> str:
-    """The drawing; everything escaped. Screen readers are told a list."""
+    """Return the drawing; everything escaped. Screen readers are told a list."""
     name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
     width = name_width + _BARS + _BAR_TIME + _COMMIT
     height = _HEAD + _ROW * len(chart.bars) + 6
@@ -379,7 +379,7 @@ def _said(bar: Bar) -> str:
 
 
 def gantt_text(bar: Bar, seconds: float, cells: int) -> str:
-    """A bar of characters."""
+    """Return a bar of characters."""
     start = min(int(cells * bar.start / seconds), cells - 1) if seconds > 0 else 0
     length = max(1, round(cells * (bar.end - bar.start) / seconds)) if seconds > 0 else 1
     length = min(length, cells - start)

@@ -1,4 +1,4 @@
-"""What there is to draw of a run, whether it goes on or has ended: nodes with states and times."""
+"""A run as data to draw, whether it goes on or has ended: nodes with states and times, and sentences about them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ERRORS: Final[dict[str, str]] = {
 
 
 def duration(milliseconds: float) -> str:
-    """A time as a person reads it: `12 ms`, `1.24 s`, `2 min 05 s`."""
+    """Return a time as a person reads it: `12 ms`, `1.24 s`, `2 min 05 s`."""
     if round(milliseconds) < _SECOND:
         return f"{milliseconds:.0f} ms"
     if milliseconds < _MINUTE:
@@ -64,7 +64,7 @@ def duration(milliseconds: float) -> str:
 
 
 def why(operation: OperationRun) -> str:
-    """Why an operation did not end as `done`; empty if it did."""
+    """Return why an operation did not end as `done`; empty if it did."""
     if operation.status is OperationStatus.SKIPPED:
         return _why_skipped(operation)
     if operation.status is OperationStatus.ERROR:
@@ -77,9 +77,9 @@ def why(operation: OperationRun) -> str:
 
 
 def outcome(run: Run) -> str:
-    """What the run failed at, or what it waits for; empty if there is nothing to explain."""
+    """Return what the run failed at, or what it waits for; empty if there is nothing to explain."""
     if run.status is RunStatus.WAITING:
-        return f"A person has to decide first: %tract inbox. Then %tract run {run.run_id[:8]} --resume goes on with it."
+        return f"A person has to decide first: %tract inbox. Then %tract run {run.run_id[:8]} --resume resumes it."
     if run.status is RunStatus.ABORTED:
         if run.reply_commit is not None:
             return "It was aborted. The reply had come, and is kept; nothing was done after it."
@@ -111,7 +111,7 @@ def _why_failed(operation: OperationRun) -> str:
 
 
 def error_text(code: str, message: str, tried: str = "") -> str:
-    """An error in words: what its code means, and its message."""
+    """Return an error in words: what its code means, and its message."""
     known = _ERRORS.get(code)
     start = known or (f"It failed ({one_line(code, _NAME)})" if code else "It failed")
     text = one_line(message, _MESSAGE)
@@ -195,7 +195,7 @@ _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
 
 
 def note_place(note: RunNote) -> str:
-    """Where in the conversation a note belongs, and as whose words."""
+    """Return where in the conversation a note belongs, and as whose words."""
     depth = abs(note.depth_from_end)
     if note.anchor == "after_last_user":
         place = "after the user's message"
@@ -215,7 +215,7 @@ class RunEventLike(Protocol):
 
     @property
     def type(self) -> str:
-        """What kind of event it is."""
+        """The kind of event."""
         ...
 
     @property
@@ -225,12 +225,12 @@ class RunEventLike(Protocol):
 
     @property
     def data(self) -> Any:
-        """What it tells."""
+        """The content, by kind of event."""
         ...
 
 
 class NodeState(StrEnum):
-    """Where an operation stands; the order is that of a legend."""
+    """The state of an operation, in the order of a legend."""
 
     DONE = "done"
     RUNNING = "running"
@@ -291,7 +291,7 @@ class Picture:
     at: float
 
     def of(self, hook: Hook) -> list[OperationNode]:
-        """The operations of one hook, by (order, id)."""
+        """Return the operations of one hook, by (order, id)."""
         return [node for node in self.nodes if node.hook is hook]
 
     @property
@@ -304,14 +304,14 @@ class Picture:
 
     @property
     def ended(self) -> int:
-        """How many operations have ended."""
+        """The number of operations that have ended."""
         return sum(
             node.state not in {NodeState.PLANNED, NodeState.RUNNING, NodeState.WAITING} for node in self.nodes
         )
 
 
 def picture(run: Run, events: Sequence[RunEventLike] = (), now: float | None = None) -> Picture:
-    """What is drawn of a run, by its events too where they are at hand: they know what runs at present.
+    """Return what is drawn of a run, by its events too where they are at hand: they know what runs at present.
 
     Without `now`, what goes on is drawn up to the last time that is known.
     """
@@ -354,7 +354,7 @@ def _planned(one: Operation, hook: Hook) -> OperationNode:
 
 
 def _tell(nodes: dict[Key, OperationNode], event: RunEventLike, run: Run) -> None:
-    """What an event says about operations that have not ended."""
+    """Apply what an event says about operations that have not ended."""
     if event.type == "run.started":
         for node in planned(event.data.operations):
             nodes.setdefault((node.hook, node.id), node)
@@ -393,7 +393,7 @@ def _progress(data: Mapping[str, Any]) -> str:
 
 
 def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLike]) -> list[OperationNode]:
-    """With the place of each in the order of commits; a hook that was not committed has none."""
+    """Return the nodes with their place in the order of commits; a hook that was not committed has none."""
     numbers: dict[Key, int] = {}
     reports = {report.get("hook"): report for report in run.reports}
     for hook in Hook:

@@ -24,7 +24,7 @@ _MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "re
 
 
 class LintWarning(Protocol):
-    """Something about a profile that is allowed, and probably not meant."""
+    """A warning about a profile: something allowed that is probably a mistake."""
 
     @property
     def where(self) -> str:
@@ -59,7 +59,7 @@ class ProfileView:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """A part of a page that stands alone, everything escaped."""
+        """Return a part of a page that stands alone, everything escaped."""
         styles = style_tag("views/views.css", "views/runs.css", "views/display.css")
         badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
@@ -75,7 +75,7 @@ class ProfileView:
         )
 
     def to_text(self) -> str:
-        """A line for each operation and warning."""
+        """Return a line for each operation and warning."""
         facts = ", ".join(f"{name} {value}" for name, value in self.facts)
         lines = [f"Profile {one_line(self.name, _NAME)}: {self._standing}{f' ({facts})' if facts else ''}"]
         lines += [self.said] if self.said else []
@@ -130,7 +130,7 @@ class ProfileView:
 
 
 def _given(operation: Operation) -> str:
-    """What an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
+    """Return what an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
     given = operation.to_dict()
     config = given["config"]
     more = [

@@ -1,4 +1,4 @@
-"""What a run's prompt is made of: each message against the prompt without operations, and who put in what."""
+"""The prompt of a run, message by message, compared with the prompt without operations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class MessageChange(StrEnum):
-    """How a message relates to the prompt without operations."""
+    """The relation of a message to the prompt without operations."""
 
-    SAME = "as it was"
-    INSERTED = "inserted"
+    SAME = "unchanged"
+    INSERTED = "added"
     CHANGED = "changed"
     LEFT_OUT = "left out"
 
@@ -68,24 +68,27 @@ class Inspection:
 
     @property
     def tokens(self) -> int | None:
-        """Of what is sent; None where nothing counts them."""
+        """The tokens of what is sent; None where nothing counts them."""
         counts = [part.tokens for part in self.parts if part.number is not None]
         return None if None in counts or not counts else sum(count or 0 for count in counts)
 
     @property
     def summary(self) -> str:
-        """How many messages are new, changed, as they were."""
+        """The numbers of messages that are sent, and of those that are new, changed, left out and unchanged."""
         sent = sum(part.number is not None for part in self.parts)
         if not self.parts:
             return "no prompt was made"
         counts = {change: sum(part.change is change for part in self.parts) for change in MessageChange}
         told = [
             f"{counts[c]:,} {c.value}"
-            for c in (MessageChange.INSERTED, MessageChange.CHANGED, MessageChange.LEFT_OUT)
+            for c in (
+                MessageChange.INSERTED,
+                MessageChange.CHANGED,
+                MessageChange.LEFT_OUT,
+                MessageChange.SAME,
+            )
             if counts[c]
         ]
-        same = counts[MessageChange.SAME]
-        told += [f"{same:,} as {'it was' if same == 1 else 'they were'}"] if same else []
         return f"{sent:,} message{'s' * (sent != 1)}: {', '.join(told)}"
 
 
@@ -158,7 +161,7 @@ class PromptView:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """A part of a page that stands alone, everything escaped."""
+        """Return a part of a page that stands alone, everything escaped."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
         styles = style_tag("views/views.css", "views/runs.css")
         return (
@@ -167,7 +170,7 @@ class PromptView:
         )
 
     def body_html(self) -> str:
-        """The messages alone."""
+        """Return the messages alone."""
         return "".join(
             _folded_html(parts, self._source)
             if is_same
@@ -176,7 +179,7 @@ class PromptView:
         )
 
     def to_text(self) -> str:
-        """The messages with the beginnings of their texts, and the lines that changed."""
+        """Return the messages with the beginnings of their texts, and the lines that changed."""
         lines = [f"Prompt of run {self.inspection.run_id[:8]}: {self.headline}"]
         for is_same, parts in _runs(self.inspection.parts):
             shown = [_part_text(part, self._source) for part in parts]
@@ -187,7 +190,7 @@ class PromptView:
 
     @property
     def headline(self) -> str:
-        """How many messages, what is new, and the tokens where they are known."""
+        """The summary, with the tokens where they are known."""
         tokens = self.inspection.tokens
         return self.inspection.summary + (
             "" if tokens is None else f"; {show_tokens(tokens, self._source)} tokens"
@@ -204,7 +207,7 @@ def _runs(parts: Sequence[PromptPart]) -> Iterator[tuple[bool, list[PromptPart]]
 
 
 def _fold_note(count: int) -> str:
-    return f"{count:,} more messages as they were"
+    return f"{count:,} more unchanged messages"
 
 
 def _folded_html(parts: list[PromptPart], source: str) -> str:
@@ -256,12 +259,13 @@ def _body_html(part: PromptPart, source: str) -> str:
         else ""
     )
     if not pieces:
-        return diff + _whole("The whole text", text)
-    return f"{pieces}<details><summary {OWN_KEYS}>Difference to the plain prompt</summary>{diff}</details>"
+        return diff + _whole("Full text", text)
+    summary = f"<summary {OWN_KEYS}>Difference from the prompt without operations</summary>"
+    return f"{pieces}<details>{summary}{diff}</details>"
 
 
 def _pieces_html(part: PromptPart, source: str) -> str:
-    """The parts of the text one below the other, each with the operation it is from."""
+    """Return the parts of the text one below the other, each with the operation it is from."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
     drawn = []
     for piece, count in zip(part.pieces, counts, strict=True):
@@ -270,7 +274,7 @@ def _pieces_html(part: PromptPart, source: str) -> str:
         tokens = (
             "" if count is None else f'<span class="tract-dim"> {show_tokens(count, source)} tokens</span>'
         )
-        label = f"<code>{html.escape(one_line(piece.label, _NAME))}</code>" if piece.label else "as it was"
+        label = f"<code>{html.escape(one_line(piece.label, _NAME))}</code>" if piece.label else "unchanged"
         css = "tract-piece tract-by" if piece.label else "tract-piece"
         text = _text_html(piece.text.strip(_BLANK))
         drawn.append(f'<div class="{css}"><div class="tract-from">{label}{tokens}</div>{text}</div>')
@@ -278,7 +282,7 @@ def _pieces_html(part: PromptPart, source: str) -> str:
 
 
 def _text_html(text: str) -> str:
-    """The text; a long one opens."""
+    """Return the text; a long one opens."""
     if not text:
         return '<p class="tract-dim">empty</p>'
     if len(text) <= _LONG and text.count("\n") < _LONG_LINES:

@@ -1,4 +1,4 @@
-"""What stands at the head of a run, and the sentences about it that HTML and text share."""
+"""The view of a run, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StatusReason:
 
 
 def standing(run: Run, *, is_interrupted: bool = False) -> str:
-    """How a run ended, or that it goes on; one word."""
+    """Return how a run ended, or that it goes on; one word."""
     return "interrupted" if is_interrupted and run.status is RunStatus.RUNNING else run.status.value
 
 
@@ -87,7 +87,7 @@ def _time(shown: Picture) -> str:
 
 
 def progress(shown: Picture) -> str:
-    """How far a run that goes on is."""
+    """Return how far a run that goes on is."""
     running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
     told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
     if shown.main is NodeState.RUNNING:
@@ -97,7 +97,7 @@ def progress(shown: Picture) -> str:
 
 
 def reasons(shown: Picture) -> list[StatusReason]:
-    """Why operations are not done, the failed ones first; those with the same reason together."""
+    """Return why operations are not done, the failed ones first; those with the same reason together."""
     if shown.run.status is RunStatus.RUNNING:
         nodes = [node for node in shown.nodes if node.why and node.state is not NodeState.PLANNED]
     else:
@@ -132,7 +132,7 @@ def commit_lines(shown: Picture) -> list[str]:
 
 
 def side_by_side(chart: Gantt) -> str:
-    """How much ran at once."""
+    """Return how much ran at once."""
     most = chart.most_at_once
     return "one after the other" if most <= 1 else f"up to {most:,} operations at once"
 
@@ -237,7 +237,11 @@ def _reply(reply: str) -> list[str]:
         return []
     lines = reply[:_REPLY].strip().split("\n")
     rest = len(lines) > _REPLY_LINES or len(reply) > _REPLY
-    return ["Reply:", *(f"  {line}" for line in lines[:_REPLY_LINES]), *(["  ⋮ it goes on"] if rest else [])]
+    return [
+        "Reply:",
+        *(f"  {line}" for line in lines[:_REPLY_LINES]),
+        *(["  ⋮ more follows"] if rest else []),
+    ]
 
 
 _SHOWN_REPLY = 20_000
@@ -265,11 +269,11 @@ class RunView:
 
     @cached_property
     def picture(self) -> Picture:
-        """What is drawn."""
+        """The run as data to draw."""
         return picture(self.run, self.events, self.now)
 
     def to_html(self) -> str:
-        """A part of a page that stands alone, everything escaped."""
+        """Return a part of a page that stands alone, everything escaped."""
         status = self.run.status.value
         styles = style_tag("views/views.css", "views/runs.css")
         body = [
@@ -340,7 +344,7 @@ def _graph_html(shown: Picture) -> str:
 
 
 def legend_html(nodes: Iterable[OperationNode]) -> str:
-    """What the marks of a graph mean, and how many there are of each."""
+    """Return what the marks of a graph mean, and how many there are of each."""
     nodes = list(nodes)
     counts = {state: sum(node.state is state for node in nodes) for state in NodeState}
     entries = "".join(
@@ -348,7 +352,7 @@ def legend_html(nodes: Iterable[OperationNode]) -> str:
         for state, count in counts.items()
         if count
     )
-    required = "<span>a thick line: required</span>" if any(node.required for node in nodes) else ""
+    required = "<span>thick border: required</span>" if any(node.required for node in nodes) else ""
     return f'<p class="tract-legend">{entries}{required}<span>Hover over an operation for more</span></p>'
 
 

@@ -1,4 +1,4 @@
-"""A context as a person sees it.
+"""Views of a context: its messages, history and differences; HTML and SVG for all views.
 
 Its messages (`context`), its graph (`graph`), differences (`diff`), on shared pieces of HTML (`html`).
 """

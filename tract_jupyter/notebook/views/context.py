@@ -1,4 +1,4 @@
-"""A message in words: who speaks, the first line, and the whole with its tool calls.
+"""The view of a compiled context: its messages with their tokens, as HTML and as text.
 
 A long context is folded in the middle; all messages are visited once, for the sums of the bar.
 """
@@ -26,13 +26,13 @@ _NAME = 40
 
 
 def speaker(message: Message) -> str:
-    """The role, and whose name or which tool where that is known."""
+    """Return the role, and whose name or which tool where that is known."""
     name = f" {one_line(message.name, _NAME)}" if message.name else ""
     return f"{one_line(message.role, _NAME)}{name}{' failed' if message.is_error else ''}"
 
 
 def preview(message: Message, limit: int) -> str:
-    """The first line of the text, or the tools that are called where there is no text."""
+    """Return the first line of the text, or the tools that are called where there is no text."""
     text = message.content.lstrip()[: 4 * limit]
     line = text.partition("\n")[0]
     if not text:
@@ -42,7 +42,7 @@ def preview(message: Message, limit: int) -> str:
 
 
 def full_text(message: Message) -> str:
-    """The text as it is, and a line for each tool call."""
+    """Return the text as it is, and a line for each tool call."""
     return "\n".join([*([message.content] if message.content else []), *map(_call_text, message.tool_calls)])
 
 
@@ -88,7 +88,7 @@ class TokenBar:
         return f"{tokens} of {self.max_tokens:,} tokens{share}{over} ({self.source})"
 
     def to_html(self) -> str:
-        """The bar with its legend; it reads as one sentence to who cannot see it."""
+        """Return the bar with its legend; it reads as one sentence to who cannot see it."""
         bars = "".join(
             f'<span class="tract-seg tract-{role}" style="width:{100 * count / self._scale:.3f}%"></span>'
             for role, count in self.segments
@@ -110,7 +110,7 @@ class TokenBar:
         )
 
     def to_text(self) -> list[str]:
-        """The headline, and a bar with a letter for each role."""
+        """Return the headline, and a bar with a letter for each role."""
         if not self.segments:
             return [self.headline]
         cells, done = "", 0
@@ -157,14 +157,14 @@ _TOOLS = 40
 
 
 def context_view(context: CompiledContext) -> dict[str, str]:
-    """The representations of a context for IPython: `text/html` and `text/plain`."""
+    """Return the representations of a context for IPython: `text/html` and `text/plain`."""
     shown = _Shown.of(context)
     return {"text/html": _html(shown), "text/plain": _text(shown)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is shown of a context."""
+    """The parts of a context that are shown."""
 
     context: CompiledContext
     bar: TokenBar
@@ -203,7 +203,7 @@ class _Shown:
 
 
 def _tool_name(tool: dict[str, object]) -> str:
-    """The name in OpenAI's shape, or in a flat one."""
+    """Return the name in OpenAI's shape, or in a flat one."""
     function = tool.get("function")
     name = function.get("name") if isinstance(function, dict) else tool.get("name")
     return one_line(str(name or "unnamed"), 64)
@@ -248,14 +248,14 @@ def _known_role(role: str) -> str:
 
 
 def _badge(priority: Priority) -> str:
-    """The ordinary is not worth a badge."""
+    """Return the ordinary is not worth a badge."""
     if priority is Priority.NORMAL:
         return '<span class="tract-dim">normal</span>'
     return f'<span class="tract-badge tract-{priority.value}">{priority.value}</span>'
 
 
 def _content(message: Message) -> str:
-    """The first line, which opens to the whole text where there is more."""
+    """Return the first line, which opens to the whole text where there is more."""
     first, whole = preview(message, _LINE), full_text(message)
     line = html.escape(first) or '<span class="tract-dim">empty</span>'
     if first == whole:

@@ -1,4 +1,4 @@
-"""Two texts line by line, with the words that differ marked within lines that were changed."""
+"""The view of a difference: texts line by line, with the words that differ marked."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DiffLine:
 
 
 def diff_lines(old: str, new: str) -> list[DiffLine]:
-    """The lines that differ, three around them, and a remark for each gap; nothing if the texts are equal."""
+    """Return the lines that differ, three around them, and a remark for each gap; nothing if the texts are equal."""
     lines = list(_compared(printable(old).split("\n"), printable(new).split("\n"))) if old != new else []
     more = len(lines) - _MOST_SHOWN
     return lines if more <= 0 else [*lines[:_MOST_SHOWN], _remark(more)]
@@ -70,7 +70,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines, words or characters are equal from the beginning."""
+    """Return how many lines, words or characters are equal from the beginning."""
     return next(
         (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new))
     )
@@ -90,7 +90,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    """All old lines, then all new ones; the first of the one are taken for the first of the other."""
+    """Yield all old lines, then all new ones; the first of the one are taken for the first of the other."""
     pairs = [_marked(x, y) for x, y in zip_longest(old, new)]
     yield from (DiffLine("-", x) for x, _ in pairs[: len(old)])
     yield from (DiffLine("+", y) for _, y in pairs[: len(new)])
@@ -146,14 +146,14 @@ _SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 # a mi
 
 
 def diff_view(result: DiffResult) -> dict[str, str]:
-    """The representations of a difference for IPython: `text/html` and `text/plain`."""
+    """Return the representations of a difference for IPython: `text/html` and `text/plain`."""
     return {"text/html": _html(result), "text/plain": _text(result)}
 
 
 def _parts(
     result: DiffResult, show: Callable[[MessageDiff], str], fold: Callable[[str], str]
 ) -> Iterator[str]:
-    """Each change, and a remark for each run of messages that are the same."""
+    """Yield each change, and a remark for each run of messages that are the same."""
     changes = 0
     for is_same, run in groupby(result.message_diffs, lambda diff: diff.kind == "unchanged"):
         diffs = list(run)
@@ -264,7 +264,7 @@ def _commits(diff: MessageDiff) -> str:
 
 
 def _details(diff: MessageDiff) -> list[str]:
-    """What changed besides the text."""
+    """Return what changed besides the text."""
     old, new = diff.old, diff.new
     if old is None or new is None:
         priority = diff.message.priority

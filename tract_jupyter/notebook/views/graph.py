@@ -1,4 +1,4 @@
-"""Where each commit of a graph stands, and where the lines between them run.
+"""The history as a graph of commits: its layout, its rows, its drawing as SVG and as text.
 
 Rows are numbered from the newest commit down, columns from the left. A line leaves its child for a lane, runs down in
 it, and turns to its parent just before the parent's row.
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some parents are not shown."""
+        """True if some parents are not shown."""
         return any(edge.parent is None for edge in self.edges)
 
 
@@ -71,7 +71,7 @@ def lay_out(commits: Iterable[CommitInfo], branches: Sequence[BranchInfo]) -> La
 
 
 def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
-    """Each commit once, every child before its parents, otherwise by time, the newest first."""
+    """Return each commit once, every child before its parents, otherwise by time, the newest first."""
     known = {info.commit_hash: info for info in commits}
     children = dict.fromkeys(known, 0)
     for info in known.values():
@@ -92,7 +92,10 @@ def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
 
 
 def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) -> dict[str, str]:
-    """The line of development of each commit: a branch owns its tip's first parents that no branch before it owns."""
+    """Return the line of development of each commit.
+
+    A branch owns its tip's first parents that no branch before it owns.
+    """
     known = {info.commit_hash: info for info in ordered}
     strands: dict[str, str] = {}
     tips = [(branch.commit_hash, branch.name) for branch in _by_rank(branches)]
@@ -121,7 +124,7 @@ class _Open:
 
 @dataclass
 class _Lanes:
-    """Which commit each lane leads to, from the newest row down."""
+    """The lanes of the graph: the commit that each leads to, from the newest row down."""
 
     shown: set[str]
     strands: Mapping[str, str]
@@ -154,12 +157,12 @@ class _Lanes:
         return column
 
     def finish(self) -> list[Edge]:
-        """All edges; the lines still open have parents that are not shown."""
+        """Return all edges; the lines still open have parents that are not shown."""
         cut = [self._edge(line, None, line.lane) for lines in self._open.values() for line in lines]
         return self._edges + cut
 
     def _leave(self, column: int, parent: str, *, is_first: bool) -> int:
-        """The lane in which a line to the parent runs: the child's own for the first, else one that leads there."""
+        """Return the lane of a line to a parent: the child's own for the first, else one that leads there."""
         if is_first:
             self._targets[column] = parent
             return column
@@ -227,7 +230,7 @@ def make_rows(
     contents: Mapping[str, str],
     roles: Mapping[str, str],
 ) -> list[CommitRow]:
-    """One row for each commit, in the same order."""
+    """Return one row for each commit, in the same order."""
     names = _names(branches, head)
     pattern = _time_pattern([info.created_at for info in commits])
     return [
@@ -246,7 +249,7 @@ def make_rows(
 
 
 def _names(branches: Iterable[BranchInfo], head: str | None) -> dict[str, list[Label]]:
-    """The labels of branches, and of HEAD where it is not at the current branch's tip."""
+    """Return the labels of branches, and of HEAD where it is not at the current branch's tip."""
     names: dict[str, list[Label]] = {}
     attached = None
     for branch in sorted(branches, key=lambda branch: (not branch.is_current, branch.name)):
@@ -289,13 +292,13 @@ def _kind(info: CommitInfo, role: str) -> str:
 
 
 def _called(calls: Any) -> str:
-    """The names of the tools; metadata is the user's, and may be anything."""
+    """Return the names of the tools; metadata is the user's, and may be anything."""
     given = calls if isinstance(calls, list | tuple) else ()
     return ", ".join(str(call["name"]) for call in given if isinstance(call, dict) and call.get("name"))
 
 
 def _time_pattern(times: Sequence[datetime]) -> str:
-    """As short as tells the times apart: of one day the time, of one year the day too."""
+    """Return the shortest pattern that tells the times apart: the time within a day, the day too within a year."""
     days = {moment.astimezone().date() for moment in times}
     if len(days) <= 1:
         return "%H:%M:%S"
@@ -354,7 +357,10 @@ def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
 
 
 def _turns(running: Iterable[Edge], row: int, width: int) -> list[str]:
-    """The lines between this row and the next: first what leaves this commit's column, then what reaches the next's."""
+    """Return the lines between this row and the next.
+
+    What leaves this commit's column, then what reaches the next's.
+    """
     leaving = [e for e in running if e.child == row and e.lane != e.child_column]
     arriving = [e for e in running if e.parent == row + 1 and e.lane != e.parent_column]
     drawn = []
@@ -412,7 +418,7 @@ _COLOURS = 8  # as many as graph.css names
 
 
 def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
-    """The drawing; everything escaped. Screen readers are told a list of commits."""
+    """Return the drawing; everything escaped. Screen readers are told a list of commits."""
     columns = _Columns(layout, rows)
     colours = _colours(layout)
     height = ROW * (len(rows) + 1 + layout.is_cut)
@@ -427,7 +433,7 @@ def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
 
 
 class _Columns:
-    """Where the words begin, by the longest of each kind."""
+    """The columns of words: where each begins, by the longest of its kind."""
 
     def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
         self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
@@ -443,7 +449,7 @@ class _Columns:
         self.end += _MARGIN
 
     def heads(self) -> str:
-        """The words above the columns; each row tells a screen reader what is what."""
+        """Return the words above the columns; each row tells a screen reader what is what."""
         places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
                   (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
         return svg.unspoken(
@@ -469,7 +475,7 @@ def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -
 
 
 def _spoken(row: CommitRow) -> str:
-    """The row as a sentence, for who hears it."""
+    """Return the row as a sentence, for who hears it."""
     names = ", ".join(label.text for label in row.labels)
     parts = [
         f"{row.short_hash} {row.kind}",
@@ -483,7 +489,7 @@ def _spoken(row: CommitRow) -> str:
 
 
 def dot(mark: Mark, x: float, y: float, css: str) -> str:
-    """The mark of a commit around a point."""
+    """Return the mark of a commit around a point."""
     css = f"tract-dot {css}"
     if mark is Mark.PINNED:
         return svg.path(f"M{x} {y - 6}l6 6l-6 6l-6-6z", css)
@@ -497,7 +503,7 @@ def dot(mark: Mark, x: float, y: float, css: str) -> str:
 
 
 def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
-    """A path from the child into its lane, down, and over to the parent; dashed at the end where it is cut."""
+    """Return a path from the child into its lane, down, and over to the parent; dashed at the end where it is cut."""
     css = f"tract-c{colours[edge.strand]}"
     x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
     parent = rows if edge.parent is None else edge.parent
@@ -516,14 +522,14 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
 
 
 def _curve(x: float, y: float, to: float) -> str:
-    """One row down and over to another column."""
+    """Return a curve one row down and over to another column."""
     if x == to:
         return f"V{y + ROW}"
     return f"C{x} {y + ROW * 0.7:g} {to} {y + ROW * 0.3:g} {to} {y + ROW}"
 
 
 def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, float]:
-    """The labels, and where they end."""
+    """Return the labels, and where they end."""
     drawn = []
     for label in labels:
         width = _label_width(label)
@@ -550,7 +556,7 @@ def _labels_width(labels: Iterable[Label]) -> float:
 
 
 def _colours(layout: Layout) -> dict[str, int]:
-    """A colour for each line of development: by its name, so that it stays, or the next that is free."""
+    """Return a colour for each line of development: by its name, so that it stays, or the next that is free."""
     colours: dict[str, int] = {}
     for strand in sorted(set(layout.strands.values()), key=lambda name: (name != "main", name)):
         wanted = 0 if strand == "main" else crc32(strand.encode(errors="replace")) % _COLOURS
@@ -572,7 +578,7 @@ def _x(column: int) -> int:
 
 
 def _middle(row: int) -> int:
-    """The middle of a row; the first is below the heads."""
+    """Return the middle of a row; the first is below the heads."""
     return ROW * (row + 1) + ROW // 2
 
 
@@ -592,7 +598,7 @@ class Graph:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """A part of a page that stands alone, everything escaped."""
+        """Return a part of a page that stands alone, everything escaped."""
         label = f"{self.summary}, newest first"
         drawing = (
             f'<div class="tract-canvas" {OWN_KEYS} tabindex="0" role="region" aria-label="Graph of commits">'
@@ -649,7 +655,7 @@ def graph(
 
 
 def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) -> tuple[str, ...]:
-    """What the drawing leaves out."""
+    """Return what the drawing leaves out."""
     if not shown and head is None:
         return ("No commits yet.",)
     empty = [b.name for b in branches if b.commit_hash is None]

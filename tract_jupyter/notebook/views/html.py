@@ -1,4 +1,4 @@
-"""Pieces of HTML that views and panels share."""
+"""HTML, tables and style sheets that views and panels share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Its commands look at the element with the focus first, so that an attribute furt
 
 
 def escaped(text: str) -> str:
-    """A text of unknown origin as HTML; nothing of it is hidden or turned around."""
+    """Return a text of unknown origin as HTML; nothing of it is hidden or turned around."""
     return html.escape(printable(text))
 
 
 def pieces_html(pieces: Iterable[DisplayedPiece]) -> str:
-    """A text in pieces; each that an approval depends on says by its key whether it was on display."""
+    """Return a text in pieces; each that an approval depends on says by its key whether it was on display."""
     return "".join(
         f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
         for piece in pieces
@@ -38,7 +38,7 @@ def pieces_html(pieces: Iterable[DisplayedPiece]) -> str:
 
 
 def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -> str:
-    """A heading with a note behind it, both escaped.
+    """Return a heading with a note behind it, both escaped.
 
     JupyterLab adds an anchor link to every real `h3`, which
     would end up in its text.
@@ -50,12 +50,12 @@ def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -
 
 
 def cut_note(length: int, limit: int) -> str:
-    """What to say behind a text that was cut after `limit` characters; nothing if it was not."""
+    """Return what to say behind a text that was cut after `limit` characters; nothing if it was not."""
     return f"… {length - limit:,} more characters" if length > limit else ""
 
 
 def text_width(text: str) -> int:
-    """How many columns the text takes in a font of fixed width."""
+    """Return how many columns the text takes in a font of fixed width."""
     if text.isascii():
         return len(text)
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
@@ -87,14 +87,14 @@ class Grid:
     right: frozenset[str] = frozenset()
 
     def to_html(self) -> str:
-        """The table as HTML, everything escaped."""
+        """Return the table as HTML, everything escaped."""
         title = heading(self.title, 4) if self.title else ""
         head = "".join(f"<th{self._css(h)} scope='col'>{escaped(h)}</th>" for h in self.heads)
         body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
         return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def to_text(self) -> str:
-        """The table with aligned columns."""
+        """Return the table with aligned columns."""
         table = [self.heads, *(tuple(map(_shortened, row)) for row in self.rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
         lines = [
@@ -116,7 +116,7 @@ def _shortened(cell: str) -> str:
 
 @dataclass(frozen=True)
 class GridView:
-    """What a command shows."""
+    """A titled view of lines and tables, which most commands show."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -126,17 +126,17 @@ class GridView:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
-        """The view as HTML, everything escaped."""
+        """Return the view as HTML, everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
         return f"{style_tag('views/display.css')}<div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
 
     def to_text(self) -> str:
-        """The view in plain text."""
+        """Return the view in plain text."""
         texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
         return printable("\n".join(texts))
 
 
 def when(moment: datetime) -> str:
-    """A time as a person reads it, in their own zone."""
+    """Return a time as a person reads it, in their own zone."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
