@@ -305,7 +305,7 @@ def test_a_person_allows_exactly_this_call(tract, write, ran):
     assert [event.data["action"] for event in tract.events("decision")] == ["reject", "approve"]
 
 
-@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "it was turned down")])
+@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "it was rejected")])
 def test_a_person_denies(tract, write, ran, reason, words):
     tract.reviewer.channel = answering("reject", reason=reason)
     with pytest.raises(ToolDeniedError, match=words) as caught:

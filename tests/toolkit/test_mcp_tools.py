@@ -103,7 +103,7 @@ def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_lia
     assert tract.tools.liar.list_tools is not None
     assert tract.tools.liar.class_() == "{}"
     assert set(tract.mcp_problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
-    assert all("its name is none" in why for why in tract.mcp_problems("liar").values())
+    assert all("its name is not valid" in why for why in tract.mcp_problems("liar").values())
 
 
 def test_of_twins_none_is_taken(tract, add_liar):

@@ -139,8 +139,8 @@ class Scripts:
             anew: make all calls, also those that an earlier run in the kernel has made, which did not complete.
 
         Raises:
-            ScriptSyntaxError: it is no Python.
-            ScriptFailedError: it is no text, too long, or is called from a script.
+            ScriptSyntaxError: it is not Python.
+            ScriptFailedError: it is not a text, is too long, or is run from a script.
         """
         if current_caller() is not None:
             raise ScriptFailedError("a script cannot run another script; call the tools that it would call")

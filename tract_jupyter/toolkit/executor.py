@@ -120,7 +120,7 @@ class ToolExecutor:
         tool = self._known(name)
         if tool.owner != OWN:
             raise OperationExistsError(
-                f"{tool.name!r} is no tool of your own (owner: {tool.owner}); lock it, so that nobody calls it"
+                f"{tool.name!r} is not a tool of your own (owner: {tool.owner}); lock it instead"
             )
         del self._fixed[tool.name]
 
@@ -353,4 +353,4 @@ def refusal(pending: Pending) -> str:
     """Return why something was not approved, for whoever asked for it."""
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
-    return pending.rejection_reason or "it was turned down, without a reason"
+    return pending.rejection_reason or "it was rejected, without a reason"

@@ -110,7 +110,9 @@ def _made(server: McpServer, before: _Made | None) -> _Made:
 
 def _check_name(name: str, times: int, times_in_python: int) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or printable(name) != name or "\n" in name:
-        raise SpecError(f"its name is none: 1 to {_LONGEST_NAME} characters that can be shown, in one line")
+        raise SpecError(
+            f"its name is not valid: a name has 1 to {_LONGEST_NAME} characters that can be shown, in one line"
+        )
     if times > 1:
         raise SpecError(f"{times} tools have this name, so nobody can tell which one a call is for")
     if times_in_python > 1:
