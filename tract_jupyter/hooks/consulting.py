@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.llm.reply import Reply
+from tract_jupyter.llm.reply import RawCall, Reply
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.prompts import replies as prompts
@@ -98,7 +97,7 @@ def _turn(pending: Pending, reply: Reply, shown: str, steps: list[ConsultationSt
         told = prompts.NO_CALL.format(names=names)
         steps.append(ConsultationStep("", {}, told, is_error=True))
         return [{"role": "assistant", "content": reply.text}, {"role": "user", "content": told}]
-    calls = [_Call.of(given, place) for place, given in enumerate(reply.raw_calls)]
+    calls = reply.raw_calls
     said: list[dict[str, Any]] = [
         {
             "role": "assistant",
@@ -117,30 +116,10 @@ def _turn(pending: Pending, reply: Reply, shown: str, steps: list[ConsultationSt
     return said
 
 
-class _Call(NamedTuple):
-    """A tool call as a model wrote it, whatever is wrong with it."""
-
-    id: str
-    name: str
-    arguments: str
-
-    @classmethod
-    def of(cls, given: dict[str, Any], place: int) -> _Call:
-        function = given.get("function")
-        function = function if isinstance(function, dict) else {}
-        arguments = function.get("arguments") or "{}"
-        text = arguments if isinstance(arguments, str) else _as_json(arguments)
-        return cls(str(given.get("id") or f"call_{place}"), str(function.get("name") or ""), text)
-
-    def to_openai(self) -> dict[str, Any]:
-        function = {"name": self.name, "arguments": self.arguments}
-        return {"id": self.id, "type": "function", "function": function}
-
-
-def _carried_out(pending: Pending, call: _Call, model: str, shown: str) -> ConsultationStep:
+def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
-        arguments = _read(call.arguments)
+        arguments = call.values()
         values = _checked(pending, call.name, arguments)
         with _deciding(call.name, model, shown):
             result = pending.execute_tool(call.name, values)
@@ -156,16 +135,6 @@ def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]
     if name == "pass_through" and decision_context().channel == "handler":
         return nullcontext()
     return deciding("model", f"model:{model}", shown=shown)
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"the arguments are no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
-    return value
 
 
 def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

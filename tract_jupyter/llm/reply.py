@@ -1,18 +1,64 @@
-"""What a client gave back, read from OpenAI's shape."""
+"""A model's reply and its tool calls, read from OpenAI's shape: the one reader of what a client gave back."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, LLMResponseError
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
+from tract_jupyter.models.canonical import canonical_json, plain
+from tract_jupyter.models.text import brief_repr, safe_repr
 from tract_jupyter.models.toolcall import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class RawCall(NamedTuple):
+    """A tool call as a model wrote it, whatever is wrong with it: who answers it tells the model."""
+
+    given: dict[str, Any]
+    id: str
+    name: str
+    arguments: str
+
+    @classmethod
+    def of(cls, given: dict[str, Any], place: int) -> RawCall:
+        """Read what can be read of the call at a place; one without an id gets `call_<place>`."""
+        function = given.get("function")
+        function = function if isinstance(function, dict) else {}
+        arguments = function.get("arguments") or "{}"
+        text = arguments if isinstance(arguments, str) else _as_text(arguments)
+        return cls(given, str(given.get("id") or f"call_{place}"), str(function.get("name") or ""), text)
+
+    def values(self) -> dict[str, Any]:
+        """Return the arguments.
+
+        Raises:
+            SpecError: they are no JSON object.
+        """
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError) as error:
+            raise SpecError(f"the arguments are no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
+        return value
+
+    def read(self) -> ToolCall:
+        """Return the call.
+
+        Raises:
+            ContentError: it has no id, no name, or arguments that are no JSON object.
+        """
+        return ToolCall.from_dict(self.given)
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return an entry of `tool_calls` that any provider takes."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +73,7 @@ class Reply:
     """
 
     text: str
-    raw_calls: tuple[dict[str, Any], ...] = ()
+    raw_calls: tuple[RawCall, ...] = ()
     model: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
 
@@ -47,7 +93,7 @@ class Reply:
         model, usage = response.get("model"), response.get("usage")
         return cls(
             _text(message),
-            tuple(calls),
+            tuple(RawCall.of(given, place) for place, given in enumerate(calls)),
             model if isinstance(model, str) and model else None,
             _counts(usage) if isinstance(usage, dict) else {},
         )
@@ -60,11 +106,18 @@ class Reply:
             LLMResponseError: a call has no id, no name, or arguments that are no JSON object.
         """
         try:
-            return tuple(ToolCall.from_dict(call) for call in self.raw_calls)
+            return tuple(call.read() for call in self.raw_calls)
         except ContentError as error:
             raise LLMResponseError(
                 f"the model called a tool in a way that cannot be read, so nothing was committed: {error}. Ask again"
             ) from None
+
+
+def _as_text(arguments: Any) -> str:
+    try:
+        return canonical_json(arguments)
+    except ContentError:  # the model is told that it is no JSON
+        return safe_repr(arguments).encode("utf-8", "replace").decode()
 
 
 def _message(response: Any) -> Mapping[str, Any]:

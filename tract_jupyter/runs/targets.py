@@ -1,4 +1,4 @@
-"""A turn that is kept in this process alone: for runs without a tract."""
+"""What a run writes to: the current branch of a tract, or this process alone for tests and replays."""
 
 from __future__ import annotations
 
@@ -46,13 +46,51 @@ class MemoryCommitLog:
         self._reports[run_id, hook] = report
 
 
-class MemoryTarget(SessionArtifacts):
+class RunTarget(SessionArtifacts):
+    """What a run writes to, wherever its texts are: the artifacts of its session, and the reports of its commits.
+
+    Args:
+        run_id: of the run; no two have the same.
+        session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
+        artifacts: where those are kept; otherwise with this target.
+        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        session: str | None = None,
+        artifacts: ArtifactStore | None = None,
+        log: CommitLog | None = None,
+    ) -> None:
+        super().__init__(session, artifacts or MemoryArtifacts())
+        self._run_id = run_id
+        self._log = log or MemoryCommitLog()
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Return what this run committed at this hook already."""
+        found = self._log.find(self._run_id, hook)
+        return None if found is None else CommitReport.from_dict(found)
+
+    def record(self, report: CommitReport) -> None:
+        """Keep the report, so that nothing is committed twice."""
+        self._log.add(self._run_id, report.hook, report.form())
+
+    @contextmanager
+    def _in_memory(self) -> Iterator[None]:
+        """Keep all that is written to this process meanwhile, or nothing; a database has a transaction of its own."""
+        with ExitStack() as stack:
+            for one in (self._artifacts, self._log):
+                if isinstance(one, MemoryArtifacts | MemoryCommitLog):
+                    stack.enter_context(one.transaction())
+            yield
+
+
+class MemoryTarget(RunTarget):
     """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
 
     def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
-        self._memory = artifacts or MemoryArtifacts()
-        super().__init__(session, self._memory)
-        self._log = MemoryCommitLog()
+        super().__init__("", session, artifacts)
         self._parts: dict[str, str] = {}
 
     @property
@@ -65,22 +103,11 @@ class MemoryTarget(SessionArtifacts):
         """All of it takes effect, or nothing."""
         before = dict(self._parts)
         try:
-            with ExitStack() as stack:
-                stack.enter_context(self._log.transaction())
-                stack.enter_context(self._memory.transaction())
+            with self._in_memory():
                 yield
         except BaseException:
             self._parts = before
             raise
-
-    def committed(self, hook: Hook) -> CommitReport | None:
-        """What this run committed at this hook already."""
-        found = self._log.find("", hook)
-        return None if found is None else CommitReport.from_dict(found)
-
-    def record(self, report: CommitReport) -> None:
-        """Keep the report, so that nothing is committed twice."""
-        self._log.add("", report.hook, report.to_dict())
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
         """Keep a text of the user."""
@@ -100,15 +127,12 @@ CANONICALIZATION = "canonicalization"
 """The tag of a text that an operation wrote anew."""
 
 
-class TractTarget(SessionArtifacts):
+class TractTarget(RunTarget):
     """Writes the turn of one run to the current branch of a tract.
 
     Args:
         tract: where the turn is.
-        run_id: of the run; no two have the same.
-        session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
-        artifacts: where those are kept; otherwise with this target.
-        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+        run_id, session, artifacts, log: see `RunTarget`.
         branch: that the run began on; the current one if left out.
     """
 
@@ -122,11 +146,9 @@ class TractTarget(SessionArtifacts):
         log: CommitLog | None = None,
         branch: str | None = None,
     ) -> None:
+        super().__init__(run_id, session, artifacts, log)
         self._tract = tract
-        self._run_id = run_id
         self._branch = branch or tract.current_branch
-        super().__init__(session, artifacts or MemoryArtifacts())
-        self._log = log or MemoryCommitLog()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -135,12 +157,8 @@ class TractTarget(SessionArtifacts):
         Raises:
             BranchMovedError: the current branch is another one than at the run's start.
         """
-        with ExitStack() as stack:
-            # those of a database join the batch, which must come first: it takes the writer's lock before the store's
-            for one in (self._artifacts, self._log):
-                if isinstance(one, MemoryArtifacts | MemoryCommitLog):
-                    stack.enter_context(one.transaction())
-            stack.enter_context(self._tract.batch())
+        # those of a database join the batch, which must come first: it takes the writer's lock before the store's
+        with self._in_memory(), self._tract.batch():
             if self._tract.current_branch != self._branch:
                 raise BranchMovedError(
                     f"the run began on branch {self._branch!r}, and the current one is "
@@ -148,15 +166,6 @@ class TractTarget(SessionArtifacts):
                     "again"
                 )
             yield
-
-    def committed(self, hook: Hook) -> CommitReport | None:
-        """What this run committed at this hook already."""
-        found = self._log.find(self._run_id, hook)
-        return None if found is None else CommitReport.from_dict(found)
-
-    def record(self, report: CommitReport) -> None:
-        """Keep the report, so that nothing is committed twice."""
-        self._log.add(self._run_id, report.hook, report.form())
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
         """Edit the user's message of this turn, and return the hash of the edit.
