@@ -216,7 +216,7 @@ def test_parents_and_children_know_each_other(session, parent):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"inheritance": "all"}, "is no inheritance"),
+        ({"inheritance": "all"}, "is not a kind of inheritance"),
         ({"inheritance": "branch"}, "deploy makes an agent"),
         ({"inheritance": "selective"}, "go together"),
         ({"select": ["facts"]}, "go together"),

@@ -284,7 +284,7 @@ def test_a_type_hint_that_means_nothing(tract):
 
 
 def test_a_default_that_does_not_fit(tract):
-    with pytest.raises(SpecError, match="the default 'x' of 'limit' is no int"):
+    with pytest.raises(SpecError, match="the default 'x' of 'limit' is not of type int"):
 
         @tract.tool
         def f(limit: int = "x"):
