@@ -7,6 +7,9 @@
 * What comes of it: `effects`, `commit`, `prompt`, `turn`, `artifacts`, `targets`.
 * What is kept: `events` (the truth), `log`, `projection`, `store`, `lease`, `replay`, `root_hash`.
 
+A code such as R53 or G20 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a sentence, with
+the tests that hold it.
+
 What runs in another process (`kinds`, `templates`, `perform`) is given plain data and no tract. Knows
 `toolkit`, `llm`, `review`, `context`, `storage`.
 """
