@@ -86,9 +86,9 @@ NOT_TOGETHER = "a callback goes with action='callback', and only with it"
         (("5",), f"{NO_NUMBER}'5'"),
         ((5, "callback"), NOT_TOGETHER),
         ((5, "warn", print), NOT_TOGETHER),
-        ((5, "shout"), "'shout' is no action of a budget; use warn, reject, callback"),
-        ((5, None), "None is no action of a budget; use warn, reject, callback"),
-        ((5, ["warn"]), "['warn'] is no action of a budget; use warn, reject, callback"),
+        ((5, "shout"), "'shout' is not a budget action; use warn, reject, callback"),
+        ((5, None), "None is not a budget action; use warn, reject, callback"),
+        ((5, ["warn"]), "['warn'] is not a budget action; use warn, reject, callback"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(given, told):

@@ -228,7 +228,7 @@ def test_documents_of_anthropic(source, line):
             [{"role": "tool", "content": "x"}],
             "message 0: tool_call_id, of the call that a tool answers, is text",
         ),
-        ([{"role": "assistant", "tool_calls": [call(arguments="{")]}], "message 0: this is no tool call"),
+        ([{"role": "assistant", "tool_calls": [call(arguments="{")]}], "message 0: this is not a tool call"),
         (
             [{"role": "assistant", "tool_calls": [call(arguments='{"x": NaN}')]}],
             "message 0: the value has no JSON form",
@@ -252,7 +252,7 @@ def test_what_openai_did_not_write(messages, problem):
         ([{"role": "system", "content": "x"}], "message 0: the role 'system' is not known; use user or assistant"),
         ([{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]}], "message 0: a tool_use block is not the user's"),
         ([{"role": "assistant", "content": [{"type": "tool_result", "tool_use_id": "a"}]}], "message 0: a tool_result block is not the assistant's"),
-        ([{"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}], "message 0: this is no tool call"),
+        ([{"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}], "message 0: this is not a tool call"),
         ([{"role": "user", "content": [{"type": "tool_result"}]}], "message 0: tool_use_id"),
         ([{"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}], "message 0: a source's data"),
         ([{"role": "user", "content": None}], "message 0: content is a list"),
@@ -267,10 +267,10 @@ def test_what_anthropic_did_not_write(messages, problem):
 @pytest.mark.parametrize(
     ("data", "shape", "problem"),
     [
-        ("hello", "auto", "these are no messages; use a list of them"),
-        ({"choices": []}, "auto", "these are no messages"),
-        ({"messages": "x"}, "openai", "these are no messages"),
-        ([], "gemini", "'gemini' is no shape of messages"),
+        ("hello", "auto", "these are not messages; use a list of them"),
+        ({"choices": []}, "auto", "these are not messages"),
+        ({"messages": "x"}, "openai", "these are not messages"),
+        ([], "gemini", "'gemini' is not a shape of messages"),
         ({"system": 5, "messages": []}, "auto", "the system's text is a text or a list"),
         ({"system": "x", "messages": []}, "openai", "OpenAI's shape has no 'system'"),
     ],

@@ -77,18 +77,18 @@ def test_a_newer_minor_version_is_read():
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ({}, "this is no notebook that nbformat"),
+        ({}, "this is not a notebook that nbformat"),
         ({"nbformat": 5, "nbformat_minor": 0, "cells": [], "metadata": {}}, "Unsupported nbformat version 5"),
         ({"nbformat": "four"}, "Unsupported nbformat version"),
-        ({"nbformat": [4]}, "this is no notebook"),
-        ({"nbformat": 4, "nbformat_minor": 5, "metadata": {}}, "this is no notebook"),
-        ({"nbformat": 4, "nbformat_minor": "5", "cells": [], "metadata": {}}, "this is no notebook"),
-        ({"nbformat": 4, "nbformat_minor": 5, "cells": [5], "metadata": {}}, "this is no notebook"),
-        ({"nbformat": 4, "nbformat_minor": 5, "cells": [{"cell_type": "poem", "id": "a", "metadata": {}, "source": ""}], "metadata": {}}, "this is no notebook"),
-        ({"nbformat": 3, "nbformat_minor": 0, "worksheets": [5]}, "this is no notebook"),
-        ({"nbformat": 4, "x": {1}}, "this is no notebook: Object of type set"),
-        (5, "this is no notebook"),
-        ([], "this is no notebook"),
+        ({"nbformat": [4]}, "this is not a notebook"),
+        ({"nbformat": 4, "nbformat_minor": 5, "metadata": {}}, "this is not a notebook"),
+        ({"nbformat": 4, "nbformat_minor": "5", "cells": [], "metadata": {}}, "this is not a notebook"),
+        ({"nbformat": 4, "nbformat_minor": 5, "cells": [5], "metadata": {}}, "this is not a notebook"),
+        ({"nbformat": 4, "nbformat_minor": 5, "cells": [{"cell_type": "poem", "id": "a", "metadata": {}, "source": ""}], "metadata": {}}, "this is not a notebook"),
+        ({"nbformat": 3, "nbformat_minor": 0, "worksheets": [5]}, "this is not a notebook"),
+        ({"nbformat": 4, "x": {1}}, "this is not a notebook: Object of type set"),
+        (5, "this is not a notebook"),
+        ([], "this is not a notebook"),
     ],
 )  # fmt: skip
 def test_what_is_no_notebook(source, problem):

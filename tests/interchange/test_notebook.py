@@ -323,10 +323,10 @@ def test_copied_cells_get_an_id_of_their_own():
         ([said("x", metadata={"x": {1}})], "entry 0: the value has no JSON form"),
         ([said("\ud800")], "entry 0: the text has a lone surrogate"),
         ([said("x", metadata="y")], "entry 0: metadata is a dict, not str"),
-        ([said(5)], "entry 0: this is no valid dialogue"),
-        ([{"content": {"content_type": "instruction"}}], "entry 0: this is no valid instruction"),
-        ([{"content": {"content_type": "freeform"}}], "entry 0: this is no valid freeform"),
-        ([said("x", "assistant", metadata={"tool_calls": [5]})], "entry 0: this is no valid dialogue"),
+        ([said(5)], "entry 0: this is not a valid dialogue"),
+        ([{"content": {"content_type": "instruction"}}], "entry 0: this is not a valid instruction"),
+        ([{"content": {"content_type": "freeform"}}], "entry 0: this is not a valid freeform"),
+        ([said("x", "assistant", metadata={"tool_calls": [5]})], "entry 0: this is not a valid dialogue"),
     ],
 )
 def test_what_is_no_entry(entries, problem):

@@ -223,7 +223,7 @@ def test_a_tool_for_anthropic():
     "tool", [{}, {"name": "f", "input_schema": {}}, {"function": "f"}, {"function": {"name": 1}}]
 )
 def test_what_is_no_tool(tool: dict[str, object]):
-    with pytest.raises(ContentError, match="no tool in OpenAI's shape"):
+    with pytest.raises(ContentError, match="not a tool in OpenAI's shape"):
         anthropic_tool(tool)
 
 

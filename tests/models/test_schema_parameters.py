@@ -246,8 +246,8 @@ def test_the_order_within_an_object_is_kept():
     ("values", "words"),
     [
         ({"a": object()}, "'a': the value has no JSON form"), ({"a": float("nan")}, "'a': the value has no JSON form"),
-        ({"a": "\ud800"}, "'a': the text has a lone surrogate"), ({1: 2}, "1 is no name"), ([], "a dict of values is needed, got list"),
-        ({"a": {1: 2}}, "'a': the value has no JSON form: the key 1 is no string"),
+        ({"a": "\ud800"}, "'a': the text has a lone surrogate"), ({1: 2}, "1 is not a name"), ([], "a dict of values is needed, got list"),
+        ({"a": {1: 2}}, "'a': the value has no JSON form: the key 1 is not a string"),
     ],
 )  # fmt: skip
 def test_what_is_no_json_is_refused(values, words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.models.text import printable
+from tract_jupyter.models.text import counted, cut_middle, printable
 
 
 @pytest.mark.parametrize("hidden", [
@@ -28,3 +28,13 @@ def test_the_line_ends_of_windows_are_line_ends():
 
 def test_it_is_cut_first():
     assert printable("ab\x1bcd", 3) == "ab\ufffd"
+
+
+def test_a_number_has_its_noun():
+    assert [counted(number, "call") for number in (0, 1, 1_200)] == ["0 calls", "1 call", "1,200 calls"]
+
+
+def test_a_long_text_is_cut_in_the_middle():
+    assert cut_middle("abcdef", 6) == "abcdef"
+    assert cut_middle("abcdefg", 6) == "abc\n… 1 character left out …\nefg"
+    assert cut_middle("a" * 20, 4) == "aa\n… 16 characters left out …\naa"

@@ -49,5 +49,5 @@ def test_no_arguments(arguments: object):
     ],
 )
 def test_what_is_no_tool_call(data: object):
-    with pytest.raises(ContentError, match="this is no tool call"):
+    with pytest.raises(ContentError, match="this is not a tool call"):
         ToolCall.from_dict(data)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def test_servers_are_listed(added):
     assert "liar" in text
     assert "connected" in text
     assert added.run("%tract mcp list").text == text
-    added.run("tract.mcp_servers['liar'].close()")
+    added.run("tract.mcp.servers['liar'].close()")
     assert "ended" in added.run("%tract mcp").text
 
 

@@ -119,7 +119,7 @@ def test_the_log_has_every_call_with_its_duration(tract, bridge, add, monkeypatc
         "",
     )
     assert (bad.success, "valid integer" in bad.error) == (False, True)
-    assert (good.duration, bad.duration) == (0.25, 0.5)
+    assert (good.seconds, bad.seconds) == (0.25, 0.5)
     assert good.result_size == len('"abcd"')
 
 

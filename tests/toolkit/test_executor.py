@@ -256,7 +256,7 @@ def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
     tract.on("policy", lambda p: p.approve())
     tract.lock_tool("write")
     with pytest.raises(ToolDeniedError, match="locked"):
-        tract.apply_policy("p", "write", {"path": "a"})
+        tract.policies.apply("p", "write", {"path": "a"})
     assert ran == []
 
 
@@ -305,7 +305,7 @@ def test_a_person_allows_exactly_this_call(tract, write, ran):
     assert [event.data["action"] for event in tract.events("decision")] == ["reject", "approve"]
 
 
-@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "it was turned down")])
+@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "it was rejected")])
 def test_a_person_denies(tract, write, ran, reason, words):
     tract.reviewer.channel = answering("reject", reason=reason)
     with pytest.raises(ToolDeniedError, match=words) as caught:

@@ -188,7 +188,7 @@ def test_empty_and_wordless_answers(liar):
 def test_an_answer_that_is_none(liar):
     server = liar("no_answer")
     with pytest.raises(
-        McpResultError, match="sent as an answer of 'go' what is none: content: Input should be"
+        McpResultError, match="sent an answer of 'go' that is not valid: content: Input should be"
     ):
         server.call("go")
     assert server.is_running
@@ -253,9 +253,9 @@ def test_one_that_does_not_get_ready(liar, way, words):
 @pytest.mark.parametrize(
     ("way", "words"),
     [
-        ("schema_is_text", r"what is none: tools.1.inputSchema"),
-        ("no_object", r"what is none: tools.1.inputSchema.type: Input should be 'object'"),
-        ("no_list", "what is none: tools: Input should be a valid list"),
+        ("schema_is_text", r"that is not valid: tools.1.inputSchema"),
+        ("no_object", r"that is not valid: tools.1.inputSchema.type: Input should be 'object'"),
+        ("no_list", "that is not valid: tools: Input should be a valid list"),
         ("endless", "without an end; 1,000 are the most"),
         ("crowd", "without an end; 1,000 are the most"),
     ],

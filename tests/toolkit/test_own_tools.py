@@ -196,7 +196,7 @@ def test_an_approval_is_of_the_tool_as_it_was(tract):
     def f() -> int:
         return 1
 
-    pending = tract.propose_policy("p", "f", {})
+    pending = tract.policies.propose("p", "f", {})
 
     @tract.tool
     def f() -> int:  # noqa: F811 # that is the point
@@ -224,7 +224,7 @@ def test_removing(tract):
 
 def test_only_ones_own_tools_can_be_removed(tract, spec):
     tract.register_operation(spec())
-    with pytest.raises(OperationExistsError, match="'commit' is no tool of your own"):
+    with pytest.raises(OperationExistsError, match="'commit' is not a tool of your own"):
         tract.remove_tool("commit")
     with pytest.raises(OperationExistsError, match="owner: operation:citation_check"):
         tract.remove_tool("fire_citation_check")
@@ -284,7 +284,7 @@ def test_a_type_hint_that_means_nothing(tract):
 
 
 def test_a_default_that_does_not_fit(tract):
-    with pytest.raises(SpecError, match="the default 'x' of 'limit' is no int"):
+    with pytest.raises(SpecError, match="the default 'x' of 'limit' is not of type int"):
 
         @tract.tool
         def f(limit: int = "x"):
@@ -309,7 +309,7 @@ async def many():
         (len, "every parameter needs a name"),
         (later, "later is asynchronous"),
         (many, "many is asynchronous"),
-        (lambda: 1, "'<lambda>' is none: give name"),
+        (lambda: 1, "'<lambda>' is not one: give name"),
         (lambda *args: 1, "every parameter needs a name"),
     ],
 )

@@ -267,7 +267,7 @@ def to_cell(entry: Entry, language: str | None, place: str) -> CellText:
         return CellText(cell_type, frame.around(_text(entry["content"])))
     except (KeyError, TypeError, AttributeError) as error:
         raise ContentError(
-            f"{place}: this is no valid {entry['content']['content_type']} ({error!r})"
+            f"{place}: this is not a valid {entry['content']['content_type']} ({error!r})"
         ) from None
 
 
@@ -338,7 +338,7 @@ def _text(content: Mapping[str, Any]) -> str:
         return pretty(content["payload"] if kind in _WITH_PAYLOAD else _fields(content))
     text = content[_TEXT_FIELDS[kind]] if kind in _TEXT_FIELDS else content["payload"]["content"]
     if not isinstance(text, str):
-        raise TypeError(f"its text is no text but {type(text).__name__}")
+        raise TypeError(f"its text is not a string but {type(text).__name__}")
     return text
 
 

@@ -244,12 +244,12 @@ def read_messages(data: Sequence[Any] | Mapping[str, Any], shape: Shape = "auto"
         ContentError: it has not this shape; the message that is wrong is named by its index, counted from 0.
     """
     if shape not in {"auto", "openai", "anthropic"}:
-        raise ContentError(f"{shape!r} is no shape of messages; use auto, openai or anthropic")
+        raise ContentError(f"{shape!r} is not a shape of messages; use auto, openai or anthropic")
     request = data if isinstance(data, dict) else {"messages": data}
     messages = request.get("messages")
     if not isinstance(messages, list | tuple):
         raise ContentError(
-            "these are no messages; use a list of them, or an object with a list named 'messages', "
+            "these are not messages; use a list of them, or an object with a list named 'messages', "
             f"not {type(data if messages is None else messages).__name__}"
         )
     if shape == "anthropic" or (shape == "auto" and ("system" in request or _has_blocks(messages))):

@@ -79,7 +79,7 @@ def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
     ) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ContentError(
-            f"{name} is no notebook that nbformat {nbformat.__version__} can read: {lines[0]:.200}; "
+            f"{name} is not a notebook that nbformat {nbformat.__version__} can read: {lines[0]:.200}; "
             "open it in Jupyter and save it, or repair its JSON"
         ) from None
     return notebook
@@ -110,7 +110,7 @@ def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
         return "this", json.dumps(source)
     except (TypeError, ValueError, RecursionError) as error:
         raise ContentError(
-            f"this is no notebook: {error}; give a path, or what nbformat.read returned"
+            f"this is not a notebook: {error}; give a path, or what nbformat.read returned"
         ) from None
 
 

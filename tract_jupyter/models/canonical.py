@@ -1,7 +1,7 @@
 """Canonical JSON, and the hashes made of it.
 
 Two values that mean the same give the same bytes: sorted keys, no spaces, UTF-8, no NaN. What has no such form
-(a lone surrogate, a key that is no string, an arbitrary object) is refused rather than written in a way that could
+(a lone surrogate, a key that is not a string, an arbitrary object) is refused rather than written in a way that could
 not be read back.
 """
 
@@ -47,7 +47,7 @@ def canonical_json(value: Any) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise ContentError(
-            f"the text has a lone surrogate ({error.object[error.start]!a}) and is no valid Unicode; "
+            f"the text has a lone surrogate ({error.object[error.start]!a}) and is not valid Unicode; "
             "repair it with text.encode('utf-8', 'replace').decode()"
         ) from None
     except (TypeError, ValueError) as error:
@@ -83,7 +83,7 @@ def _check_structure(value: Any) -> None:
         if isinstance(whole, dict):
             for key in whole:
                 if not isinstance(key, str):
-                    raise ContentError(f"the value has no JSON form: the key {key!r} is no string")
+                    raise ContentError(f"the value has no JSON form: the key {key!r} is not a string")
             parts = whole.values()
         elif isinstance(whole, list | tuple):
             parts = whole

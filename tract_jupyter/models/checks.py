@@ -89,7 +89,7 @@ def listed(given: object, what: str, *, error: type[TractError] = ContentError) 
     texts = several(given, what, error=error)
     for text in texts:
         if not isinstance(text, str):
-            raise error(f"{what} is a list of texts, and {brief_repr(text)} is none")
+            raise error(f"{what} is a list of texts, but it contains {brief_repr(text)}")
     return texts
 
 

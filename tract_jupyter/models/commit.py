@@ -27,7 +27,7 @@ class CommitOperation(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ContentError(f"{value!r} is no operation of a commit; use {' or '.join(cls)}")
+        raise ContentError(f"{value!r} is not an operation of a commit; use {' or '.join(cls)}")
 
 
 class CommitInfo(NamedTuple):

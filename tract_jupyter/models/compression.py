@@ -62,7 +62,7 @@ class Retention:
 def _check(pattern: str, mode: str) -> None:
     problem = problem_of(pattern) if mode == "regex" else None
     if problem is not None:
-        raise ContentError(f"{pattern[:60]!r} is no regular expression that can be used: {problem}")
+        raise ContentError(f"{pattern[:60]!r} cannot be used as a regular expression: {problem}")
 
 
 COMPRESSED_FROM: Final = "compressed_from"

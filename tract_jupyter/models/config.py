@@ -26,7 +26,7 @@ class BudgetAction(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ContentError(f"{value!r} is no action of a budget; use {', '.join(cls)}")
+        raise ContentError(f"{value!r} is not a budget action; use {', '.join(cls)}")
 
 
 class BudgetWarning(UserWarning):

@@ -36,7 +36,7 @@ class Priority(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ContentError(f"{value!r} is no priority; use {', '.join(cls)}")
+        raise ContentError(f"{value!r} is not a priority; use {', '.join(cls)}")
 
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -147,7 +147,7 @@ class ContentTypes:
         """
         if not (isinstance(name, str) and name.isidentifier() and len(name) <= _NAME_LENGTH):
             raise ContentError(
-                f"{brief_repr(name)} is no name for a content type; use an identifier of at most {_NAME_LENGTH} "
+                f"{brief_repr(name)} cannot be the name of a content type; use an identifier of at most {_NAME_LENGTH} "
                 "characters such as 'ticket'"
             )
         if name in _BUILT_IN or name in _INTERNAL:
@@ -167,7 +167,7 @@ class ContentTypes:
                 if type(content) is model:
                     return {**content.model_dump(mode="json"), "content_type": name}
             raise ContentError(
-                f"{type(content).__name__} is no registered content type; call register_content_type first"
+                f"{type(content).__name__} is not a registered content type; call register_content_type first"
             )
         if self._custom and isinstance(content, dict):
             given = content.get("content_type")
@@ -188,7 +188,7 @@ class ContentTypes:
         try:
             return {**model.model_validate(own).model_dump(mode="json"), "content_type": name}
         except ValidationError as error:
-            raise ContentError(f"this is no valid {name}: {_problems(error)}") from None
+            raise ContentError(f"this is not a valid {name}: {_problems(error)}") from None
 
 
 def validate_content(content: Content | dict[str, Any]) -> Content:
@@ -216,7 +216,7 @@ def _validated_or_told(content: Content | dict[str, Any]) -> Content:
     try:
         valid: Content = _of_any_type().validate_python(content)
     except ValidationError as error:
-        raise ContentError(f"this is no valid content: {_problems(error)}") from None
+        raise ContentError(f"this is not a valid content: {_problems(error)}") from None
     return valid
 
 

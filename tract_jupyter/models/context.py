@@ -170,7 +170,7 @@ def context_text(context: CompiledContext, style: Style = "table") -> str:
         ContentError: there is no such style.
     """
     if style not in _STYLES:
-        raise ContentError(f"{style!r} is no style; use {', '.join(_STYLES)}")
+        raise ContentError(f"{style!r} is not a style; use {', '.join(_STYLES)}")
     return "\n".join([*(_STYLES[style](message) for message in context.messages), repr(context)])
 
 
@@ -278,7 +278,7 @@ def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
     function = openai_tool.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise ContentError(
-            f"this is no tool in OpenAI's shape: {openai_tool!r:.80}; "
+            f"this is not a tool in OpenAI's shape: {openai_tool!r:.80}; "
             'use {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}'
         )
     description = function.get("description")

@@ -36,7 +36,9 @@ class Inheritance(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise SessionError(f"{value!r} is no inheritance; use head_snapshot, full_clone or selective")
+        raise SessionError(
+            f"{value!r} is not a kind of inheritance; use head_snapshot, full_clone or selective"
+        )
 
 
 @dataclass(frozen=True, slots=True)

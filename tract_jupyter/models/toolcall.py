@@ -36,7 +36,7 @@ class ToolCall:
             return cls(_text(data["id"]), _text(data["name"]), _arguments(arguments))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ContentError(
-                f"this is no tool call ({error!r}): use OpenAI's shape, Anthropic's tool_use block, "
+                f"this is not a tool call ({error!r}): use OpenAI's shape, Anthropic's tool_use block, "
                 'or {"id": ..., "name": ..., "arguments": {...}}'
             ) from None
 

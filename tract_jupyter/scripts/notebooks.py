@@ -103,7 +103,7 @@ class ScriptNotebooks:
         """Make a notebook.
 
         Raises:
-            ScriptFailedError: it exists, or its id is none.
+            ScriptFailedError: it exists, or its id is not valid.
         """
         if self.resolved(notebook_id) in self._notebooks:
             raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")
@@ -123,11 +123,11 @@ def checked_id(notebook_id: str) -> str:
     """Return the id, if it is valid.
 
     Raises:
-        ScriptFailedError: it is none.
+        ScriptFailedError: it is not valid.
     """
     if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
         raise ScriptFailedError(
-            f"{notebook_id!r:.80} is no id of a script notebook: it has up to 64 letters, digits, '_', '-' and '.'"
+            f"{notebook_id!r:.80} is not a valid id of a script notebook: up to 64 letters, digits, '_', '-' and '.'"
         )
     return notebook_id
 

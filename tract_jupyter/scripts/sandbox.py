@@ -329,7 +329,7 @@ class Sandbox:
         """Make a notebook.
 
         Raises:
-            ScriptFailedError: it exists, its id is none, or there are too many.
+            ScriptFailedError: it exists, its id is not valid, or there are too many.
         """
         if checked_id(notebook_id) in self._variables:
             raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")

@@ -47,10 +47,12 @@ def checked_name(name: object) -> str:
     """Return the name of a tool, if it is valid.
 
     Raises:
-        SpecError: it is no text, is empty, cannot be shown, or is the one of a lambda.
+        SpecError: it is not a text, is empty, cannot be shown, or is that of a lambda.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
-        raise SpecError(f"a tool needs a name, such as 'search'; {brief_repr(name)} is none: give name='...'")
+        raise SpecError(
+            f"a tool needs a name, such as 'search'; {brief_repr(name)} is not one: give name='...'"
+        )
     if printable(name) != name:
         raise SpecError(f"the name of a tool has only characters that can be shown, and {name!a} has others")
     return name

@@ -221,7 +221,7 @@ class Savings:
 
 
 class CallRecord(NamedTuple):
-    """One call. Sizes are in characters of JSON, roughly; the duration is in seconds.
+    """The record of a call that code made. Sizes are in characters of JSON, roughly.
 
     A named tuple: one is made at every call, and a frozen dataclass takes four times as long to make.
     """
@@ -231,6 +231,6 @@ class CallRecord(NamedTuple):
     actor: str
     success: bool
     error: str
-    duration: float
+    seconds: float
     argument_size: int
     result_size: int

@@ -59,11 +59,11 @@ class ToolBridge:
             result = executor.execute(name, arguments, actor=self.actor, is_approved=is_approved)
         else:
             result = script.execute(executor, name, arguments)
-        duration = perf_counter() - started
+        seconds = perf_counter() - started
         if not result.replayed:
             self.call_log.append(
                 CallRecord(
-                    name, arguments, script.actor if script else self.actor, result.success, result.error, duration,
+                    name, arguments, script.actor if script else self.actor, result.success, result.error, seconds,
                     rough_size(arguments), rough_size(result.output),
                 )
             )  # fmt: skip
@@ -182,7 +182,7 @@ class _Helpers:
 
     @property
     def call_log(self) -> deque[CallRecord]:
-        """The newest calls, with durations in seconds."""
+        """The newest calls, with the seconds that they took."""
         return self._bridge.call_log
 
     def savings(self) -> TokenSavings:

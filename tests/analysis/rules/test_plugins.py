@@ -71,7 +71,7 @@ def test_it_can_be_switched_off(ask):
         ("house:Failing", "The rule HOUSE002 failed: KeyError: 'x'"),
         ("house:Missing", "cannot be loaded: AttributeError"),
         ("house:Taken", "the code 'TJ101' is not capitals and three digits, or begins with TJ"),
-        ("json:loads", "json:loads is no subclass"),
+        ("json:loads", "json:loads is not a subclass"),
         ("nowhere:Rule", "cannot be loaded: ModuleNotFoundError"),
     ],
 )

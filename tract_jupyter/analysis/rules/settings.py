@@ -51,7 +51,7 @@ def _load_plugins() -> tuple[str, ...]:
 def _loaded(entry: EntryPoint) -> Rule:
     kind = entry.load()
     if not (isinstance(kind, type) and issubclass(kind, Rule)):
-        raise TypeError(f"{entry.value} is no subclass of tract_jupyter.analysis.rules.Rule")
+        raise TypeError(f"{entry.value} is not a subclass of tract_jupyter.analysis.rules.Rule")
     rule = kind()
     if not _CODE.fullmatch(rule.code):
         raise ValueError(f"the code {rule.code!r} is not capitals and three digits, or begins with TJ")

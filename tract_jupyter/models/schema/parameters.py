@@ -258,9 +258,8 @@ class Parameters(ParameterSet):
     def _check_defaults(self) -> None:
         for p in self:
             if not p.required and not p.fits(p.default):
-                raise SpecError(
-                    f"{self.subject}: the default {brief_repr(p.default)} of {p.name!r} is no {type_text(p.annotation)}"
-                )
+                given, wanted = brief_repr(p.default), type_text(p.annotation)
+                raise SpecError(f"{self.subject}: the default {given} of {p.name!r} is not of type {wanted}")
 
     def _problems(self, error: ValidationError) -> list[str]:
         details = error.errors(include_url=False, include_context=False)
@@ -276,7 +275,7 @@ class Parameters(ParameterSet):
         if kind == "extra_forbidden" and len(loc) == 1:
             return self._unknown(name)
         if kind == "string_unicode":
-            return f"{ascii(value)[:60]} is no valid Unicode"
+            return f"{ascii(value)[:60]} is not valid Unicode"
         if not loc:
             return no_dict(value)
         if kind == "invalid_key":
@@ -315,7 +314,7 @@ def no_dict(value: Any) -> str:
 
 def no_name(name: Any) -> str:
     """Return the problem of an argument's name that is not a string."""
-    return f"{name!r} is no name; names are strings"
+    return f"{name!r} is not a name; names are strings"
 
 
 def _validated(p: Parameter) -> Any:

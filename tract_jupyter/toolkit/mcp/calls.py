@@ -75,7 +75,7 @@ async def call_tool(client: Client, server: str, tool: str, arguments: dict[str,
     process busy for ever, and may answer requests of the server by making the call again; neither happens here.
 
     Raises:
-        McpResultError: the answer is none.
+        McpResultError: the answer is not valid.
     """
     request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
     try:
@@ -103,7 +103,7 @@ def _nonsense(server: str, what: str, error: ValidationError) -> McpResultError:
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"]))
     why = one_line(f"{where}: {first['msg']}", 300)
-    return McpResultError(f"MCP server {server!r} sent as {what} what is none: {why}")
+    return McpResultError(f"MCP server {server!r} sent {what} that is not valid: {why}")
 
 
 _LONGEST_REASON: Final = 2_000

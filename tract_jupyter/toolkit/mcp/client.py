@@ -89,7 +89,7 @@ class McpServer:
             these without being asked about.
 
     Raises:
-        McpError: the name is none, it is not said how to reach it, or an option is none.
+        McpError: the name or an option is not valid, or there is neither a command nor a URL.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
     """Check a server's name, and how it is reached.
 
     Raises:
-        McpError: the name is none, or there is not either a command or a URL.
+        McpError: the name is not valid, or there is not exactly one of command and URL.
     """
     _check_name(name)
     if (command is None) == (url is None):
@@ -337,7 +337,7 @@ def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> di
     """Return an option's texts by name, if they are valid.
 
     Raises:
-        McpError: it is no dict of texts.
+        McpError: it is not a dict of texts.
     """
     if given is None:
         return {}
