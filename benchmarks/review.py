@@ -43,7 +43,7 @@ def _deciding(tract: Tract) -> Iterator[Row]:
 
 def _routing(tract: Tract) -> Iterator[Row]:
     pending = tract.fire(CHECK.name, _FIELDS, review=True)
-    bus = tract._bus  # noqa: SLF001 # routing alone has no name of its own on a tract
+    bus = tract.hooks.bus  # routing alone has no name of its own on a tract
     for number in range(_HANDLERS):
         tract.on(CHECK.name, lambda _: None, name=f"handler {number}")
 

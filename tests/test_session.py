@@ -203,7 +203,7 @@ def test_a_childs_outcome_is_a_commit_of_the_parent(session, parent):
     assert child.compile() == before
     assert result.commit == parent.get_commit("HEAD")
     assert (result.commit.content_type, result.commit.message) == ("output", "done")
-    assert parent.get_metadata("HEAD") == {
+    assert parent.get_commit("HEAD").metadata == {
         "collapse_source_tract_id": child.tract_id,
         "collapse_source_head": child.head,
     }

@@ -24,7 +24,7 @@ LAYERS = [
 BOTTOM = LAYERS[-1]
 # these need only the bottom; `context` and what is above may use them
 ASIDE = {"analysis", "interchange", "llm", "prompts", "sandbox"}
-COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
+COMPOSED = {"tract", "parts", "session", "open_tracts"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
 from tract_jupyter import Tract
@@ -139,3 +141,39 @@ def test_a_failed_registration_leaves_nothing(tract, spec):
 
 def test_a_tract_shows_itself(tract):
     assert repr(tract) == f"<Tract {tract.tract_id[:8]} in {tract.location}>"
+
+
+def test_looking_at_what_a_tract_has_raises_nothing():
+    with Tract.open() as tract:
+        assert {name for name in dir(tract) if not name.startswith("_")} >= {
+            "llm",
+            "models",
+            "runs",
+            "operations",
+        }
+        for name in dir(tract):
+            assert hasattr(tract, name)
+            getattr(tract, name)
+        assert tract.llm is None
+
+
+def test_a_part_is_made_once():
+    with Tract.open() as tract:
+        for name in (
+            "operations",
+            "hooks",
+            "review",
+            "tools",
+            "scripts",
+            "runs",
+            "profiles",
+            "models",
+            "mcp",
+        ):
+            assert getattr(tract, name) is getattr(tract, name)
+
+
+def test_what_is_proposed_takes_the_arguments_of_what_it_proposes():
+    for name in ("compress", "merge", "rebase"):
+        propose = signature(getattr(Tract, f"propose_{name}"))
+        assert propose.parameters == signature(getattr(Tract, name)).parameters

@@ -12,7 +12,6 @@ from tract_jupyter.doors import door
 if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_HOME`
     from tract_jupyter.analysis import CodeAnalyzer
     from tract_jupyter.exceptions import RunFailedError, ToolDeniedError, ToolExecutionError, TractError
-    from tract_jupyter.facade.conducting import RunOptions
     from tract_jupyter.hooks import Pending, PendingStatus
     from tract_jupyter.llm.openai import OpenAIClient
     from tract_jupyter.models.commit import CommitInfo
@@ -20,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers and completers see; the same names as in
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.notebook.verify import Refusal, verify, verify_store
     from tract_jupyter.operations import ActionDef, OperationSpec
+    from tract_jupyter.runs.engine import RunOptions
     from tract_jupyter.runs.perform import run_function
     from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
     from tract_jupyter.session import Session
@@ -72,7 +72,7 @@ _HOME = {
     "Priority": "tract_jupyter.models.content",
     "Refusal": "tract_jupyter.notebook.verify",
     "RunFailedError": "tract_jupyter.exceptions",
-    "RunOptions": "tract_jupyter.facade.conducting",
+    "RunOptions": "tract_jupyter.runs.engine",
     "Session": "tract_jupyter.session",
     "ToolDeniedError": "tract_jupyter.exceptions",
     "ToolExecutionError": "tract_jupyter.exceptions",

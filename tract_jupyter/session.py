@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import re
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
+from tract_jupyter.context.commits import first_line
 from tract_jupyter.context.identity import DEFAULT_NAME, make_tract
+from tract_jupyter.context.spawn import as_content, check_outcome, metadata_of, outcome_of, source_of
+from tract_jupyter.context.summaries import MAX_RETRIES, Source
 from tract_jupyter.context.tokens import default_counter
-from tract_jupyter.exceptions import SessionError, TractExistsError
-from tract_jupyter.facade.agents import Agents, checked_name
-from tract_jupyter.facade.open_tracts import OpenTracts
+from tract_jupyter.exceptions import (
+    AmbiguousPrefixError,
+    CommitNotFoundError,
+    SessionError,
+    TractExistsError,
+)
 from tract_jupyter.models.checks import check_budget, check_limit, check_text
 from tract_jupyter.models.content import text_of
+from tract_jupyter.models.spawn import CollapseResult, Curation, Inheritance, agent_id
+from tract_jupyter.open_tracts import OpenTracts
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
+from tract_jupyter.storage.journal import triggered
 from tract_jupyter.storage.refs import RefRows
 from tract_jupyter.storage.tracts import TractRows
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
     from pathlib import Path
+
+    from pydantic import BaseModel
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.config import TokenBudget
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.spawn import TimelineEntry, TractInfo
-    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.protocols import Summarizer, TokenCounter, Validator
     from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.entry import Entry
+
+_NAME_LENGTH = 255  # the column's width
+_PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 
 
-class Session(Agents):
+class Session:
     """The tracts of one store. Open one with `Session.open`; threads may share it, and processes may share the store.
 
     Its tracts use one database. Closing one of them leaves the others open; closing the session closes them all.
@@ -197,6 +214,174 @@ class Session(Agents):
         """
         return self.get_tract(tract_id).compile(at_time=at_time, at_commit=at_commit)
 
+    # --- agents
+
+    def spawn(
+        self,
+        parent: Tract,
+        *,
+        purpose: str,
+        inheritance: Inheritance | Literal["head_snapshot", "full_clone", "selective"] = "head_snapshot",
+        select: Callable[[CommitInfo], object] | Collection[str] | None = None,
+        display_name: str | None = None,
+        max_tokens: int | None = None,
+    ) -> Tract:
+        """Make a tract for a child, which starts with what it inherits. The parent stays as it is.
+
+        A clone has every message with its edits, annotations and tags, in the order of the context: merges are
+        flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
+        parent's HEAD stay in effect.
+
+        Args:
+            parent: a tract of this session, or an agent.
+            purpose: what the child is for.
+            inheritance: `head_snapshot`, `full_clone`, or `selective`.
+            select: for `selective`, a function that is given each message's commit, or a list of tags and commits.
+                A name that is a tag stands for all messages with it.
+            display_name: what people call the child; its purpose if left out.
+            max_tokens: how long a snapshot's text may be; the oldest messages are left out, pinned ones last.
+
+        Raises:
+            SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
+            CommitNotFoundError: `select` names what is neither a tag nor a message.
+        """
+        self._tracts.check(parent)
+        bequest = parent.family.bequest(Inheritance(inheritance), select, max_tokens)
+        name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
+        child_id = uuid4().hex
+        with self._database.write() as connection:
+            make_tract(connection, child_id, name)
+            opened = self._tracts.open(child_id)
+            opened.tract.family.inherit(bequest, purpose)
+            self._tracts.made(opened)
+        return self._tracts.keep(opened)
+
+    def deploy(
+        self,
+        parent: Tract,
+        *,
+        purpose: str,
+        branch_name: str,
+        curate: Curation | Mapping[str, Any] | None = None,
+    ) -> Tract:
+        """Put an agent on a new branch of the parent's tract, with a HEAD of its own; both can work at the same time.
+
+        The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
+        curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
+        branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
+        Deleting the branch dismisses the agent.
+
+        Args:
+            parent: a tract of this session, or an agent.
+            purpose: what the agent is for.
+            branch_name: a new branch, at the parent's HEAD.
+            curate: how the agent's context is made smaller. It happens on the agent's branch alone.
+
+        Raises:
+            BranchExistsError: there is such a branch.
+            SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
+        """
+        self._tracts.check(parent)
+        curation = Curation.of(curate)
+        with self._database.write():
+            parent.family.branch_off(branch_name, _checked_purpose(purpose))
+            opened = self._tracts.open(parent.tract_id, branch_name)
+            opened.tract.family.curate(curation)
+            self._tracts.made(opened)
+        return self._tracts.keep(opened)
+
+    def collapse(
+        self,
+        child: Tract,
+        into: Tract,
+        *,
+        content: str | dict[str, Any] | BaseModel | None = None,
+        summarizer: Summarizer | None = None,
+        instructions: str | None = None,
+        target_tokens: int | None = None,
+        validator: Validator | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        system_prompt: str | None = None,
+        message: str | None = None,
+        triggered_by: str | None = None,
+    ) -> CollapseResult:
+        """Commit what a child found out to another tract, which is usually its parent. The child stays as it is.
+
+        Args:
+            child: a tract or agent with commits.
+            into: the tract or agent that gets the outcome, on its current branch.
+            content: the outcome, as a text or a content; a text becomes an `output`.
+            summarizer: writes it instead, from the child's messages. The model that `into` or the child has configured,
+                if neither is given.
+            instructions: what the summarizer is told.
+            target_tokens: how long its text should be; this and the four after it as for `Tract.compress`.
+            validator: says what is wrong with it.
+            max_retries: how often it is written again at most.
+            token_tolerance: tokens over the target that are still good.
+            system_prompt: what the configured model is told about its task, instead of the usual words.
+            message: one line for the log.
+            triggered_by: what set it off, for the log.
+
+        Raises:
+            SessionError: a tract into itself, an empty child, no outcome, or none that is good; nothing was changed.
+            CompressionError: a number or the validator is none; nothing was changed.
+            ContentError: the outcome is no valid content.
+            DetachedHeadError: `into` has no current branch.
+        """
+        self._tracts.check(child)
+        self._tracts.check(into)
+        if child.family.agent_id == into.family.agent_id:
+            raise SessionError("a tract cannot collapse into itself; give its parent, or another tract")
+        context = child.compile()
+        if context.head is None:
+            raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
+
+        writer = next(
+            filter(None, (t.summarizer(content, summarizer, system_prompt) for t in (into, child))), None
+        )
+        check_outcome(content, writer)
+        given = content if content is not None else outcome_of(context, Source(
+            None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
+            into.tokenizer.count_text,
+        ))  # fmt: skip
+        source = metadata_of(child.family, context)
+        with into.batch(), triggered(triggered_by):
+            commit = into.commit(as_content(given), metadata=source, message=message)
+            into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
+        return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
+
+    def get_child_tract(self, collapse_hash: str) -> Tract:
+        """The child whose outcome a commit is.
+
+        Args:
+            collapse_hash: the commit's hash, or its first 4 or more digits, in any tract.
+
+        Raises:
+            CommitNotFoundError: there is no such commit, or it is no outcome of a child.
+            UnknownTractError: the child is gone.
+        """
+        self._tracts.check_open()
+        source = source_of(self._commit(collapse_hash).metadata)
+        if source is None:
+            raise CommitNotFoundError(
+                f"{collapse_hash[:8]} is not the outcome of a child; collapse() makes those"
+            )
+        return self._tracts.get(agent_id(*source))
+
+    def _commit(self, name: str) -> Entry:
+        found = []
+        if isinstance(name, str) and _PREFIX.fullmatch(name):
+            with self._database.read() as connection:
+                found = self._rows.starting_with(connection, name)
+        if len(found) > 1:
+            raise AmbiguousPrefixError(f"several commits begin with {name!r}; give more digits")
+        if not found:
+            raise CommitNotFoundError(f"no commit of any tract is called {name!r}; give a hash from log()")
+        return found[0]
+
+    # ---
+
     def close(self) -> None:
         """Close the store with all its tracts. A second call does nothing."""
         self._tracts.close()
@@ -209,3 +394,20 @@ class Session(Agents):
 
     def __repr__(self) -> str:
         return f"<Session on {self.location}>"
+
+
+def checked_name(name: str) -> str:
+    """What people call a tract, or an agent.
+
+    Raises:
+        SessionError: it is no text, empty, or too long for the store.
+    """
+    if not isinstance(name, str) or not name.strip() or len(name) > _NAME_LENGTH or "\0" in name:
+        raise SessionError(f"{str(name)[:40]!r} is no name; use a text of 1 to {_NAME_LENGTH} characters")
+    return name
+
+
+def _checked_purpose(purpose: str) -> str:
+    if not isinstance(purpose, str) or not purpose.strip() or "\0" in purpose:
+        raise SessionError(f"purpose says in words what the child is for, not {purpose!r}")
+    return purpose

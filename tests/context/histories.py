@@ -64,7 +64,7 @@ def check(tract, path=None):
     status = tract.status()
     assert (status.token_count, status.message_count) == (warm.token_count, len(warm))
     assert warm.token_count == sum(m.token_count for m in warm.messages) + (3 if len(warm) else 0)
-    tract._timelines.forget()
+    tract._repository.timelines.forget()
     assert tract.compile() == warm
     if path is not None:
         with new_tract(path) as again:

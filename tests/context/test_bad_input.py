@@ -24,7 +24,7 @@ ON_NOTHING = {
     "get": lambda tract: tract.get_commit("HEAD"),
     "content": lambda tract: tract.get_content("main"),
     "past": lambda tract: tract.compile(at_commit="HEAD"),
-    "versions": lambda tract: tract.edit_history("HEAD"),
+    "versions": lambda tract: tract.history.versions("HEAD"),
     "restore": lambda tract: tract.restore("HEAD"),
     "checkout": lambda tract: tract.checkout("-"),
     "orig": lambda tract: tract.resolve_commit("ORIG_HEAD"),
@@ -43,7 +43,12 @@ def test_an_empty_store_refuses_what_needs_a_commit(tract, operation):
 
 
 def test_an_empty_store_answers_what_it_can(tract):
-    assert (tract.pinned(), tract.skipped(), tract.list_tags(), tract.query_by_text("x")) == ([], [], [], [])
+    assert (
+        tract.history.pinned(),
+        tract.history.skipped(),
+        tract.list_tags(),
+        tract.history.query_by_text("x"),
+    ) == ([], [], [], [])
     assert tract.status().token_count == tract.compile().token_count == 0
 
 

@@ -158,7 +158,7 @@ def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
         assert contents(tract) == [f"before {round_}", "its edit", f"after {round_}"]
         assert tract.get_commit(commit).priority == "pinned"
         assert tract.get_tags(commit) == ("keep",)
-        assert len(tract.edit_history(commit)) == 2
+        assert len(tract.history.versions(commit)) == 2
     check(tract)
 
 
@@ -202,7 +202,7 @@ def test_skipped_messages_go_with_their_run_and_stay_addressable(tract, said):
     assert result.source_commits == (tuple(said[:4]),)
     assert contents(tract) == ["four", text(4), text(5)]
     assert tract.get_content(said[1])["text"] == text(1)
-    assert tract.skipped() == []
+    assert tract.history.skipped() == []
 
 
 def test_a_skipped_message_between_two_that_are_named_does_not_split_them(tract, said):
@@ -214,7 +214,7 @@ def test_a_skipped_message_that_is_preserved_stays(tract, said):
     tract.annotate(said[1], "skip")
     tract.compress(to_commit=said[2], preserve=[said[1]], content=["a", "b"])
     assert contents(tract)[:2] == ["a", "b"]
-    assert len(tract.skipped()) == 1
+    assert len(tract.history.skipped()) == 1
 
 
 def test_edits_and_annotations_of_what_is_gone_go_too(tract, said):
@@ -710,7 +710,7 @@ def test_undo_takes_back_and_expand_brings_back(steps, low, high, later):
         check(tract)
         for summary in result.summary_commits:  # the later ones were placed anew
             old = next(i.commit_hash for i in appends(tract) if i.metadata.get("compressed_from", {}).get("commits")
-                       == tract.get_metadata(summary)["compressed_from"]["commits"])  # fmt: skip
+                       == tract.get_commit(summary).metadata["compressed_from"]["commits"])  # fmt: skip
             tract.expand(old)
             check(tract)
         assert whole(tract) == before

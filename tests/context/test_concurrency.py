@@ -165,6 +165,6 @@ def test_processes_that_edit_annotate_and_append_in_batches(tmp_path):
     ])  # fmt: skip
     with open_store(tmp_path / "s.db") as tract:
         assert tract.status().commit_count == 3 + 3 * 60
-        assert {tract.edit_history(target)[-1].message for target in targets} == {"0:19", "1:19", "2:19"}
+        assert {tract.history.versions(target)[-1].message for target in targets} == {"0:19", "1:19", "2:19"}
         assert len(tract.compile()) == 60  # the three are skipped
         assert tract.verify() == []

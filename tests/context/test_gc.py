@@ -28,7 +28,7 @@ def later(monkeypatch, days):
 
 
 def blob_count(tract):
-    with tract._database.read() as connection:
+    with tract._repository.database.read() as connection:
         return connection.scalar(select(func.count()).select_from(blobs))
 
 
@@ -149,14 +149,14 @@ def test_tools_on_offer_stay(tract):
 
 def test_a_compile_record_keeps_what_was_sent(tract, orphan):
     tract.redo()
-    record = tract.record_compile(tract.compile())
+    record = tract.compile_records.add(tract.compile())
     tract.undo()
     assert now(tract).commits == ()
-    assert tract.compile_record_commits(record)[-1] == orphan
+    assert tract.compile_records.commits(record)[-1] == orphan
 
 
 def test_a_spawn_keeps_where_it_began(tract, orphan):
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         connection.execute(
             spawns.insert().values(
                 parent_tract_id=tract.tract_id, parent_commit_hash=orphan, child_tract_id="child", purpose="",
@@ -175,7 +175,7 @@ def test_a_pending_that_waits_or_can_be_tried_again_keeps_what_it_names(tract, o
         "actor": "user", "fields_json": f'{{"which":["{orphan}"]}}', "status": status, "settled_at": settled_at,
         "resumable": False, "on_timeout": "wait", "created_at": "",
     }  # fmt: skip
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         connection.execute(pendings.insert().values(**row))
     assert now(tract).commits == ((orphan,) if status == "rejected" else ())
 
@@ -207,7 +207,7 @@ def test_a_failure_on_the_way_changes_nothing(tract, orphan, monkeypatch):
 
 def test_the_schema_is_as_before(tract, orphan):
     def indexes():
-        with tract._database.read() as connection:
+        with tract._repository.database.read() as connection:
             return sorted(index["name"] for index in inspect(connection).get_indexes("commits"))
 
     before = indexes()

@@ -115,12 +115,12 @@ class Joining(RuleBasedStateMachine):
                 assert merged[name] == message
 
     def history(self, branch):
-        with self.tract._database.read() as connection:
-            return self.tract._rows.ancestors(connection, self.tract.resolve_commit(branch))
+        with self.tract._repository.database.read() as connection:
+            return self.tract._repository.rows.ancestors(connection, self.tract.resolve_commit(branch))
 
     def chain(self, branch, length=None):
-        with self.tract._database.read() as connection:
-            return self.tract._rows.chain(connection, self.tract.resolve_commit(branch), length)
+        with self.tract._repository.database.read() as connection:
+            return self.tract._repository.rows.chain(connection, self.tract.resolve_commit(branch), length)
 
     def check_decided(self, merged, result, choice):
         for conflict in result.conflicts:

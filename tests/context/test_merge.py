@@ -388,7 +388,7 @@ def test_a_branch_that_goes_on_before_it_is_deleted_is_not_merged_either(tract, 
         tract.user("question of main", edit=target)
     with on(tract, "topic"):
         tract.user("question of topic", edit=target)
-    look = tract._merge.look
+    look = tract._repository.merge.look
 
     def slow(*args, **options):
         found = look(*args, **options)
@@ -396,7 +396,7 @@ def test_a_branch_that_goes_on_before_it_is_deleted_is_not_merged_either(tract, 
             tract.user("said meanwhile")
         return found
 
-    monkeypatch.setattr(tract._merge, "look", slow)
+    monkeypatch.setattr(tract._repository.merge, "look", slow)
     before = tract.head, texts(tract), tract.reflog(), tract.events()
     with pytest.raises(UnmergedBranchError):
         tract.merge("topic", resolver="theirs", delete_branch=True)
@@ -562,7 +562,7 @@ def test_a_message_is_looked_at_before_anything_is_decided(tract, both_edit):
 def test_a_branch_that_is_removed_while_its_conflicts_are_decided(tract, both_edit, answer):
     def remove(_):
         tract.delete_branch("topic", force=True)
-        tract._timelines.forget()
+        tract._repository.timelines.forget()
         assert tract.gc(orphan_retention_days=0).commits
         return Resolution.content(answer) if " " in answer else answer
 

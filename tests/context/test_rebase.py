@@ -68,7 +68,7 @@ def test_edits_and_annotations_of_own_commits_point_at_the_copies(tract, topic):
     annotation, edit = tract.log(2)
     assert (annotation.edit_target, edit.edit_target) == (message.commit_hash, message.commit_hash)
     assert annotation.retention["match_patterns"] == ["better"]
-    assert [v.message for v in tract.edit_history(result.copies[first])] == ["t1", "t1, better"]
+    assert [v.message for v in tract.history.versions(result.copies[first])] == ["t1", "t1, better"]
 
 
 def test_edits_of_what_came_before_stay(tract, topic):

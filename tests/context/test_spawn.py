@@ -90,10 +90,10 @@ def test_a_clone_says_the_same(session, parent):
 def test_a_clone_keeps_both_kinds_of_tags_versions_and_retention(session, parent):
     parent.register_tag("later", "for later")
     child = session.spawn(parent, purpose="try", inheritance="full_clone")
-    assert [info.message for info in child.query_by_tags("later")] == ["last"]
-    assert [info.message for info in child.query_by_tags("facts")] == ["first"]
+    assert [info.message for info in child.history.query_by_tags("later")] == ["last"]
+    assert [info.message for info in child.history.query_by_tags("facts")] == ["first"]
     assert next(tag for tag in child.list_tags() if tag.name == "later").description == "for later"
-    assert [info.message for info in child.edit_history(named(child, "FIRST"))] == ["first", "FIRST"]
+    assert [info.message for info in child.history.versions(named(child, "FIRST"))] == ["first", "FIRST"]
     assert [i.retention for i in child.log(None)] == [i.retention for i in parent.log(None)]
 
 
@@ -130,7 +130,7 @@ def test_a_snapshot_is_one_instruction(session, parent):
         "## 1. system\nbe brief\n\n## 2. user\nFIRST\n\n## 3. assistant\nanswer\n\n## 4. user\nlast\n\n"
         '## 5. assistant\ncalls look({"at":2}) as c1\n\n## 6. tool look (answer to c1) (failed)\nbroken'
     )
-    source = child.get_metadata(message.commit_hash)["inherited_from"]
+    source = child.get_commit(message.commit_hash).metadata["inherited_from"]
     assert source == {"tract_id": "parent", "head": parent.head, "left_out": 0}
 
 
@@ -176,7 +176,7 @@ def test_a_selection_by_tags_or_by_a_function(session, parent, select, expected)
 
 
 def test_a_selection_by_commits(session, parent):
-    edit = parent.edit_history(named(parent, "FIRST"))[1]
+    edit = parent.history.versions(named(parent, "FIRST"))[1]
     child = session.spawn(
         parent, purpose="try", inheritance="selective", select=[named(parent, "last"), edit.commit_hash[:10]]
     )
@@ -430,7 +430,7 @@ def test_the_commits_before_the_first_change_stay_the_same(session, parent):
     agent = session.deploy(parent, purpose="work", branch_name="topic", curate={"reorder": order})
     assert texts(agent) == ["be brief", "answer", "FIRST", "last"]
     assert agent.compile().messages[0].commit_hash == order[0]
-    assert agent.query_by_tags("later")[0].commit_hash != named(parent, "last")
+    assert agent.history.query_by_tags("later")[0].commit_hash != named(parent, "last")
 
 
 def test_a_history_with_merges_is_curated(session, parent):

@@ -47,8 +47,8 @@ def afresh(use):
     """What a newly started process would do."""
 
     def run(tract, first):
-        tract._timelines.forget()
-        tract._writer.look_again()
+        tract._repository.timelines.forget()
+        tract._repository.writer.look_again()
         use(tract, first)
 
     return run
@@ -76,9 +76,9 @@ OPERATIONS = {
     "reset": lambda tract, first: tract.reset(first),
     "undo": lambda tract, _: tract.undo(),
     "tag": lambda tract, first: tract.tag(first, "t"),
-    "versions": lambda tract, first: tract.edit_history(first),
-    "pinned": lambda tract, _: tract.pinned(),
-    "text": lambda tract, _: tract.query_by_text("no such text"),
+    "versions": lambda tract, first: tract.history.versions(first),
+    "pinned": lambda tract, _: tract.history.pinned(),
+    "text": lambda tract, _: tract.history.query_by_text("no such text"),
 }
 
 

@@ -39,64 +39,64 @@ def talk(tract):
 
 
 def test_calls(tract, talk):
-    assert hashes(tract.find_tool_calls()) == [talk["good"], talk["both"], talk["open"]]
-    assert hashes(tract.find_tool_calls("look")) == [talk["good"], talk["both"]]
-    assert tract.find_tool_calls("nothing") == []
+    assert hashes(tract.tool_turns.calls()) == [talk["good"], talk["both"], talk["open"]]
+    assert hashes(tract.tool_turns.calls("look")) == [talk["good"], talk["both"]]
+    assert tract.tool_turns.calls("nothing") == []
 
 
 def test_results(tract, talk):
-    assert hashes(tract.find_tool_results()) == [talk["good answer"], talk["look"], talk["read"]]
-    assert hashes(tract.find_tool_results("read")) == [talk["read"]]
-    assert hashes(tract.find_tool_results(after=talk["both"])) == [talk["look"], talk["read"]]
-    assert hashes(tract.find_tool_results("look", after=talk["look"])) == []
+    assert hashes(tract.tool_turns.results()) == [talk["good answer"], talk["look"], talk["read"]]
+    assert hashes(tract.tool_turns.results("read")) == [talk["read"]]
+    assert hashes(tract.tool_turns.results(after=talk["both"])) == [talk["look"], talk["read"]]
+    assert hashes(tract.tool_turns.results("look", after=talk["look"])) == []
 
 
 def test_results_after_what_is_not_here(tract, talk):
     with pytest.raises(CommitNotFoundError):
-        tract.find_tool_results(after="f" * 64)
+        tract.tool_turns.results(after="f" * 64)
     tract.branch("other", source=talk["good"])
     with pytest.raises(HistoryError, match="not in the history"):
-        tract.find_tool_results(after=talk["both"])
+        tract.tool_turns.results(after=talk["both"])
 
 
 def test_a_result_without_a_call_is_found_by_its_tool(tract):
     content = {"content_type": "tool_io", "tool_name": "look", "direction": "result", "payload": {}}
     found = tract.commit(content).commit_hash
     tract.commit({**content, "direction": "call"})
-    assert hashes(tract.find_tool_results("look")) == [found]
-    assert tract.find_tool_turns() == []
+    assert hashes(tract.tool_turns.results("look")) == [found]
+    assert tract.tool_turns.turns() == []
 
 
 def test_turns(tract, talk):
-    good, both, waiting = tract.find_tool_turns()
+    good, both, waiting = tract.tool_turns.turns()
     assert good.commits == (talk["good"], talk["good answer"])
     assert both.commits == (talk["both"], talk["look"], talk["read"])
     assert both.tool_names == ("look", "read")
     assert waiting.results == ()
-    assert [turn.call.commit_hash for turn in tract.find_tool_turns("read")] == [talk["both"], talk["open"]]
+    assert [turn.call.commit_hash for turn in tract.tool_turns.turns("read")] == [talk["both"], talk["open"]]
 
 
 def test_ids_that_are_given_again(tract):
     first, one = call(tract, "1:look"), answer(tract, "1:look")
     second, two = call(tract, "1:look"), answer(tract, "1:look", error=True)
-    assert [turn.commits for turn in tract.find_tool_turns()] == [(first, one), (second, two)]
-    assert tract.drop_failed_tool_turns().commits == (second, two)
+    assert [turn.commits for turn in tract.tool_turns.turns()] == [(first, one), (second, two)]
+    assert tract.tool_turns.drop_failed().commits == (second, two)
 
 
 def test_an_edit_of_an_answer_counts(tract):
     call(tract, "1:look")
     failed = answer(tract, "1:look", error=True)
     tract.tool_result("1", "look", "fine after all", edit=failed, metadata={"is_error": False})
-    assert tract.drop_failed_tool_turns().turns == ()
+    assert tract.tool_turns.drop_failed().turns == ()
 
 
 def test_dropping_skips_the_whole_turn_in_one_step(tract, talk):
     before = tract.compile()
-    result = tract.drop_failed_tool_turns()
+    result = tract.tool_turns.drop_failed()
     assert result.commits == (talk["both"], talk["look"], talk["read"])
     assert tract.compile().commit_hashes == tuple(c for c in before.commit_hashes if c not in result.commits)
     assert result.tokens == before.token_count - tract.compile().token_count
-    assert {info.priority for info in tract.find_tool_calls("look")} == {"normal", "skip"}
+    assert {info.priority for info in tract.tool_turns.calls("look")} == {"normal", "skip"}
     assert tract.verify() == []
     assert tract.preview_undo().operation == "drop tool turns"
     tract.undo()
@@ -104,28 +104,28 @@ def test_dropping_skips_the_whole_turn_in_one_step(tract, talk):
 
 
 def test_dropping_again_does_nothing(tract, talk):
-    tract.drop_failed_tool_turns()
+    tract.tool_turns.drop_failed()
     head = tract.head
-    result = tract.drop_failed_tool_turns()
+    result = tract.tool_turns.drop_failed()
     assert (result.turns, result.tokens, tract.head) == ((), 0, head)
 
 
 def test_dropping_only_those_of_a_tool(tract, talk):
     call(tract, "9:write")
     answer(tract, "9:write", error=True)
-    assert len(tract.drop_failed_tool_turns("write").turns) == 1
-    assert tract.drop_failed_tool_turns("nothing").turns == ()
+    assert len(tract.tool_turns.drop_failed("write").turns) == 1
+    assert tract.tool_turns.drop_failed("nothing").turns == ()
 
 
 def test_a_turn_with_a_pinned_message_stays(tract, talk):
     tract.annotate(talk["look"], "pinned")
-    assert tract.drop_failed_tool_turns().turns == ()
+    assert tract.tool_turns.drop_failed().turns == ()
 
 
 def test_other_branches_keep_the_turn(tract, talk):
     tract.branch("other", switch=False)
     before = tract.compile()
-    tract.drop_failed_tool_turns()
+    tract.tool_turns.drop_failed()
     assert tract.compile(at_commit="other").messages == before.messages
 
 
@@ -134,21 +134,21 @@ def test_nothing_is_too_far_back(tract):
     with tract.batch():
         for number in range(3_000):
             tract.user(str(number))
-    assert hashes(tract.find_tool_calls()) == [first]
+    assert hashes(tract.tool_turns.calls()) == [first]
 
 
 def test_an_empty_tract_and_a_detached_head(tract, talk):
     tract.branch("empty", source=talk["good"])
     tract.checkout(talk["read"])
-    assert len(tract.find_tool_turns()) == 2
+    assert len(tract.tool_turns.turns()) == 2
     with pytest.raises(DetachedHeadError):
-        tract.drop_failed_tool_turns()
+        tract.tool_turns.drop_failed()
 
 
 def test_no_commits(tract):
-    assert tract.find_tool_calls() == tract.find_tool_results() == tract.find_tool_turns() == []
+    assert tract.tool_turns.calls() == tract.tool_turns.results() == tract.tool_turns.turns() == []
     with pytest.raises(HistoryError, match="no commits yet"):
-        tract.drop_failed_tool_turns()
+        tract.tool_turns.drop_failed()
 
 
 # --- shortening answers
@@ -228,7 +228,7 @@ def test_nothing_is_shortened_on_a_detached_head(tract, talk):
 def test_an_edit_that_answers_a_call_says_whether_it_failed(tract, talk):
     tract.tool_result("3", "read", "well now", edit=talk["read"])
     assert [m.is_error for m in tract.compile().messages] == [False] * 8
-    assert tract.drop_failed_tool_turns().turns == ()
+    assert tract.tool_turns.drop_failed().turns == ()
 
 
 def failed(tract):
@@ -250,7 +250,7 @@ def test_a_shortened_answer_stays_failed_if_an_edit_said_so(tract, is_error):
 
 
 def test_answers_to_shorten_are_named_by_what_log_gives(tract, talk):
-    found = tract.find_tool_results("read")
+    found = tract.tool_turns.results("read")
     assert tract.compress_tool_calls(found, content=["r"]).commits == (talk["read"],)
 
 
@@ -264,4 +264,4 @@ def test_what_is_no_list_of_answers(tract, talk, commits):
 
 def test_one_answer_is_no_list(tract, talk):
     with pytest.raises(CompressionError, match=r"not one commit; use \['"):
-        tract.compress_tool_calls(tract.find_tool_results("read")[0], content=["r"])
+        tract.compress_tool_calls(tract.tool_turns.results("read")[0], content=["r"])

@@ -37,12 +37,12 @@ def story() -> OperationProfile:
 def end_state(tract: Tract, run: Run) -> dict[str, Any]:
     """All of a tract and its newest run that does not differ by itself."""
     started = tract.run_events(run.run_id)[0].data
-    persisted = tract._run_artifacts.load(started.session_key)
+    persisted = tract._parts.engine.artifacts.load(started.session_key)
     return {
         "messages": [(one.role, one.content) for one in tract.compile().messages],
         "commits": [(one.operation, one.content_hash) for one in tract.log()],
         "artifacts": {tag: view.to_dict() for tag, view in persisted.items()},
-        "counters": tract._run_artifacts.at(tract.head).counters.get("story", {}),
+        "counters": tract._parts.engine.artifacts.at(tract.head).counters.get("story", {}),
         "runs": len(tract.runs()),
         "statuses": {(one.hook, one.operation_id): one.status for one in run.operations},
         "end": (run.status, run.failed_type, run.reply),

@@ -71,23 +71,23 @@ def test_what_cannot_be_written_is_refused(talk, call):
 
 
 READS = {
-    "text": lambda t: t.query_by_text(None),
-    "conditions": lambda t: t.query_by_config(conditions=5),
-    "a condition of one part": lambda t: t.query_by_config(conditions=[("a",)]),
-    "a condition that is a text": lambda t: t.query_by_config(conditions=["a=b"]),
-    "a condition's operator": lambda t: t.query_by_config("model", ["="], 1),
-    "tags": lambda t: t.query_by_tags(None),
+    "text": lambda t: t.history.query_by_text(None),
+    "conditions": lambda t: t.history.query_by_config(conditions=5),
+    "a condition of one part": lambda t: t.history.query_by_config(conditions=[("a",)]),
+    "a condition that is a text": lambda t: t.history.query_by_config(conditions=["a=b"]),
+    "a condition's operator": lambda t: t.history.query_by_config("model", ["="], 1),
+    "tags": lambda t: t.history.query_by_tags(None),
     "tags of the log": lambda t: t.log(tags=5),
     "tag_match": lambda t: t.log(tags=["x"], tag_match="foo"),
-    "match": lambda t: t.query_by_tags(["x"], match="foo"),
+    "match": lambda t: t.history.query_by_tags(["x"], match="foo"),
     "op_filter": lambda t: t.log(op_filter="foo"),
     "op_filter of several": lambda t: t.log(op_filter=["append"]),
     "event_type": lambda t: t.events(5),
-    "infos of nothing": lambda t: t.get_contents([None]),
-    "infos": lambda t: t.get_contents(5),
-    "one info": lambda t: t.get_contents(t.log()[0]),
-    "context": lambda t: t.record_compile(None),
-    "record": lambda t: t.compile_record_commits([]),
+    "infos of nothing": lambda t: t.history.contents([None]),
+    "infos": lambda t: t.history.contents(5),
+    "one info": lambda t: t.history.contents(t.log()[0]),
+    "context": lambda t: t.compile_records.add(None),
+    "record": lambda t: t.compile_records.commits([]),
     "shape": lambda t: t.export_messages(shape="foo"),
     "format": lambda t: t.as_tools(format="foo"),
     "at_time": lambda t: t.compile(at_time="foo"),
@@ -103,14 +103,14 @@ def test_what_cannot_be_asked_for_is_refused(talk, call):
 
 LIMITED = {
     "log": lambda t, limit: t.log(limit),
-    "pinned": lambda t, limit: t.pinned(limit),
-    "skipped": lambda t, limit: t.skipped(limit),
+    "pinned": lambda t, limit: t.history.pinned(limit),
+    "skipped": lambda t, limit: t.history.skipped(limit),
     "events": lambda t, limit: t.events(limit=limit),
     "inbox": lambda t, limit: t.inbox(limit),
-    "compile_records": lambda t, limit: t.compile_records(limit),
-    "query_by_tags": lambda t, limit: t.query_by_tags(["x"], limit=limit),
-    "query_by_text": lambda t, limit: t.query_by_text("a", limit=limit),
-    "query_by_config": lambda t, limit: t.query_by_config("model", limit=limit),
+    "compile_records": lambda t, limit: t.compile_records.newest(limit),
+    "query_by_tags": lambda t, limit: t.history.query_by_tags(["x"], limit=limit),
+    "query_by_text": lambda t, limit: t.history.query_by_text("a", limit=limit),
+    "query_by_config": lambda t, limit: t.history.query_by_config("model", limit=limit),
 }
 
 
@@ -123,7 +123,7 @@ def test_a_limit_is_a_whole_number(talk, call, limit):
 @pytest.mark.parametrize("limit", [0, -1])
 @pytest.mark.parametrize("call", LIMITED.values(), ids=LIMITED)
 def test_a_limit_below_one_gives_nothing(talk, call, limit):
-    talk.record_compile(talk.compile())
+    talk.compile_records.add(talk.compile())
     talk.annotate("HEAD", "pinned")
     assert call(talk, limit) == []
 
@@ -194,7 +194,7 @@ def test_calls_reach_the_message_in_either_shape():
     with Tract.open() as tract:
         openai = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         tract.assistant("a", metadata={"k": 1}, tool_calls=[openai])
-        assert tract.get_metadata("HEAD") == {
+        assert tract.get_commit("HEAD").metadata == {
             "k": 1,
             "tool_calls": [{"id": "c1", "name": "f", "arguments": {}}],
         }

@@ -60,7 +60,9 @@ def test_other_ways_to_compile_are_corrected_as_well(corrected):
     assert ordered.token_count == context.token_count
     difference = corrected.diff(context.commit_hashes[0], context.commit_hashes[1])
     assert difference.stat.token_delta == context.messages[1].token_count
-    assert corrected.compile_records()[0].token_count < context.token_count  # of before the first report
+    assert (
+        corrected.compile_records.newest()[0].token_count < context.token_count
+    )  # of before the first report
 
 
 def test_a_budget_goes_by_it(corrected):

@@ -193,7 +193,7 @@ def test_of_an_operation_that_a_model_called_the_answer_tells_it(tract, spec, ac
 
 
 def test_it_can_be_turned_off(tract, pending):
-    tract.tells_rejections = False
+    tract.review.tells_rejections = False
     pending.reject("no")
     assert context(tract) == []
 

@@ -37,12 +37,12 @@ def texts(infos):
     ],
 )
 def test_by_config(talk, condition, found):
-    assert texts(talk.query_by_config(*condition)) == [f"Answer {number}" for number in found]
+    assert texts(talk.history.query_by_config(*condition)) == [f"Answer {number}" for number in found]
 
 
 def test_several_conditions_must_all_hold(talk):
     both = [("temperature", ">", 0.4), ("model", "!=", "m2")]
-    assert texts(talk.query_by_config(conditions=both)) == ["Answer 1"]
+    assert texts(talk.history.query_by_config(conditions=both)) == ["Answer 1"]
 
 
 @pytest.mark.parametrize(
@@ -55,36 +55,36 @@ def test_several_conditions_must_all_hold(talk):
 )
 def test_a_condition_that_is_none_is_refused(talk, condition, told):
     with pytest.raises(ContentError, match=told):
-        talk.query_by_config(*condition)
+        talk.history.query_by_config(*condition)
 
 
 def test_by_tags(talk):
-    assert texts(talk.query_by_tags(["n0", "n2"])) == ["Answer 2", "Answer 0"]
-    assert texts(talk.query_by_tags(["n0", "answer"], match="all")) == ["Answer 0"]
-    assert texts(talk.query_by_tags("answer", limit=1)) == ["Answer 2"]
+    assert texts(talk.history.query_by_tags(["n0", "n2"])) == ["Answer 2", "Answer 0"]
+    assert texts(talk.history.query_by_tags(["n0", "answer"], match="all")) == ["Answer 0"]
+    assert texts(talk.history.query_by_tags("answer", limit=1)) == ["Answer 2"]
     assert texts(talk.log(tags=["n1"])) == ["Answer 1"]
     talk.tag("HEAD", "n1")
-    assert texts(talk.query_by_tags("n1")) == ["A question?", "Answer 1"]
+    assert texts(talk.history.query_by_tags("n1")) == ["A question?", "Answer 1"]
     assert talk.untag("HEAD", "n1")
-    assert texts(talk.query_by_tags("n1")) == ["Answer 1"]
+    assert texts(talk.history.query_by_tags("n1")) == ["Answer 1"]
 
 
 def test_by_text_priority_and_kind(talk):
-    assert texts(talk.query_by_text("ANSWER 1")) == ["Answer 1"]
+    assert texts(talk.history.query_by_text("ANSWER 1")) == ["Answer 1"]
     question = talk.log(1)[0].commit_hash
     talk.annotate(question, "pinned", reason="why")
-    talk.annotate(talk.query_by_text("answer 0")[0].commit_hash, "skip")
-    assert texts(talk.pinned()) == ["A question?"]
-    assert texts(talk.skipped()) == ["Answer 0"]
+    talk.annotate(talk.history.query_by_text("answer 0")[0].commit_hash, "skip")
+    assert texts(talk.history.pinned()) == ["A question?"]
+    assert texts(talk.history.skipped()) == ["Answer 0"]
     assert [info.operation for info in talk.log(op_filter="annotate")] == ["annotate", "annotate"]
-    assert [info.priority for info in talk.get_annotations(question)] == ["pinned"]
+    assert [info.priority for info in talk.history.annotations(question)] == ["pinned"]
 
 
 def test_versions_and_restoring_one(talk):
     question = talk.log(1)[0].commit_hash
     talk.user("Second", edit=question)
     talk.user("Third", edit=question)
-    assert texts(talk.edit_history(question)) == ["A question?", "Second", "Third"]
+    assert texts(talk.history.versions(question)) == ["A question?", "Second", "Third"]
     talk.restore(question, 1)
     assert talk.compile().messages[-1].content == "Second"
     talk.restore(question)
@@ -95,18 +95,18 @@ def test_versions_and_restoring_one(talk):
 
 def test_several_contents_at_once(talk):
     infos = talk.log(None)
-    assert [talk.get_contents(infos)[info.commit_hash]["text"] for info in infos] == texts(infos)
+    assert [talk.history.contents(infos)[info.commit_hash]["text"] for info in infos] == texts(infos)
 
 
 def test_compile_records_say_what_was_sent_without_listing_it(talk):
     context = talk.compile(include_reasoning=True)
-    record_id = talk.record_compile(context, include_reasoning=True)
+    record_id = talk.compile_records.add(context, include_reasoning=True)
     talk.user("later")
-    (record,) = talk.compile_records()
+    (record,) = talk.compile_records.newest()
     assert (record.record_id, record.head, record.message_count) == (record_id, context.head, 4)
-    assert talk.compile_record_commits(record_id) == context.commit_hashes
+    assert talk.compile_records.commits(record_id) == context.commit_hashes
     with pytest.raises(CommitNotFoundError, match="no compile record"):
-        talk.compile_record_commits("nothing")
+        talk.compile_records.commits("nothing")
 
 
 def test_priorities_are_counted_on_the_current_branch(tract):
@@ -114,9 +114,9 @@ def test_priorities_are_counted_on_the_current_branch(tract):
     one = tract.user("one")
     tract.branch("topic")
     tract.annotate(one.commit_hash, "skip")
-    assert tract.annotation_counts() == {"skip": 1, "normal": 0, "important": 0, "pinned": 1}
+    assert tract.history.priority_counts() == {"skip": 1, "normal": 0, "important": 0, "pinned": 1}
     tract.switch("main")
-    assert tract.annotation_counts() == {"skip": 0, "normal": 1, "important": 0, "pinned": 1}
+    assert tract.history.priority_counts() == {"skip": 0, "normal": 1, "important": 0, "pinned": 1}
 
 
 def test_a_commit_is_shown_as_text(tract):
@@ -188,14 +188,14 @@ def test_an_order_that_may_break_something_is_warned_of(tract, turns, first, kin
 def test_a_context_of_another_order_or_time_is_recorded_as_it_was(tract, turns):
     ordered, _ = tract.compile(order=[turns["answer"], turns["ask"]])
     before = tract.compile(at_time=tract.get_commit(turns["call"]).created_at)
-    records = [tract.record_compile(context) for context in (ordered, before, tract.compile())]
+    records = [tract.compile_records.add(context) for context in (ordered, before, tract.compile())]
     tract.user("later")
-    assert [tract.compile_record_commits(record) for record in records] == [
+    assert [tract.compile_records.commits(record) for record in records] == [
         ordered.commit_hashes,
         tuple(turns[name] for name in ("system", "ask", "call")),
         tuple(turns.values()),
     ]
-    assert [sorted(record.params) for record in tract.compile_records()] == [[], [], ["commits"]]
+    assert [sorted(record.params) for record in tract.compile_records.newest()] == [[], [], ["commits"]]
 
 
 # --- the log

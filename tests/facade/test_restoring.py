@@ -68,7 +68,7 @@ def tool_result(tract):
 
 def policy(tract):
     tract.user("old")
-    return tract.propose_policy("tidy", "annotate", {"target_hash": "HEAD", "priority": "skip"})
+    return tract.policies.propose("tidy", "annotate", {"target_hash": "HEAD", "priority": "skip"})
 
 
 MADE = {
@@ -84,7 +84,7 @@ MADE = {
 
 def test_every_built_in_operation_is_tried_here(tract):
     assert {make.__name__ for make in MADE} == BUILTIN_OPERATIONS
-    assert tract.restored("citation_check", {}) is None
+    assert tract.operations.restored("citation_check", {}) is None
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
@@ -172,7 +172,7 @@ def test_damaged_fields_are_refused_or_can_be_shown(tract, make):
     refused = 0
     for fields in damaged(asked.fields):
         try:
-            pending = tract.restored(asked.operation, fields)
+            pending = tract.operations.restored(asked.operation, fields)
         except PendingError as error:
             assert "ask for it again" in str(error)
             refused += 1
@@ -201,5 +201,7 @@ def test_summaries_of_other_runs_of_messages_are_refused(tract):
     runs = asked.source_commits
     for source_commits, error in ((runs[:1], PendingError), (runs[::-1], CompressionError)):
         with pytest.raises(error, match="sk for it again"):
-            tract.restored("compress", {**asked.fields, "source_commits": source_commits}).approve()
+            tract.operations.restored(
+                "compress", {**asked.fields, "source_commits": source_commits}
+            ).approve()
     assert texts(tract) == ["one", LONG, "two"]

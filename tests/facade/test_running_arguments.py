@@ -8,7 +8,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, UnknownRunError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 

@@ -16,7 +16,7 @@ from tests.facade.running import compute, without_parts
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreCorruptError, UnknownRunError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import run_operation
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import enter_abort, result_of
@@ -108,7 +108,7 @@ def outcome(profile, work=work, **options):
             "reports": list(map(without_parts, run.reports)),
             "prompt": [one.model_copy(update={"key": None}) for one in run.prompt],
             "sent": tract.llm.asked[0][0],
-            "artifacts": dict(tract._run_artifacts.load(started.session_key)),
+            "artifacts": dict(tract._parts.engine.artifacts.load(started.session_key)),
             "turn": [(one.role, one.content) for one in tract.compile().messages],
             "commits": [one.content_hash for one in tract.log()],
         }
@@ -176,7 +176,7 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
     """R15, R57: by `verify`, and by the replay."""
     run = recorded.runs()[0]
     event, old, new = TAMPERED[what]
-    with recorded._database.write() as connection:
+    with recorded._repository.database.write() as connection:
         changed = connection.execute(
             text(
                 "UPDATE run_events SET data_json = replace(data_json, :old, :new) WHERE event_type = :event"
@@ -194,7 +194,7 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
 def test_an_event_that_is_missing_is_found_and_told(recorded, kept):
     """R15: the end of a log may be missing, as after a crash, and nothing else."""
     run = recorded.runs()[0]
-    with recorded._database.write() as connection:
+    with recorded._repository.database.write() as connection:
         connection.execute(text("DELETE FROM run_events WHERE seq = :seq"), {"seq": kept + 1})
     assert any("missing" in str(one) for one in recorded.verify())
     with pytest.raises(UnknownRunError if kept == 0 else StoreCorruptError):

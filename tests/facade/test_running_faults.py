@@ -22,8 +22,8 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import run_operation
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.schedule import Limits
@@ -340,7 +340,7 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
     with pytest.raises(DetachedHeadError):
         tract.generate(profile=story())
     assert tract.runs() == []
-    assert tract._run_artifacts.at(tract.head).counters.get("story", {}) == {}
+    assert tract._parts.engine.artifacts.at(tract.head).counters.get("story", {}) == {}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -7,7 +7,7 @@ import pytest
 from tests.facade.running import compute, effects, errors, upsert
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, ProfileError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.schedule import Limits
 

@@ -50,7 +50,7 @@ def waiting(tract, spec):
 
 
 def change(tract, statement, **values):
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         assert connection.execute(text(statement), values).rowcount
 
 

@@ -45,7 +45,9 @@ def remembered(tract, question="What else?", **options):
     """Say something, and tell what the operations knew of the turns before: both artifacts, and whether it was the third."""
     run = tract.chat(question, **options).run
     before = next(one.content for one in run.prompt if set(one.content) == {"+"})
-    after = tract._run_artifacts.load(tract.run_events(run.run_id)[0].data.session_key)["after"].value
+    after = tract._parts.engine.artifacts.load(tract.run_events(run.run_id)[0].data.session_key)[
+        "after"
+    ].value
     return before, after, any(one.content == "now" for one in run.prompt)
 
 
@@ -166,7 +168,7 @@ def test_events_name_artifacts_and_do_not_repeat_them(talk):
         "notes", [compute("note", artifact={"tag": "note", "persistence": "persisted"})]
     )
     runs = [talk.chat("Go on.", profile=profile).run for _ in range(4)]
-    with talk._database.read() as connection:
+    with talk._repository.database.read() as connection:
         rows = connection.execute(text("SELECT event_type, data_json FROM run_events")).all()
         objects = connection.execute(text("SELECT body_json FROM run_objects")).scalars().all()
     snapshots = [data for kind, data in rows if kind in {"run.started", "commit.finished"}]
@@ -194,7 +196,7 @@ def test_events_name_artifacts_and_do_not_repeat_them(talk):
 def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
     remembered(talk)
     assert talk.verify() == []
-    with talk._database.write() as connection:
+    with talk._repository.database.write() as connection:
         assert connection.execute(text(statement)).rowcount
     commits = {one.commit_hash for one in talk.log(limit=None)}
     told = [one for one in talk.verify() if one.where in commits]

@@ -16,7 +16,7 @@ from tests.facade.running import end_state, story, without_parts
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreError, UnknownRunError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import run_operation
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.terms import Hook
@@ -292,7 +292,7 @@ def test_ctrl_c_at_any_write_comes_through_and_leaves_the_store_whole(tmp_path_f
             assert tract.verify() == []
             events = tract.run_events(newest.run_id)
             told = {one.data.hook for one in events if one.type == "commit.finished"}
-            reports = tract._run_reports
+            reports = tract._parts.engine.reports
             assert told == {hook for hook in Hook if reports.find(newest.run_id, hook) is not None}, number
             assert (newest.reply_commit is None) is (reports.find(newest.run_id, "main_llm") is None)
             with pytest.raises(RunError, match="has ended"):

@@ -6,13 +6,13 @@ import pytest
 
 from tests.runs.kinds.support import Model
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
-from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.runs.effect_types import (
     AppendAfterLastUser,
     ArtifactUpsert,
     AssistantReplaceText,
     UserReplaceText,
 )
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.kinds.base import OperationFailed, Skipped
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.terms import ErrorCode, FailedType, Hook, RunStatus, SkippedReason, Trigger

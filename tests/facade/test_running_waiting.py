@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import run_operation
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import Abort

@@ -20,13 +20,14 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.facade.turns import Turns
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer
+from tract_jupyter.runs.engine import RunOptions
+from tract_jupyter.runs.generation import Generation
 from tract_jupyter.runs.profile.build import run_operation
 from tract_jupyter.runs.profile.model import OperationProfile
+from tract_jupyter.runs.turns import Turns
 from tract_jupyter.runs.workers import Abort
 
 PROFILE = OperationProfile.of(
@@ -285,7 +286,7 @@ def test_a_bill_that_nobody_can_read_costs_no_reply(talk, how, usage):
 def test_a_reply_that_can_be_kept_nowhere_is_none(talk, how, monkeypatch):
     """Its question is no open one: nothing waits in the inbox that would answer it."""
     with monkeypatch.context() as patched:
-        patched.setattr(Tract, "_say_reply", broken)
+        patched.setattr(Generation, "_say_reply", broken)
         patched.setattr(Reviewer, "keep", broken)
         with pytest.raises((OSError, RunFailedError)):
             talk.chat("Which?", **HOW[how])

@@ -138,7 +138,7 @@ def test_it_never_gives_a_standing_approval(tract, pending):
         "?", client=ScriptedClient(reply(None, call("approve", {"scope": "session", "uses": 5}))), max_turns=1
     )
     assert pending.status == "pending"
-    assert tract.grants.all() == []
+    assert tract.review.grants.all() == []
 
 
 def test_what_a_person_changed_while_it_thought_is_not_approved(pending):

@@ -149,7 +149,7 @@ def test_what_another_thread_adds_meanwhile_is_not_lost(impatient):
 
 
 def test_what_could_not_be_written_is_written_the_next_time(t, monkeypatch):
-    log = t._bus.log
+    log = t.hooks.bus.log
     real = log._rows.add
 
     def fail(connection, rows):

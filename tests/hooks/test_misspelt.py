@@ -96,7 +96,7 @@ def test_it_is_in_the_panel_of_what_is_fired_too_and_can_be_switched_off(tract, 
 )
 def test_a_handler_s_typos_are_told_by_what_it_decides_about(tract, spec, operation, code, found):
     tract.register_operation(spec())
-    (block,) = tract.propose_handler(operation, "mine", code).code_blocks()
+    (block,) = tract.hooks.propose_handler(operation, "mine", code).code_blocks()
     assert [finding.text for finding in block.findings if finding.code == "TJ801"] == found
 
 

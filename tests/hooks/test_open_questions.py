@@ -97,7 +97,7 @@ def test_a_built_in_operation_that_is_proposed_again_is_the_open_one(tract):
     assert tract.propose_compress(content="few") is first
     assert tract.propose_compress(content="fewer") is not first
     assert tract.propose_gc() is tract.propose_gc()
-    assert tract.propose_handler("gc", "no", "pending.reject()") is tract.propose_handler(
+    assert tract.hooks.propose_handler("gc", "no", "pending.reject()") is tract.hooks.propose_handler(
         "gc", "no", "pending.reject()"
     )
     assert len(waiting(tract)) == 4
@@ -145,7 +145,7 @@ CALLS = {
     "compress": lambda t: t.compress(content="few"),
     "gc": lambda t: t.gc(),
     "tool_result": lambda t: t.tool_result("c1", "search", "found"),
-    "policy": lambda t: t.apply_policy("nightly", "switch", {"target": "main"}),
+    "policy": lambda t: t.policies.apply("nightly", "switch", {"target": "main"}),
     "rebase": lambda t: t.rebase("side"),
     "merge": lambda t: t.merge("side", resolver="ours"),
 }
@@ -186,8 +186,8 @@ def test_with_a_function_it_is_asked_each_time(colliding):
 
 
 def test_where_a_guard_is_not_approved_here_it_is_asked_once_too(tract, fire):
-    tract.save_handler("citation_check", "guard", "pending.pass_through()")
-    tract.handlers.revoke("citation_check", "guard")
+    tract.hooks.save_handler("citation_check", "guard", "pending.pass_through()")
+    tract.hooks.saved.revoke("citation_check", "guard")
     first = fire()
     assert "'guard'" in first.review_request().why
     assert fire() is first
@@ -216,8 +216,8 @@ ASKED = {
     "review": lambda t: t.fire("citation_check", {"urls": ["1"]}, review=True),
     "compress": lambda t: t.propose_compress(content="few"),
     "gc": lambda t: t.propose_gc(),
-    "handler": lambda t: t.propose_handler("gc", "no", "pending.reject()"),
-    "policy": lambda t: t.propose_policy("nightly", "switch", {"target": "main"}),
+    "handler": lambda t: t.hooks.propose_handler("gc", "no", "pending.reject()"),
+    "policy": lambda t: t.policies.propose("nightly", "switch", {"target": "main"}),
 }
 
 

@@ -78,7 +78,7 @@ def test_values_are_changed_before_approving(tract, pending, capsys):
 @pytest.mark.parametrize("scope", ["session", "always"])
 def test_an_approval_can_stand_for_these_values(tract, pending, scope):
     assert pending.review(Typist(scope)) == "approved"
-    (grant,) = tract.grants.all()
+    (grant,) = tract.review.grants.all()
     assert (grant.scope, grant.name) == (scope, "citation_check")
     again = tract.fire("citation_check", {"urls": ["u"]}, review=True)
     assert tract.reviewer.granted(again)
@@ -93,7 +93,7 @@ def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, sp
         "always: approve, and never ask agent:a again for these values; it will not look at at (now 'noon')"
     )
     assert said in capsys.readouterr().out
-    assert tract.grants.all()[0].whom == "agent:a"
+    assert tract.review.grants.all()[0].whom == "agent:a"
 
 
 def test_words_that_make_no_sense_are_not_offered(tract):

@@ -43,7 +43,7 @@ def test_servers_are_listed(added):
     assert "liar" in text
     assert "connected" in text
     assert added.run("%tract mcp list").text == text
-    added.run("tract.mcp_servers['liar'].close()")
+    added.run("tract.mcp.servers['liar'].close()")
     assert "ended" in added.run("%tract mcp").text
 
 
@@ -91,7 +91,7 @@ def test_trusting_what_it_says(shell):
 
 
 def test_unloading_ends_the_servers(added):
-    server = added.namespace["tract"].mcp_servers["liar"]
+    server = added.namespace["tract"].mcp.servers["liar"]
     added.run("%unload_ext tract_jupyter")
     assert not server.is_running
 

@@ -107,7 +107,7 @@ def test_a_handler_is_analysed_in_the_same_way(shell):
     configure(shell, "rules_off", ["TJ101"])
     tract = shell.namespace["tract"]
     tract.register_operation(OperationSpec("plain", "Plain", {}, {}))
-    pending = tract.propose_handler("plain", "yes", "import os\nos.system('x')\npending.approve()")
+    pending = tract.hooks.propose_handler("plain", "yes", "import os\nos.system('x')\npending.approve()")
     block = pending.code_blocks()[-1]
     assert OFF in block.analysis_note
     assert "TJ101" not in {finding.code for finding in block.findings}

@@ -15,7 +15,7 @@ CELL = '%%tract_operation deploy --activate\n"""Deploy."""\ntarget: str = "x"\n\
 def stored(shell):
     """A shell whose store has an operation and a handler of it."""
     shell.run(CELL)
-    shell.run("tract.save_handler('deploy', 'no', \"pending.reject('never')\")")
+    shell.run("tract.hooks.save_handler('deploy', 'no', \"pending.reject('never')\")")
     return shell
 
 
@@ -103,7 +103,7 @@ def test_looking_twice_asks_once(stored):
     ],
 )
 def test_tab_offers_what_can_be_taken_back(stored, line, offered):
-    stored.run("tract.save_handler('gc', 'all', 'pending.approve()')")
+    stored.run("tract.hooks.save_handler('gc', 'all', 'pending.approve()')")
     assert tab(stored, line) == offered
 
 

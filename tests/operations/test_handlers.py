@@ -25,7 +25,7 @@ def path(tmp_path, spec):
     """A store with an operation and a handler that rejects it."""
     with Tract.open(tmp_path / "t.db") as t:
         t.register_operation(spec(fields={}))
-        t.save_handler("citation_check", "no", "pending.reject('the handler says no')")
+        t.hooks.save_handler("citation_check", "no", "pending.reject('the handler says no')")
     return tmp_path / "t.db"
 
 
@@ -45,7 +45,7 @@ def test_a_saved_handler_decides_at_once_and_after_a_restart(path):
 def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
     target = tmp_path / "written"
     with Tract.open(path) as t:
-        t.save_handler("*", "spy", f"open({str(target)!r}, 'w').close()")
+        t.hooks.save_handler("*", "spy", f"open({str(target)!r}, 'w').close()")
     compiled = []
     real = builtins.compile
 
@@ -67,7 +67,7 @@ def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
 def test_rolled_back_with_its_batch_it_decides_no_more(path, name):
     with Tract.open(path) as t:
         with pytest.raises(ValueError, match="after all"), t.batch():  # noqa: PT012 # a batch is a block
-            t.save_handler("citation_check", name, "pending.approve()")
+            t.hooks.save_handler("citation_check", name, "pending.approve()")
             raise ValueError("after all")
         assert t.list_hooks() == {"citation_check": ["no"]}
         assert fired(t) == "the handler says no"
@@ -75,12 +75,14 @@ def test_rolled_back_with_its_batch_it_decides_no_more(path, name):
 
 def test_in_a_locked_store_it_is_not_activated(path):
     with Tract.open(path, lock_timeout=0.05) as t:
-        pending = t.propose_handler("citation_check", "no", "pending.approve()")
+        pending = t.hooks.propose_handler("citation_check", "no", "pending.approve()")
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreLockedError):
-                t.handlers.activate(pending.spec)
-            assert t.handlers.active["citation_check", "no"].code == "pending.reject('the handler says no')"
+                t.hooks.saved.activate(pending.spec)
+            assert (
+                t.hooks.saved.active["citation_check", "no"].code == "pending.reject('the handler says no')"
+            )
         assert fired(t) == "the handler says no"
 
 
@@ -88,14 +90,14 @@ def test_another_secret_quarantines_and_review_activates(path, tmp_path):
     trust = Trust(tmp_path / "other")
     with Tract.open(path, trust=trust) as t:
         assert t.list_hooks() == {}
-        assert "nobody here has approved it" in t.handlers.quarantined["citation_check", "no"]
+        assert "nobody here has approved it" in t.hooks.saved.quarantined["citation_check", "no"]
         t.operations.review_quarantined("citation_check").approve()
         assert fired(t) == ""
-        pending = t.handlers.review_quarantined("citation_check", "no")
+        pending = t.hooks.saved.review_quarantined("citation_check", "no")
         assert pending.code_blocks()[-1].code == "pending.reject('the handler says no')"
         pending.approve()
         assert fired(t) == "the handler says no"
-        assert t.handlers.quarantined == {}
+        assert t.hooks.saved.quarantined == {}
     with Tract.open(path, trust=trust) as t:
         assert fired(t) == "the handler says no"
 
@@ -117,7 +119,7 @@ def test_what_was_changed_in_the_store_is_quarantined(path, column, value):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE handlers SET {column} = ?", (value,))
     with Tract.open(path) as t:
-        assert (t.list_hooks(), len(t.handlers.quarantined)) == ({}, 1)
+        assert (t.list_hooks(), len(t.hooks.saved.quarantined)) == ({}, 1)
         assert fired(t) == ""
 
 
@@ -126,8 +128,8 @@ def test_revoking_deactivates_for_good_until_it_is_reviewed_again(path):
         t.revoke_trust("citation_check", "no")
         assert (fired(t), t.list_hooks()) == ("", {})
     with Tract.open(path) as t:
-        assert ("citation_check", "no") in t.handlers.quarantined
-        t.handlers.review_quarantined("citation_check", "no").approve()
+        assert ("citation_check", "no") in t.hooks.saved.quarantined
+        t.hooks.saved.review_quarantined("citation_check", "no").approve()
         assert fired(t) == "the handler says no"
 
 
@@ -150,7 +152,9 @@ def test_revoking_an_operation_deactivates_it_for_good_until_it_is_reviewed_agai
 
 def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
     with Tract.open(path) as t:
-        pending = t.propose_handler("citation_check", "no", "import os\nos.remove('x')\npending.reject('no')")
+        pending = t.hooks.propose_handler(
+            "citation_check", "no", "import os\nos.remove('x')\npending.reject('no')"
+        )
         assert pending.title == "Replace handler no of citation_check"
         assert fired(t) == "the handler says no"
         (table,) = pending.tables()
@@ -163,12 +167,12 @@ def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
 
 def test_deleted_for_good(path):
     with Tract.open(path) as t:
-        t.delete_handler("citation_check", "no")
+        t.hooks.delete_handler("citation_check", "no")
         assert fired(t) == ""
         with pytest.raises(SpecError, match="no stored handler"):
-            t.delete_handler("citation_check", "no")
+            t.hooks.delete_handler("citation_check", "no")
     with Tract.open(path) as t:
-        assert (t.list_hooks(), t.handlers.quarantined) == ({}, {})
+        assert (t.list_hooks(), t.hooks.saved.quarantined) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_deleted_for_good(path):
 )
 def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, name, code, words):
     with Tract.open(path) as t:
-        for offer in (t.save_handler, t.propose_handler):
+        for offer in (t.hooks.save_handler, t.hooks.propose_handler):
             with pytest.raises(OperationError, match=words):
                 offer(operation, name, code)
         assert fired(t) == "the handler says no"
@@ -192,7 +196,7 @@ def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, 
 
 def test_a_proposal_can_be_approved_by_another_process(path):
     with Tract.open(path) as t:
-        t.reviewer.keep(t.propose_handler("citation_check", "more", "pending.reject('more')"))
+        t.reviewer.keep(t.hooks.propose_handler("citation_check", "more", "pending.reject('more')"))
     with Tract.open(path) as t:
         t.operations.rebuild(t.inbox()[0]).approve()
         assert t.list_hooks() == {"citation_check": ["no", "more"]}
@@ -201,18 +205,18 @@ def test_a_proposal_can_be_approved_by_another_process(path):
 
 def test_an_operation_that_is_forgotten_takes_its_handlers_along(path, spec):
     with Tract.open(path) as other, Tract.open(path) as t:
-        other.save_handler("citation_check", "theirs", "pending.approve()")
+        other.hooks.save_handler("citation_check", "theirs", "pending.approve()")
         t.unregister_operation("citation_check")
-        assert (t.list_hooks(), t.handlers.active) == ({}, {})
+        assert (t.list_hooks(), t.hooks.saved.active) == ({}, {})
     with Tract.open(path) as t:
-        assert (t.list_hooks(), t.handlers.active, t.handlers.quarantined) == ({}, {}, {})
+        assert (t.list_hooks(), t.hooks.saved.active, t.hooks.saved.quarantined) == ({}, {}, {})
         t.register_operation(spec(fields={}, unhandled="ask"))
         assert t.fire("citation_check").status == "pending"  # nobody decides for the new one
 
 
 def test_what_cannot_be_unregistered_keeps_its_handlers(path):
     with Tract.open(path) as t:
-        t.save_handler("gc", "veto", "pending.reject('no')")
+        t.hooks.save_handler("gc", "veto", "pending.reject('no')")
         with pytest.raises(UnknownOperationError):
             t.unregister_operation("gc")
         assert t.list_hooks()["gc"] == ["veto"]
@@ -220,18 +224,18 @@ def test_what_cannot_be_unregistered_keeps_its_handlers(path):
 
 def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
     with Tract.open(path) as t:
-        pending = t.propose_handler("citation_check", "veto", "pending.approve()")
+        pending = t.hooks.propose_handler("citation_check", "veto", "pending.approve()")
         t.on("citation_check", lambda pending: pending.reject("never"), name="veto", before=True)
         for take_its_place in (
-            lambda: t.propose_handler("citation_check", "veto", "pending.approve()"),
-            lambda: t.save_handler("citation_check", "veto", "pending.approve()"),
+            lambda: t.hooks.propose_handler("citation_check", "veto", "pending.approve()"),
+            lambda: t.hooks.save_handler("citation_check", "veto", "pending.approve()"),
             pending.approve,
         ):
             with pytest.raises(SpecError, match="registered by code; choose another name, or call off"):
                 take_its_place()
         assert fired(t) == "never"
         t.off("citation_check", "veto")
-        t.save_handler("citation_check", "veto", "pending.reject('stored')")
+        t.hooks.save_handler("citation_check", "veto", "pending.reject('stored')")
         assert t.list_hooks()["citation_check"] == ["no", "veto"]
 
 
@@ -277,8 +281,8 @@ def test_a_catch_all_sees_what_a_lost_guard_guarded_and_approves_nothing(unguard
 
 def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
     with Tract.open(path) as t:
-        t.delete_handler("citation_check", "no")
-        t.save_handler("*", "watch", "pass")
+        t.hooks.delete_handler("citation_check", "no")
+        t.hooks.save_handler("*", "watch", "pass")
         t.on("*", lambda pending: pending.approve())
         t.revoke_trust("*", "watch")
         assert t.fire("citation_check").status == "pending"
@@ -314,10 +318,10 @@ def test_taking_handlers_off_in_code_does_not_remove_a_lost_guard(unguarded):
 @pytest.mark.parametrize("how", ["delete", "review"])
 def test_a_lost_guard_asks_until_it_is_deleted_or_reviewed(unguarded, how):
     if how == "delete":
-        unguarded.delete_handler("citation_check", "no")
+        unguarded.hooks.delete_handler("citation_check", "no")
         assert unguarded.fire("citation_check").status == "approved"
     else:
-        unguarded.handlers.review_quarantined("citation_check", "no").approve()
+        unguarded.hooks.saved.review_quarantined("citation_check", "no").approve()
         assert unguarded.fire("citation_check").status == "rejected"
     assert unguarded.status().quarantined_handlers == ()
 
@@ -327,14 +331,14 @@ def test_a_guard_whose_approval_was_taken_back_keeps_its_place(path):
         t.on("citation_check", lambda pending: pending.approve(), name="yes")
         t.revoke_trust("citation_check", "no")
         assert t.fire("citation_check").status == "pending"
-        t.handlers.review_quarantined("citation_check", "no").approve()
+        t.hooks.saved.review_quarantined("citation_check", "no").approve()
         assert t.list_hooks() == {"citation_check": ["no", "yes"]}
 
 
 def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
     with Tract.open(path) as t:
-        t.save_handler("*", "watch", "pass")
-        t.delete_handler("citation_check", "no")
+        t.hooks.save_handler("*", "watch", "pass")
+        t.hooks.delete_handler("citation_check", "no")
         t.revoke_trust("*", "watch")
         assert t.fire("citation_check").status == "pending"
         t.on("citation_check", lambda pending: pending.approve())
@@ -343,7 +347,7 @@ def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
 
 def test_a_lost_guard_of_the_package_s_own_operations_asks_too(path):
     with Tract.open(path) as t:
-        t.save_handler("gc", "never", "pending.reject('never')")
+        t.hooks.save_handler("gc", "never", "pending.reject('never')")
         t.revoke_trust("gc", "never")
         with pytest.raises(UndecidedError, match="inbox"):
             t.gc()
@@ -363,11 +367,11 @@ GUARD = "if pending.triggered_by == 'bad':\n    pending.reject('guarded')"
 def together(path):
     """A store with a guard, and handlers behind it that approve."""
     with Tract.open(path) as t:
-        t.delete_handler("citation_check", "no")
-        t.save_handler("citation_check", "guard", GUARD)
-        t.save_handler("citation_check", "yes", "pending.approve()")
-        t.save_handler("citation_check", "more", "pass")
-        t.save_handler("*", "seen", "pass")
+        t.hooks.delete_handler("citation_check", "no")
+        t.hooks.save_handler("citation_check", "guard", GUARD)
+        t.hooks.save_handler("citation_check", "yes", "pending.approve()")
+        t.hooks.save_handler("citation_check", "more", "pass")
+        t.hooks.save_handler("*", "seen", "pass")
     return path
 
 
@@ -399,16 +403,16 @@ def test_handlers_that_a_person_adds_changes_and_deletes_stay_together(together)
         return [t.fire("citation_check", triggered_by=kind).status for kind in ("bad", "good")]
 
     with Tract.open(together) as one, Tract.open(together) as other:
-        other.save_handler("citation_check", "last", "pass")  # while the first one does not know of it
-        one.save_handler("citation_check", "more", "str(pending)")
+        other.hooks.save_handler("citation_check", "last", "pass")  # while the first one does not know of it
+        one.hooks.save_handler("citation_check", "more", "str(pending)")
         one.revoke_trust("citation_check", "more")
     with Tract.open(together) as t:
         assert statuses(t) == ["rejected", "approved"]
         assert t.status().quarantined_handlers == ("citation_check/more",)
-        t.delete_handler("citation_check", "more")
+        t.hooks.delete_handler("citation_check", "more")
     with Tract.open(together) as t:
         assert statuses(t) == ["rejected", "approved"]
-        t.delete_handler("citation_check", "guard")
+        t.hooks.delete_handler("citation_check", "guard")
     with Tract.open(together) as t:
         assert t.status().quarantined_handlers == ()
         assert statuses(t) == ["approved", "approved"]

@@ -80,7 +80,7 @@ def test_the_last_approved_version_counts_also_after_it_was_removed(tract, spec)
 @pytest.mark.own_store
 def test_the_approval_of_one_operation_is_none_of_another(tract, spec):
     tract.register_operation(spec())
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         connection.exec_driver_sql(
             'UPDATE events SET data_json = replace(data_json, \'"name":"citation_check"\', \'"name":"fresh"\')'
         )
@@ -109,24 +109,24 @@ def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec)
     for description in ("said better", "as before", "said better"):
         tract.propose_operation(spec(description=description)).approve()
     assert [granted(tract) for _ in range(3)] == [True, False, False]
-    assert [(grant.uses, grant.most_uses) for grant in tract.grants.all()] == [(2, 2)]
+    assert [(grant.uses, grant.most_uses) for grant in tract.review.grants.all()] == [(2, 2)]
 
 
 @pytest.mark.own_store
 @pytest.mark.parametrize("state", ["revoked", "not signed by you", "for another version"])
 def test_what_does_not_count_is_not_carried_over(standing, spec, state):
-    (grant,) = standing.grants.all()
+    (grant,) = standing.review.grants.all()
     if state == "revoked":
-        standing.grants.revoke(grant.grant_id)
+        standing.review.grants.revoke(grant.grant_id)
     elif state == "for another version":
         standing.propose_operation(spec(description="in between")).approve()
     else:
-        with standing._database.write() as connection:
+        with standing._repository.database.write() as connection:
             connection.exec_driver_sql("UPDATE grants SET most_uses = 99")
     standing.operations.carry_grants = True
     standing.propose_operation(spec(description="said better")).approve()
     assert not granted(standing)
-    assert [one.definition_hash for one in standing.grants.all()] == [grant.definition_hash]
+    assert [one.definition_hash for one in standing.review.grants.all()] == [grant.definition_hash]
 
 
 def test_back_to_the_version_it_was_given_for_it_counts_again(standing, spec):

@@ -15,7 +15,7 @@ DAMAGE = [{}, [], None, {"a": 5}, {"x": None}, {"x": [None]}, {"spec": 7, "handl
           {"spec": "{", "handler": "{"}, {"spec": "7", "handler": "7"}, {"spec": {}, "handler": {}}]  # fmt: skip
 KINDS = {
     "operation": lambda t, spec: t.propose_operation(spec(name="other")),
-    "handler": lambda t, spec: t.propose_handler("gc", "all", "pending.approve()"),
+    "handler": lambda t, spec: t.hooks.propose_handler("gc", "all", "pending.approve()"),
     "fired": lambda t, spec: t.fire("note", {"x": 1}, review=True),
 }
 

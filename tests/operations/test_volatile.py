@@ -37,7 +37,7 @@ def proposed(t, wanted):
 def volatile(t):
     """The volatile fields of the active operation, as a standing approval has it."""
     t.fire("citation_check", review=True).approve(scope="always")
-    return t.grants.all()[-1].ignores
+    return t.review.grants.all()[-1].ignores
 
 
 def test_a_person_says_so_in_their_own_spec(t, wanted):

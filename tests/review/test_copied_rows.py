@@ -50,7 +50,7 @@ def an_unreviewed_operation(t, spec):
 
 
 def a_handler(t, spec):
-    t.save_handler("citation_check", "veto", "pending.reject('no')")
+    t.hooks.save_handler("citation_check", "veto", "pending.reject('no')")
 
 
 def a_grant(t, spec):

@@ -169,7 +169,7 @@ def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
     script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)
     check_all_is_in_every_view(script, [*body, *([repr(name)] if name else [])])
     assume("\0" not in code)  # a handler with such code is refused
-    handler = Ticket(quiet.propose_handler("gc", "guard", code), lambda _: None)
+    handler = Ticket(quiet.hooks.propose_handler("gc", "guard", code), lambda _: None)
     check_all_is_in_every_view(handler, [*body, "guard", "gc"])
 
 

@@ -96,7 +96,7 @@ def test_an_action_may_have_arguments_of_the_names_that_an_approval_has(tract, s
     assert "properties" not in tools["own"]["properties"][name]  # it has nothing to do with the fields
     pending.own({"n": 5})
     (row,) = rows(tract, pending)
-    assert (pending.fields, row.arguments, tract.grants.all()) == ({"n": 6}, {name: {"n": 5}}, [])
+    assert (pending.fields, row.arguments, tract.review.grants.all()) == ({"n": 6}, {name: {"n": 5}}, [])
 
 
 @pytest.mark.parametrize("edits", [{"n": "x"}, {"m": 1}, {"n": None}, {"n": True}])
@@ -308,7 +308,7 @@ def test_whoever_is_second_gives_no_standing_approval(on_disk):
         other.operations.rebuild(other.inbox()[0]).reject()
         with pytest.raises(DecidedFirstError):
             pending.approve(scope="always")
-        assert other.grants.all() == []
+        assert other.review.grants.all() == []
 
 
 def test_values_that_another_process_changed_are_looked_at_before_they_are_approved(on_disk):

@@ -43,7 +43,7 @@ def give(t):
         pending = t.fire("citation_check", {"n": n}, review=True)
         press(t, t.reviewer.show(pending), "approve", scope=scope, **arguments)
         assert pending.status is PendingStatus.APPROVED, t.reviewer.channel.notes
-        return t.grants.all()[-1]
+        return t.review.grants.all()[-1]
 
     return make
 
@@ -61,7 +61,7 @@ def test_the_like_of_it_is_approved_without_asking_and_says_by_which_grant(t, fi
     assert pending.status is PendingStatus.APPROVED
     (row,) = t.reviewer.ledger.decisions(pending.pending_id)
     assert (row.channel, row.decided_by) == ("grant", f"grant:{grant.grant_id}")
-    assert t.grants.all()[-1].uses == 1
+    assert t.review.grants.all()[-1].uses == 1
 
 
 def test_other_values_are_asked_about(fire, give):
@@ -78,7 +78,7 @@ def test_a_pattern(t, fire, give):
     give("data/a", pattern={"n": "data/*"})
     values = ["data/b", "data/b/c", "data/../x", "other"]
     assert [fire(n).status.value for n in values] == ["approved", "pending", "pending", "pending"]
-    assert t.grants.all()[0].covers == "n: data/*"
+    assert t.review.grants.all()[0].covers == "n: data/*"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_grant_gives_none_and_decides_nothing(t, arguments, words):
     pending = t.fire("citation_check", review=True)
     with pytest.raises(GrantError, match=words):
         pending.approve(**arguments)
-    assert (pending.status, t.grants.all()) == (PendingStatus.PENDING, [])
+    assert (pending.status, t.review.grants.all()) == (PendingStatus.PENDING, [])
 
 
 def test_a_proposal_is_asked_about_each_time(t, spec):
@@ -105,14 +105,14 @@ def test_a_proposal_is_asked_about_each_time(t, spec):
 def test_no_more_than_so_many(t, fire, give):
     give(uses=2)
     assert [fire().status.value for _ in range(3)] == ["approved", "approved", "pending"]
-    assert t.grants.all()[0].state == "used up"
+    assert t.review.grants.all()[0].state == "used up"
 
 
 def test_revoked_at_once(t, fire, give):
-    t.grants.revoke(give().grant_id[:6])
+    t.review.grants.revoke(give().grant_id[:6])
     assert fire().status is PendingStatus.PENDING
     with pytest.raises(GrantError, match="revoked already"):
-        t.grants.revoke(t.grants.all()[0].grant_id)
+        t.review.grants.revoke(t.review.grants.all()[0].grant_id)
 
 
 def test_changed_code_and_a_changed_schema_are_asked_about(t, fire, give, spec):
@@ -217,14 +217,14 @@ def test_a_model_cannot_give_one(t, scope):
     ):
         with pytest.raises(GrantError, match="only a person"):
             decide()
-    assert (pending.status, t.grants.all()) == (PendingStatus.PENDING, [])
+    assert (pending.status, t.review.grants.all()) == (PendingStatus.PENDING, [])
 
 
 def test_a_handler_cannot_give_one(t, fire):
     t.on("citation_check", lambda p: p.approve(scope="always"))
     with pytest.raises(GrantError, match="only a person"):
         fire()
-    assert t.grants.all() == []
+    assert t.review.grants.all() == []
 
 
 def test_a_model_is_not_offered_one(t):
@@ -251,14 +251,14 @@ def test_an_altered_one_covers_nothing(t, fire, give, own_store, change):
         assert change == {"most_uses": "many"}  # PostgreSQL knows the types of its columns
         return
     assert fire(5).status is PendingStatus.PENDING
-    assert all(grant.state == "not signed by you" for grant in t.grants.all())
+    assert all(grant.state == "not signed by you" for grant in t.review.grants.all())
 
 
 def test_one_that_was_revoked_stays_so(t, fire, give, own_store):
-    t.grants.revoke(give().grant_id)
+    t.review.grants.revoke(give().grant_id)
     Attacker(own_store).set("grants", revoked_at=None)
     assert fire().status is PendingStatus.PENDING
-    assert t.grants.all()[0].state == "not signed by you"
+    assert t.review.grants.all()[0].state == "not signed by you"
 
 
 def test_a_forged_one_covers_nothing(t, fire, own_store):
@@ -282,7 +282,7 @@ def test_one_given_in_the_inbox_is_not_given_again_when_the_approval_is_used(t, 
         True,
         False,
     ]  # by the grant; as approved
-    assert [grant.state for grant in t.grants.all()] == ["used up"]
+    assert [grant.state for grant in t.review.grants.all()] == ["used up"]
 
 
 def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, own_store):
@@ -305,7 +305,7 @@ def give_to(t, actor, scope="always", **arguments):
     """A person's click about what somebody fired, that lets the like of it happen again."""
     pending = fired_by(t, actor, review=True)
     press(t, t.reviewer.show(pending), "approve", scope=scope, **arguments)
-    return t.grants.all()[-1]
+    return t.review.grants.all()[-1]
 
 
 ASKED = (
@@ -378,7 +378,7 @@ def test_whom_it_is_for_is_signed(t, own_store, old, new):
     give_to(t, "agent:a")
     Attacker(own_store).rewrite("grants", "pattern_json", old, new)
     assert fired_by(t, "agent:b").status is PendingStatus.PENDING
-    assert t.grants.all()[0].state == "not signed by you"
+    assert t.review.grants.all()[0].state == "not signed by you"
 
 
 @pytest.mark.parametrize("arguments", [{"whom": "anybody"}, {"whom": "children", "scope": "once"}])
@@ -396,7 +396,7 @@ def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
         again = other.operations.rebuild(other.inbox()[0])
         with pytest.raises(GrantError, match="changed in the store since"):
             again.approve(scope="always")
-        assert other.grants.all() == []
+        assert other.review.grants.all() == []
 
 
 def test_an_approval_that_was_left_for_a_cell_is_not_used_by_another_actor(t, own_store):

@@ -368,7 +368,7 @@ def test_no_standing_approval_is_recorded(runs):
         pending = runs.ask(tract)
         tract.reviewer.keep(pending)
         pending.approve(edits={"x": 4}, scope="always", uses=3)
-        assert len(tract.grants.all()) == 1
+        assert len(tract.review.grants.all()) == 1
         (found,) = recordable_decisions(tract.reviewer.ledger, project(), since=None).entries
         assert found.arguments == {"edits": {"x": 4}}
 
@@ -576,7 +576,7 @@ def test_an_identity_that_was_changed_in_the_store_is_not_signed(runs):
         pending = runs.ask(tract)
         tract.reviewer.keep(pending)
         pending.approve()
-        with tract._database.write() as connection:
+        with tract._repository.database.write() as connection:
             connection.exec_driver_sql(f"UPDATE decisions SET identity = '{IDENTITY}'")
         assert recordable(tract) == ([], 1)
 
@@ -612,7 +612,7 @@ def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spe
     ledger = tract.reviewer.ledger
     (found,) = recordable_decisions(ledger, project(), since=soon, active={first.identity}).entries
     assert found.action == "approve"
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         connection.exec_driver_sql(
             f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
         )

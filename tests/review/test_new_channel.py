@@ -84,7 +84,7 @@ def test_a_person_decides_over_it_by_their_name(t, make_channel):
 def test_what_is_approved_over_it_can_stand(t, make_channel):
     channel = make_channel(CHANNEL)
     channel.answered(asked(t, channel, 1).pending_id, "approve", "ada", scope="session")
-    assert len(t.grants.all()) == 1
+    assert len(t.review.grants.all()) == 1
     assert t.fire("deploy", {"n": 1}, review=True).status is PendingStatus.PENDING  # that is asked for
     assert t.reviewer.granted(t.operations.registry.require_class("deploy")(tract=t, fields={"n": 1}))
 
@@ -103,7 +103,7 @@ def test_without_the_decorator_it_decides_once_and_nothing_of_it_stands_or_is_re
     channel.answered(second.pending_id, "approve", "ada")
     assert (first.status, second.status) == (PendingStatus.PENDING, PendingStatus.APPROVED)
     assert "only a person gives a standing approval" in channel.asked[first.pending_id].request.note
-    assert t.grants.all() == []
+    assert t.review.grants.all() == []
     assert recordable_decisions(t.reviewer.ledger, project(), since=None).entries == []
 
 

@@ -15,7 +15,7 @@ def test_a_program_whose_name_is_no_text_asks_like_any_other(tmp_path):
     program.write_text(
         "from tract_jupyter import Tract\n"
         "with Tract.open('t.db') as t:\n"
-        "    t.propose_handler('gc', 'no', 'pending.reject()')\n"
+        "    t.hooks.propose_handler('gc', 'no', 'pending.reject()')\n"
     )
     subprocess.run([sys.executable, program], cwd=tmp_path, check=True)
     with Tract.open(tmp_path / "t.db") as t:

@@ -54,7 +54,7 @@ def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
         press(second, other, action, **arguments)
         assert "Nothing was run" in last_note(second)
     first.reviewer.channel.look()
-    assert (ran, ticket.status, second.grants.all()) == ([], PendingStatus.PENDING, [])
+    assert (ran, ticket.status, second.review.grants.all()) == ([], PendingStatus.PENDING, [])
     press(first, ticket, "approve")
     assert ran == [0]
 
@@ -384,7 +384,7 @@ def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
 
 def test_what_is_about_other_values_than_its_fields_is_decided_as_it_was_asked(first, second, ran):
     add_writer(first, ran)
-    pending = first.propose_policy("tidy", "write", {"path": "a"})
+    pending = first.policies.propose("tidy", "write", {"path": "a"})
     ticket = first.reviewer.show(pending)
     first.reviewer.ledger.wait(pending.pending_id, 60)
     there = in_the_inbox_of(second)

@@ -83,7 +83,9 @@ def test_the_second_rewrite_replaces_the_first_one(tract):
     ]
     assert replaced == [said.commit_hash, report.rewrites[0].part, report.rewrites[1].part]
     assert texts(tract) == ["C"]
-    assert [tract.get_content(info.commit_hash)["text"] for info in tract.edit_history(said.commit_hash)] == [
+    assert [
+        tract.get_content(info.commit_hash)["text"] for info in tract.history.versions(said.commit_hash)
+    ] == [
         "U",
         "A",
         "B",

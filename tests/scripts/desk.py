@@ -39,5 +39,5 @@ class Desk:
         return self.tract.run_script(code, **options)
 
     def rows(self) -> int:
-        with self.tract._database.read() as connection:
+        with self.tract._repository.database.read() as connection:
             return connection.execute(text("SELECT count(*) FROM script_calls")).scalar()

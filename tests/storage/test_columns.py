@@ -36,7 +36,7 @@ def fill(path, spec, monkeypatch):
         tract = session.create_tract()
         tract.configure_llm(Model())
         tract.register_operation(spec("pending.approve()", unhandled="ask"))
-        tract.save_handler("*", "looks_on", "None")
+        tract.hooks.save_handler("*", "looks_on", "None")
         tract.register_tag("draft", "not done")
         first = tract.user("first", metadata={"n": 1}, tags=["t"])
         tract.user("edited", edit=first.commit_hash)
@@ -47,7 +47,7 @@ def fill(path, spec, monkeypatch):
         tract.user("here")
         tract.merge("side")
         tract.undo()
-        tract.record_compile(tract.compile())
+        tract.compile_records.add(tract.compile())
         tract.profiles.save(
             OperationProfile.of("kind", [run_operation("mood", order=10, text="Kind.", keep=True)]),
             activate=True,
@@ -84,7 +84,7 @@ def readings(session, tract):
     yield lambda: [tract.operations.rebuild(one) for one in tract.inbox()]
     yield tract.decisions
     yield tract.hook_log
-    yield tract.grants.all
+    yield tract.review.grants.all
     yield tract.profiles.list
     yield lambda: [tract.run_events(run.run_id) for run in tract.runs()]
     yield tract.children
@@ -169,7 +169,7 @@ def test_it_says_what_is_damaged_and_what_to_do(tmp_path, column, value, read, s
     path = tmp_path / "store.db"
     with Tract.open(path) as tract:
         tract.register_operation(spec())
-        tract.save_handler("*", "looks_on", "None")
+        tract.hooks.save_handler("*", "looks_on", "None")
         tract.fire("citation_check", {"urls": []}, review=True)
         tract.user("undone")
         tract.undo()

@@ -41,7 +41,7 @@ def assert_sound(path, expected):
 
 def limit_pages(tract, count):
     """Make the disk as large as the store now is, or as large as SQLite allows."""
-    with tract._database.read() as connection:
+    with tract._repository.database.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {count or pages}")
 

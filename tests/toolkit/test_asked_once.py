@@ -46,7 +46,7 @@ def call_in_sandbox(tract, n=1):
 
 
 def call_for_policy(tract, n=1):
-    pending = tract.propose_policy("nightly", "fire_deploy", {"n": n})
+    pending = tract.policies.propose("nightly", "fire_deploy", {"n": n})
     tract.reviewer.decide_now(pending)
     return pending.result
 
@@ -152,7 +152,7 @@ def test_that_a_handler_lets_the_call_through_is_no_decision_about_the_operation
     channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
     tract.reviewer.channel = channel
     tract.on("policy", lambda p: p.approve())
-    tract.apply_policy("nightly", "fire_deploy", {"n": 1})
+    tract.policies.apply("nightly", "fire_deploy", {"n": 1})
     (request,) = asked(channel)
     assert request.title == "deploy"
 
@@ -204,8 +204,8 @@ def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approve
         tract.register_operation(deploy())
         tract.reviewer.channel = FakeChannel(for_good)
         assert call_as_agent(tract).success
-        tract.save_handler("deploy", "guard", "pending.pass_through()")
-        tract.handlers.revoke("deploy", "guard")
+        tract.hooks.save_handler("deploy", "guard", "pending.pass_through()")
+        tract.hooks.saved.revoke("deploy", "guard")
         channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
         tract.reviewer.channel = channel
         assert call_as_agent(tract).output["fields"]["to"] == "prod"
@@ -229,7 +229,7 @@ def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
         agent = t.toolset(actor="agent:7")
         note = {"target_hash": t.head, "priority": "skip"}
         agent.execute("annotate", note)
-        pending = t.propose_policy("tidy", "annotate", note)
+        pending = t.policies.propose("tidy", "annotate", note)
         asked = t.reviewer.asked_here(t.inbox()[0].pending_id)
         t.branch("aside")
         head = t.head

@@ -156,7 +156,7 @@ def test_a_commit_that_is_not_there(tract, tools):
 def test_an_ambiguous_prefix_is_told_with_two_that_it_fits(tract, tools, monkeypatch):
     tract.user("a")
     found = ["abcd" + "0" * 60, "abcd" + "1" * 60]
-    monkeypatch.setattr(type(tract._rows), "starting_with", lambda *_: found)
+    monkeypatch.setattr(type(tract._repository.rows), "starting_with", lambda *_: found)
     told = refused(tools, "get_commit", commit_hash="abcd")
     assert "such as abcd00000000 and abcd11111111; give more digits" in told
 

@@ -103,6 +103,6 @@ def test_a_file_that_is_edited_later_changes_no_tool_of_this_process(tract, tmp_
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     tract.executor.add(ToolDefinition.from_function(module.shout))
-    pending = tract.propose_policy("loud", "shout", {"text": "a"})
+    pending = tract.policies.propose("loud", "shout", {"text": "a"})
     path.write_text("def shout(text: str) -> str:\n    return text.upper() + '!'\n")
     assert pending.approve() == "A"

@@ -256,7 +256,7 @@ def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
     tract.on("policy", lambda p: p.approve())
     tract.lock_tool("write")
     with pytest.raises(ToolDeniedError, match="locked"):
-        tract.apply_policy("p", "write", {"path": "a"})
+        tract.policies.apply("p", "write", {"path": "a"})
     assert ran == []
 
 

@@ -33,7 +33,7 @@ def names_in(tools):
 
 def test_its_tools_are_functions_of_a_namespace(tract, add_liar):
     server = add_liar("plain")
-    assert tract.mcp_servers == {"liar": server}
+    assert tract.mcp.servers == {"liar": server}
     assert names_in(tract.tools.liar) == ["go"]
     assert "liar" in dir(tract.tools)
     assert "liar_go" not in dir(tract.tools)
@@ -65,7 +65,7 @@ def test_arguments_are_checked_before_the_server_hears_of_them(tract, add_liar):
     add_liar("dies")
     with pytest.raises(ToolExecutionError, match="valid integer"):
         tract.tools.liar.go(n="x")
-    assert tract.mcp_servers["liar"].is_running
+    assert tract.mcp.servers["liar"].is_running
 
 
 def test_a_server_that_is_lost_fails_the_call_only(tract, add_liar):
@@ -102,14 +102,14 @@ def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_lia
     assert names_in(tract.tools.liar) == ["class_", "db_query", "go", "tool__dict__", "with_space", "é"]
     assert tract.tools.liar.list_tools is not None
     assert tract.tools.liar.class_() == "{}"
-    assert set(tract.mcp_problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
-    assert all("its name is not valid" in why for why in tract.mcp_problems("liar").values())
+    assert set(tract.mcp.problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
+    assert all("its name is not valid" in why for why in tract.mcp.problems("liar").values())
 
 
 def test_of_twins_none_is_taken(tract, add_liar):
     add_liar("twins")
     assert names_in(tract.tools.liar) == ["go"]
-    assert tract.mcp_problems("liar") == {
+    assert tract.mcp.problems("liar") == {
         "twin": "2 tools have this name, so nobody can tell which one a call is for"
     }
 
@@ -117,19 +117,19 @@ def test_of_twins_none_is_taken(tract, add_liar):
 def test_of_two_that_would_be_one_in_python_none_is_taken(tract, add_liar):
     add_liar("same_in_python")
     assert names_in(tract.tools.liar) == ["go"]
-    assert set(tract.mcp_problems("liar")) == {"a-b", "a_b"}
+    assert set(tract.mcp.problems("liar")) == {"a-b", "a_b"}
 
 
 def test_a_schema_that_cannot_be_used_costs_its_tool_only(tract, add_liar):
     add_liar("schemas")
     assert names_in(tract.tools.liar) == ["go"]
-    assert set(tract.mcp_problems("liar")) == {"deep", "remote"}
+    assert set(tract.mcp.problems("liar")) == {"deep", "remote"}
 
 
 def test_what_it_says_about_answers_and_cannot_be_read_costs_its_tool_only(tract, add_liar):
     add_liar("no_json")
     assert names_in(tract.tools.liar) == ["go"]
-    assert set(tract.mcp_problems("liar")) == {"nan"}
+    assert set(tract.mcp.problems("liar")) == {"nan"}
     assert tract.tools.status()["branch"] == "main"
 
 
@@ -137,7 +137,7 @@ def test_what_it_says_about_answers_and_cannot_be_read_costs_its_tool_only(tract
 def test_schemas_without_measure_cost_the_tools_that_come_last(tract, add_liar):
     add_liar("heavy")
     assert names_in(tract.tools.liar) == [f"t{n:02}" for n in range(10)]
-    assert all("50,000 is the most of one server" in why for why in tract.mcp_problems("liar").values())
+    assert all("50,000 is the most of one server" in why for why in tract.mcp.problems("liar").values())
 
 
 def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
@@ -152,7 +152,7 @@ def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
     add_liar("plain", name="taken")
     with pytest.raises(McpError, match="there is an MCP server 'taken' already"):
         add_liar("plain", name="taken")
-    assert list(tract.mcp_servers) == ["taken"]
+    assert list(tract.mcp.servers) == ["taken"]
 
 
 @pytest.mark.parametrize("name", ["liar", "liar.go", "liar.other"])
@@ -173,7 +173,7 @@ def test_removing_a_server_ends_it_and_takes_its_tools_away(tract, add_liar):
     server = add_liar("plain")
     go = tract.tools.liar.go
     tract.remove_mcp_server("liar")
-    assert (tract.mcp_servers, server.is_running) == ({}, False)
+    assert (tract.mcp.servers, server.is_running) == ({}, False)
     with pytest.raises(AttributeError, match="no tool 'liar'"):
         tract.tools.liar  # noqa: B018
     with pytest.raises(ToolExecutionError, match="no tool 'liar.go'"):
@@ -191,7 +191,7 @@ def test_what_is_removed_may_be_added_again(tract, add_liar):
 
 def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
     add_liar("plain")
-    for ask in (tract.remove_mcp_server, tract.mcp_problems):
+    for ask in (tract.remove_mcp_server, tract.mcp.problems):
         with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
             ask("lier")
 
@@ -199,7 +199,7 @@ def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
 def test_a_server_that_does_not_start_is_not_added(tract, add_liar):
     with pytest.raises(McpError, match="no configuration here"):
         add_liar("dies_at_start")
-    assert tract.mcp_servers == {}
+    assert tract.mcp.servers == {}
 
 
 def test_its_tools_change_when_it_says_so(tract, add_liar):
@@ -250,7 +250,7 @@ def test_no_store_starts_a_program(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.add_mcp_server("liar", command("liar", "plain"))
     with Tract.open(tmp_path / "t.db") as t:
-        assert t.mcp_servers == {}
+        assert t.mcp.servers == {}
         assert "liar" not in dir(t.tools)
 
 

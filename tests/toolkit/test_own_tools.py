@@ -196,7 +196,7 @@ def test_an_approval_is_of_the_tool_as_it_was(tract):
     def f() -> int:
         return 1
 
-    pending = tract.propose_policy("p", "f", {})
+    pending = tract.policies.propose("p", "f", {})
 
     @tract.tool
     def f() -> int:  # noqa: F811 # that is the point

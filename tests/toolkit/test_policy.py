@@ -34,28 +34,28 @@ def priority(tract):
 
 
 def test_a_tool_that_only_reads_is_called_without_asking(t):
-    assert t.apply_policy("watch", "status")["message_count"] == 1
+    assert t.policies.apply("watch", "status")["message_count"] == 1
     assert t.events("decision") == []
     t.on("policy", lambda p: p.reject("not now"))
     with pytest.raises(RejectedError, match="not now"):
-        t.apply_policy("watch", "status")
+        t.policies.apply("watch", "status")
 
 
 def test_what_is_allowed_is_called_without_a_question_being_made(t, monkeypatch):
     looked_up = []
     get = t.executor.get
     monkeypatch.setattr(t.executor, "get", lambda name: looked_up.append(name) or get(name))
-    monkeypatch.delattr("tract_jupyter.facade.applying.PendingPolicy")
-    assert t.apply_policy("watch", "status")["message_count"] == 1
+    monkeypatch.delattr("tract_jupyter.toolkit.policy.PendingPolicy")
+    assert t.policies.apply("watch", "status")["message_count"] == 1
     assert looked_up == ["status", "status"]  # by the policy, and by the executor that calls it
     with pytest.raises(ContentError, match="reason"):
-        t.apply_policy("watch", "status", reason=3)
+        t.policies.apply("watch", "status", reason=3)
 
 
 def test_a_policy_that_wants_the_same_again_and_again_asks_one_question(t):
     for _ in range(3):
         with pytest.raises(UndecidedError):
-            t.apply_policy("tidy", "annotate", NOTE)
+            t.policies.apply("tidy", "annotate", NOTE)
     (stored,) = t.inbox()
     t.reviewer.asked_here(stored.pending_id).approve()
     assert priority(t) == "skip"
@@ -63,7 +63,7 @@ def test_a_policy_that_wants_the_same_again_and_again_asks_one_question(t):
 
 def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
     with pytest.raises(UndecidedError) as caught:
-        t.apply_policy("tidy", "annotate", NOTE, reason="it is old")
+        t.policies.apply("tidy", "annotate", NOTE, reason="it is old")
     pending = caught.value.pending
     request = t.reviewer.channel.shown[0][0]
     assert (request.title, request.why) == ("Policy tidy: annotate", "it is old")
@@ -78,14 +78,14 @@ def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
 
 
 def test_a_standing_approval_of_the_tool_covers_it(t):
-    pending = t.propose_policy("tidy", "annotate", NOTE)
+    pending = t.policies.propose("tidy", "annotate", NOTE)
     pending.approve(scope="always", uses=1, pattern={"target_hash": "*"}, whom="anybody")
     other = t.user("newer").commit_hash
-    t.apply_policy("another", "annotate", {**NOTE, "target_hash": other})
+    t.policies.apply("another", "annotate", {**NOTE, "target_hash": other})
     assert t.get_commit(other).priority == "skip"
     with pytest.raises(UndecidedError):  # it is used up
-        t.apply_policy("another", "annotate", {**NOTE, "target_hash": other})
-    assert [(grant.kind, grant.name) for grant in t.grants.all()] == [("tool", "annotate")]
+        t.policies.apply("another", "annotate", {**NOTE, "target_hash": other})
+    assert [(grant.kind, grant.name) for grant in t.review.grants.all()] == [("tool", "annotate")]
 
 
 def test_what_is_denied_is_rejected_whoever_approves(t):
@@ -93,10 +93,10 @@ def test_what_is_denied_is_rejected_whoever_approves(t):
         Permission.DENY if actor == "policy:tidy" else Permission.ALLOW
     )
     with pytest.raises(RejectedError, match="policy:tidy has no permission to call 'annotate'"):
-        t.apply_policy("tidy", "annotate", NOTE)
+        t.policies.apply("tidy", "annotate", NOTE)
     with pytest.raises(ToolDeniedError):
-        t.propose_policy("tidy", "annotate", NOTE).approve()
-    t.apply_policy("other", "annotate", NOTE)
+        t.policies.propose("tidy", "annotate", NOTE).approve()
+    t.policies.apply("other", "annotate", NOTE)
     assert priority(t) == "skip"
 
 
@@ -106,11 +106,11 @@ def test_a_handler_decides_instead_of_the_default_and_may_change_values(t):
         pending.approve()
 
     t.on("policy", careful)
-    assert t.apply_policy("tidy", "annotate", NOTE)["priority"] == "important"
+    assert t.policies.apply("tidy", "annotate", NOTE)["priority"] == "important"
 
 
 def test_new_values_must_fit_the_tool(t):
-    pending = t.propose_policy("tidy", "annotate", NOTE)
+    pending = t.policies.propose("tidy", "annotate", NOTE)
     for params in ({"priority": "never"}, {"colour": "red"}, {"target_hash": None}):
         with pytest.raises(ParameterError):
             pending.modify_params(params)
@@ -132,12 +132,12 @@ def test_new_values_must_fit_the_tool(t):
 )
 def test_what_cannot_be_done_is_not_asked_about(t, arguments, error, words):
     with pytest.raises(error, match=words):
-        t.apply_policy(*arguments)
+        t.policies.apply(*arguments)
     assert t.inbox() == []
 
 
 def test_a_call_that_fails_is_an_error_and_can_be_tried_again(t):
-    pending = t.propose_policy("tidy", "annotate", {**NOTE, "target_hash": "nothing"})
+    pending = t.policies.propose("tidy", "annotate", {**NOTE, "target_hash": "nothing"})
     with pytest.raises(ToolExecutionError, match="nothing"):
         pending.approve()
     assert pending.status == "failed"
@@ -151,7 +151,7 @@ def test_a_tool_that_was_changed_since_is_asked_about_anew(t):
         return text.upper()
 
     t.executor.add(ToolDefinition.from_function(shout))
-    pending = t.propose_policy("loud", "shout", {"text": "a"})
+    pending = t.policies.propose("loud", "shout", {"text": "a"})
     del t.executor._fixed["shout"]
     with pytest.raises(FingerprintError, match="no tool 'shout' any more"):
         pending.approve()
@@ -168,7 +168,7 @@ def test_another_process_carries_it_out(tmp_path):
     with Tract.open(path) as first:
         first.user("old")
         with pytest.raises(UndecidedError):
-            first.apply_policy("tidy", "annotate", NOTE, reason="old")
+            first.policies.apply("tidy", "annotate", NOTE, reason="old")
     with Tract.open(path) as second:
         pending = second.operations.rebuild(second.inbox()[0])
         assert (pending.title, pending.actor) == ("Policy tidy: annotate", "policy:tidy")
@@ -177,7 +177,9 @@ def test_another_process_carries_it_out(tmp_path):
 
 
 def test_its_tools_give_a_model_no_standing_approvals_but_the_schema_of_the_values(t):
-    tools = {x["function"]["name"]: x["function"] for x in t.propose_policy("p", "annotate", NOTE).to_tools()}
+    tools = {
+        x["function"]["name"]: x["function"] for x in t.policies.propose("p", "annotate", NOTE).to_tools()
+    }
     approve = tools["approve"]["parameters"]["properties"]
     assert set(approve) == {"edits"}
     assert approve["edits"]["properties"]["priority"]["enum"] == ["skip", "normal", "important", "pinned"]

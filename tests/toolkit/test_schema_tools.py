@@ -178,7 +178,7 @@ def test_a_value_of_a_type_that_is_wider_than_told_is_offered_too(tract, made):
 
 def test_a_model_is_told_how_it_may_change_them(tract, made):
     made({**SCHEMA, "$defs": {"x": {}}})
-    pending = tract.propose_policy("often", "get-data", {"class": "a"})
+    pending = tract.policies.propose("often", "get-data", {"class": "a"})
     (approve,) = (tool for tool in pending.to_tools() if tool["function"]["name"] == "approve")
     assert set(approve["function"]["parameters"]["properties"]["edits"]["properties"]) == set(
         SCHEMA["properties"]

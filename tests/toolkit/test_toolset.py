@@ -79,7 +79,7 @@ def test_locked_tools_are_offered_to_no_model(tract):
     tract.lock_tool("gc")
     for tools in (tract.as_tools(), tract.as_tools("supervisor", strict=True)):
         assert "gc" not in [tool["function"]["name"] for tool in tools]
-    assert "gc" not in [tool.__name__ for tool in tract.as_callable_tools()]
+    assert "gc" not in [tool.__name__ for tool in tract.toolset().callables()]
 
 
 def test_an_agent_is_asked_about_what_changes_something(tract):
@@ -168,7 +168,7 @@ def test_a_long_error_is_cut(tract, add):
 
 
 def test_tools_as_functions(tract, search):
-    functions = {function.__name__: function for function in tract.as_callable_tools(READING)}
+    functions = {function.__name__: function for function in tract.toolset(READING).callables()}
     assert set(functions) == {"log", "status", "web_search"}
     found = functions["web_search"]
     assert isinstance(found, types.FunctionType)
@@ -178,7 +178,7 @@ def test_tools_as_functions(tract, search):
     assert found("x", limit=3) == [{"query": "x", "limit": 3, "sites": None}]
     assert (
         "agent's context"
-        in next(f for f in tract.as_callable_tools("supervisor") if f.__name__ == "log").__doc__
+        in next(f for f in tract.toolset("supervisor").callables() if f.__name__ == "log").__doc__
     )
 
 
@@ -188,17 +188,17 @@ def test_functions_have_names_that_python_and_providers_allow(tract, add):
 
     for name in ("get-data", "größe", "import"):
         add(f, name, traits=Traits(read_only=True))
-    functions = {function.__name__: function for function in tract.as_callable_tools()}
+    functions = {function.__name__: function for function in tract.toolset().callables()}
     assert functions["get_data"](1) == functions["gr__e"](1) == functions["import_"](x=1) == 1
 
 
 def test_functions_raise_and_are_a_models_calls(tract, search):
-    functions = {function.__name__: function for function in tract.as_callable_tools()}
+    functions = {function.__name__: function for function in tract.toolset().callables()}
     with pytest.raises(ToolExecutionError, match="'query' is missing"):
         functions["web_search"]()
     with pytest.raises(ToolDeniedError, match="nobody can be asked"):
         functions["branch"]("b")
     (stored,) = tract.inbox()
     assert stored.actor == "agent"
-    mine = {function.__name__: function for function in tract.as_callable_tools(actor="user")}
+    mine = {function.__name__: function for function in tract.toolset(actor="user").callables()}
     assert mine["branch"]("b")["branch"] == "b"

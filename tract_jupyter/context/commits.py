@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.context.timeline import totals_after
 from tract_jupyter.context.writer import Plan
-from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, ContentError, EditTargetError
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    CommitNotFoundError,
+    ContentError,
+    EditTargetError,
+    nearest,
+)
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.checks import check_dict, check_text, several
 from tract_jupyter.models.commit import CommitOperation
@@ -17,7 +23,7 @@ from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -172,6 +178,49 @@ def check_tag(tag: object) -> None:
 
 
 _ATTEMPTS: Final = 100
+OPTIONS: Final = (
+    "operation", "edit_target", "message", "priority", "retain", "retain_match", "retain_match_mode", "metadata",
+    "generation_config", "tools", "tags",
+)  # fmt: skip
+"""The options of `commit`."""
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check that there are such options of `commit`.
+
+    Raises:
+        TypeError: there is another one; as Python says it of its own.
+    """
+    unknown = next((name for name in options if name not in OPTIONS), None)
+    if unknown is not None:
+        known = ", ".join(OPTIONS)
+        raise TypeError(f"commit() has no option {unknown!r}.{nearest(unknown, OPTIONS)} It takes {known}")
+
+
+def with_calls(
+    options: Mapping[str, Any], tool_calls: Sequence[ToolCall | dict[str, Any]]
+) -> Mapping[str, Any]:
+    """Return the options of a message that calls tools.
+
+    Raises:
+        ContentError: the metadata are no dict.
+    """
+    if not tool_calls:
+        return options
+    return {**options, "metadata": {**metadata_of(options), "tool_calls": tool_calls}}
+
+
+def metadata_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata among the options.
+
+    Raises:
+        ContentError: it is no dict.
+    """
+    given: dict[str, Any] | None = options.get("metadata")
+    if given is None:
+        return {}
+    check_dict(given, "metadata")
+    return given
 
 
 class Commits:
@@ -226,6 +275,17 @@ class Commits:
             self._budget_check(),
         )
         return self._told(entry)
+
+    def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
+        """Commit a message, or an edit of one.
+
+        Raises:
+            TractError: as of `Tract.commit`.
+            TypeError: there is no such option.
+        """
+        check_options(options)
+        changed = {} if edit is None else {"operation": EDIT, "edit_target": edit}
+        return self.commit(content, **{**options, **changed})
 
     def commit_on(self, branch: str, content: dict[str, Any], **options: Any) -> None:
         """Add a commit to a branch that is not the current one; `undo` takes it back there.

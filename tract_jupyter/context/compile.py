@@ -201,7 +201,7 @@ class CompileRecords:
                 connection, context.head, context.token_count, len(context), context.token_source, params
             )
 
-    def newest(self, limit: int) -> list[CompileRecord]:
+    def newest(self, limit: int = 100) -> list[CompileRecord]:
         """The newest records first.
 
         Raises:
@@ -222,7 +222,7 @@ class CompileRecords:
         with self._database.read() as connection:
             record = self._rows.get(connection, record_id)
         if record is None:
-            raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records() lists them")
+            raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records.newest() lists them")
         if _COMMITS in record.params:
             return tuple(record.params[_COMMITS])
         if record.head is None:

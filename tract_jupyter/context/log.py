@@ -1,15 +1,17 @@
-"""Conditions on the generation config that a commit was made with."""
+"""Reading the history of a branch, and finding commits in it: by tags, text, priority and generation config."""
 
 from __future__ import annotations
 
+import json
 import operator
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models.checks import check_choice, check_limit, check_text, listed
-from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.commit import CommitInfo, CommitOperation
 from tract_jupyter.models.content import Priority
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tract_jupyter.context.commits import Commits
     from tract_jupyter.context.refs import Refs, Tags
     from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
@@ -200,29 +201,44 @@ class History:
                         own[commit_hash] = timeline.priority(timeline.steps[place])
         return [entry.info(own[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries]
 
-    def with_priority(self, priority: Priority, limit: int) -> list[CommitInfo]:
-        """The newest messages of the current branch that have a priority."""
-        return self._picked(limit, lambda _, effective: effective is priority)
+    def pinned(self, limit: int = 100) -> list[CommitInfo]:
+        """Return the newest pinned commits of the current branch.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        return self._picked(limit, lambda _, effective: effective is Priority.PINNED)
+
+    def skipped(self, limit: int = 100) -> list[CommitInfo]:
+        """Return the newest skipped commits of the current branch.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        return self._picked(limit, lambda _, effective: effective is Priority.SKIP)
 
     def priority_counts(self) -> dict[str, int]:
-        """How many messages of the current branch have each priority."""
+        """Return how many messages of the current branch have each priority, by its name."""
         head = self._refs.position.commit_hash
         with self._timelines.lock:
             timeline = self._timelines.at(head)
             counts = Counter(timeline.priority(step) for step in timeline.steps if step.operation == APPEND)
         return {priority.value: counts[priority] for priority in Priority}
 
-    def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
-        """The newest commits of the current branch with any, or all, of these tags.
+    def query_by_tags(
+        self, tags: Collection[str], *, match: Match = "any", limit: int = 100
+    ) -> list[CommitInfo]:
+        """Return the newest commits of the current branch with any, or all, of these tags.
 
         Raises:
             ContentError: the tags are no texts, or another argument is not valid.
         """
         check_choice(match, _MATCHES, "the match of tags")
-        return self.picked(limit, self._tagged(listed(tags, "tags"), match))
+        has_tags = self._tagged(listed(tags, "tags"), match)
+        return self._picked(limit, lambda entry, _: has_tags(entry))
 
-    def with_text(self, text: str, limit: int) -> list[CommitInfo]:
-        """The newest messages of the current branch that contain a text, in any case.
+    def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
+        """Return the newest messages of the current branch that contain a text, in any case.
 
         Raises:
             ContentError: the text is none, or the limit no whole number.
@@ -238,17 +254,63 @@ class History:
             ][:limit]
         return [self._commits.get(commit_hash) for commit_hash in found]
 
-    def picked(self, limit: int, fits: Callable[[Entry], bool]) -> list[CommitInfo]:
-        """The newest commits of the current branch that fit."""
-        return self._picked(limit, lambda entry, _: fits(entry))
+    def query_by_config(
+        self,
+        field: str = "",
+        op: str = "=",
+        value: Any = None,
+        *,
+        conditions: Sequence[Condition] = (),
+        limit: int = 100,
+    ) -> list[CommitInfo]:
+        """Return the newest commits of the current branch whose generation config fits.
+
+        Args:
+            field: such as `model` or `temperature`.
+            op: `=`, `!=`, `>`, `<`, `>=`, `<=`, `in`, `not in`, `between` or `not between`.
+            value: what to compare with; a list for `in`, a pair for `between`.
+            conditions: several (field, op, value), all of which must hold, instead.
+            limit: how many.
+
+        Raises:
+            ContentError: a condition is none, its operator is unknown, or its value is of the wrong form; or the limit
+                is no whole number.
+        """
+        wanted = checked_conditions(conditions) or checked_conditions([(field, op, value)])
+        return self._picked(
+            limit, lambda entry, _: all(fits(entry.generation_config, condition) for condition in wanted)
+        )
+
+    def contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
+        """Return what several commits hold, by their hashes, in a few statements.
+
+        Raises:
+            ContentError: these are no commits.
+            StoreCorruptError: what one of them holds is not in the store.
+        """
+        given: list[Any] = list(infos) if isinstance(infos, Iterable) else [infos]
+        for info in given:
+            if not isinstance(info, CommitInfo):
+                raise ContentError(f"contents() takes commits, as log() gives them, not {brief_repr(info)}")
+        with self._database.read() as connection:
+            payloads = self._rows.blobs(connection, (info.content_hash for info in given))
+        return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
 
     def versions(self, name: str) -> list[CommitInfo]:
-        """A message and its edits on the current branch, oldest first."""
+        """Return a message and its edits on the current branch, oldest first.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         target, edits = self._changes(name, EDIT)
         return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
 
     def annotations(self, name: str) -> list[CommitInfo]:
-        """The annotations of a message on the current branch, oldest first."""
+        """Return the annotations of a commit on the current branch, oldest first; the last one counts.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return [self._commits.get(commit_hash) for commit_hash in self._changes(name, ANNOTATE)[1]]
 
     def _changes(self, name: str, operation: str) -> tuple[str, list[str]]:

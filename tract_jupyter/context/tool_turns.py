@@ -1,4 +1,4 @@
-"""Finding calls of tools and their answers, and dropping those that failed."""
+"""Calls of tools and their answers: find them, drop those that failed, shorten answers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ class ToolTurns:
         refs: Refs,
         timelines: Timelines,
         writer: Writer,
+        counter: TokenCounter,
         corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
         self._refs = refs
         self._timelines = timelines
-        self._corrections = corrections
         self._writer = writer
+        self._counter = counter
+        self._corrections = corrections
 
     def calls(self, name: str | None = None) -> list[CommitInfo]:
         """The messages that call tools, or one tool; skipped ones too, which their priority tells."""
@@ -103,6 +105,73 @@ class ToolTurns:
         return ToolDropResult(
             tuple(failed),
             self._corrections.tokens(here.context_tokens - head.context_tokens, past.context.token_source),
+        )
+
+    def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
+        """Edit the answers of tools, or of one tool, or some of them, as one step that `undo` takes back.
+
+        Raises:
+            CompressionError: there is no such answer, or a text is not good; nothing was changed.
+        """
+        here = self._refs.on_branch("compress tool calls")
+        past = Past.read(here, self._database, self._rows, self._timelines)
+        chosen = self._chosen(past, names, tool)
+        groups = [
+            CompressGroup((e.commit_hash,), (past.messages[e.commit_hash],), _kept(past, e)) for e in chosen
+        ]
+        texts = source.texts(groups)  # may take a minute, so no transaction and no lock is held
+        drafts = [self._draft(past, entry, text) for entry, text in zip(chosen, texts, strict=True)]
+        note = f"{len(drafts)} answer{'s' * (len(drafts) > 1)}"
+        changed = [entry.commit_hash for entry in chosen]
+        plan = Plan(past.branch, past.head, here, drafts, "compress tool calls", note, {"commits": changed})
+        edits = self._writer.write(plan)
+        saved = self._corrections.tokens(
+            here.context_tokens - edits[-1].context_tokens, past.context.token_source
+        )
+        return ToolCompactResult(tuple(changed), tuple(edit.commit_hash for edit in edits), saved)
+
+    def _chosen(self, past: Past, names: Iterable[str] | None, tool: str | None) -> list[Entry]:
+        found = {entry.commit_hash: entry for entry in answers(past, tool)}
+        wanted = list(found) if names is None else self._named(past, names, found)
+        fixed = {Priority.PINNED, Priority.SKIP}
+        chosen = [found[name] for name in dict.fromkeys(wanted) if past.priority(found[name]) not in fixed]
+        if not chosen:
+            raise CompressionError(
+                f"no answer of {f'the tool {tool!r}' if tool else 'a tool'} on {past.branch!r} that may be changed: "
+                "what is pinned stays, what is skipped takes no tokens"
+            )
+        return chosen
+
+    def _named(self, past: Past, given: Iterable[str], found: dict[str, Entry]) -> list[str]:
+        try:
+            names = names_of(given, "commits")
+            entries = [past.entry(self._refs.resolve(name)) for name in names]
+        except HistoryError as error:
+            raise CompressionError(str(error)) from None
+        for name, entry in zip(names, entries, strict=True):
+            if entry.commit_hash not in found:
+                raise CompressionError(
+                    f"{name!r} is no answer of a tool that is asked for; tool_turns.results() lists them"
+                )
+        return [entry.commit_hash for entry in entries]
+
+    def _draft(self, past: Past, entry: Entry, text: str) -> Draft:
+        message = past.messages[entry.commit_hash]
+        content = {
+            "content_type": "tool_io",
+            "tool_name": message.name or "",
+            "direction": "result",
+            "payload": {"content": text},
+            "status": "error" if message.is_error else None,
+        }
+        before = past.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
+        return draft(
+            content,
+            self._counter,
+            operation=EDIT,
+            edit_target=entry.commit_hash,
+            metadata=before.metadata if before else None,
+            generation_config=before.generation_config if before else None,
         )
 
     def _past(self) -> Past | None:
@@ -164,95 +233,6 @@ def _infos(past: Past, entries: Iterable[Entry]) -> list[CommitInfo]:
 
 def _info(past: Past, entry: Entry) -> CommitInfo:
     return entry.info(past.priority(entry))
-
-
-class ToolCompactor:
-    """Shortens answers of tools on the current branch of one tract."""
-
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        refs: Refs,
-        timelines: Timelines,
-        writer: Writer,
-        counter: TokenCounter,
-        corrections: Corrections,
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._timelines = timelines
-        self._writer = writer
-        self._counter = counter
-        self._corrections = corrections
-
-    def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
-        """Edit the answers of tools, or of one tool, or some of them, as one step that `undo` takes back.
-
-        Raises:
-            CompressionError: there is no such answer, or a text is not good; nothing was changed.
-        """
-        here = self._refs.on_branch("compress tool calls")
-        past = Past.read(here, self._database, self._rows, self._timelines)
-        chosen = self._chosen(past, names, tool)
-        groups = [
-            CompressGroup((e.commit_hash,), (past.messages[e.commit_hash],), _kept(past, e)) for e in chosen
-        ]
-        texts = source.texts(groups)  # may take a minute, so no transaction and no lock is held
-        drafts = [self._draft(past, entry, text) for entry, text in zip(chosen, texts, strict=True)]
-        note = f"{len(drafts)} answer{'s' * (len(drafts) > 1)}"
-        changed = [entry.commit_hash for entry in chosen]
-        plan = Plan(past.branch, past.head, here, drafts, "compress tool calls", note, {"commits": changed})
-        edits = self._writer.write(plan)
-        saved = self._corrections.tokens(
-            here.context_tokens - edits[-1].context_tokens, past.context.token_source
-        )
-        return ToolCompactResult(tuple(changed), tuple(edit.commit_hash for edit in edits), saved)
-
-    def _chosen(self, past: Past, names: Iterable[str] | None, tool: str | None) -> list[Entry]:
-        found = {entry.commit_hash: entry for entry in answers(past, tool)}
-        wanted = list(found) if names is None else self._named(past, names, found)
-        fixed = {Priority.PINNED, Priority.SKIP}
-        chosen = [found[name] for name in dict.fromkeys(wanted) if past.priority(found[name]) not in fixed]
-        if not chosen:
-            raise CompressionError(
-                f"no answer of {f'the tool {tool!r}' if tool else 'a tool'} on {past.branch!r} that may be changed: "
-                "what is pinned stays, what is skipped takes no tokens"
-            )
-        return chosen
-
-    def _named(self, past: Past, given: Iterable[str], found: dict[str, Entry]) -> list[str]:
-        try:
-            names = names_of(given, "commits")
-            entries = [past.entry(self._refs.resolve(name)) for name in names]
-        except HistoryError as error:
-            raise CompressionError(str(error)) from None
-        for name, entry in zip(names, entries, strict=True):
-            if entry.commit_hash not in found:
-                raise CompressionError(
-                    f"{name!r} is no answer of a tool that is asked for; find_tool_results() lists them"
-                )
-        return [entry.commit_hash for entry in entries]
-
-    def _draft(self, past: Past, entry: Entry, text: str) -> Draft:
-        message = past.messages[entry.commit_hash]
-        content = {
-            "content_type": "tool_io",
-            "tool_name": message.name or "",
-            "direction": "result",
-            "payload": {"content": text},
-            "status": "error" if message.is_error else None,
-        }
-        before = past.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
-        return draft(
-            content,
-            self._counter,
-            operation=EDIT,
-            edit_target=entry.commit_hash,
-            metadata=before.metadata if before else None,
-            generation_config=before.generation_config if before else None,
-        )
 
 
 def _kept(past: Past, entry: Entry) -> tuple[dict[str, object], ...]:

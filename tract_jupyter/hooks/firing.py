@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
-from tract_jupyter.exceptions import PendingError
+from tract_jupyter.exceptions import PendingError, RejectedError, UndecidedError
 from tract_jupyter.hooks.builtin.base import ValidationResult
 from tract_jupyter.hooks.bus import RoutingResult
 from tract_jupyter.hooks.introspection import action_parameters
+from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
@@ -68,6 +69,25 @@ def _told(diagnoses: list[str]) -> str:
         return diagnoses[0]
     listed = "; ".join(f"({number}) {text}" for number, text in enumerate(diagnoses, 1))
     return f"{len(diagnoses)} attempts, and none was good: {listed}"
+
+
+def outcome(pending: Pending) -> Any:
+    """Return the result of a pending that was approved.
+
+    Raises:
+        RejectedError: it was turned down, or nobody decided in time.
+        UndecidedError: it is open; it waits in the inbox.
+    """
+    if pending.status is PendingStatus.APPROVED:
+        return pending.result
+    if pending.status.is_open:
+        raise UndecidedError(
+            f"{pending.title!r} is not decided yet, and nothing was changed. It waits in '%tract inbox'",
+            pending,
+        )
+    by = pending.decision.decided_by if pending.decision else "nobody"
+    why = pending.rejection_reason or "without a reason"
+    raise RejectedError(f"{pending.title!r} was not approved ({by}: {why}); nothing was changed", pending)
 
 
 _Asked = TypeVar("_Asked", bound="Pending")
@@ -145,6 +165,28 @@ class Firing:
                 return self._asked(pending, ask, joins=joins)
             self._automatic(pending, unhandled)
         return pending
+
+    def result(
+        self, pending: Pending, *functions: object, unhandled: Unhandled = "approve", joins: bool = True
+    ) -> Any:
+        """Have a pending decided, and return the result of what was done.
+
+        Args:
+            pending: what is decided.
+            functions: the caller's own, as of `keep`.
+            unhandled: as of `decide`, like the next one.
+            joins: see there.
+
+        Raises:
+            RejectedError: it was turned down.
+            UndecidedError: a handler left it open, or a person is asked; it waits in the inbox.
+        """
+        joins = joins and not any(map(callable, functions))
+        return outcome(self.decide(pending, unhandled=unhandled, joins=joins))
+
+    def listens(self, operation: str) -> bool:
+        """Return whether any handler wants to see an operation; without one there is nothing to decide."""
+        return self.bus.listens(operation)
 
     def keep(self, pending: _Asked, *functions: object) -> _Asked:
         """Put it into the inbox, unless the very same question of the same asker is there: return what is.

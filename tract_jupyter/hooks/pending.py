@@ -276,7 +276,7 @@ class Pending:
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Do something about it through the gate."""
         __tracebackhide__ = True
-        return self.tract.gate.carry_out(self, name, arguments, run)
+        return self.tract.review.gate.carry_out(self, name, arguments, run)
 
     def __await__(self) -> Generator[Any, None, Pending]:
         """Ask a person, and wait. `await pending` gives the decided pending."""

@@ -229,7 +229,7 @@ class NotebookSession:
         tract.reviewer.timeout, tract.reviewer.on_timeout = config.decision_timeout, config.on_timeout
         tract.operations.carry_grants = config.carry_grants
         tract.operations.advice = self.advice
-        tract.tells_rejections = config.tells_rejections
+        tract.review.tells_rejections = config.tells_rejections
 
 
 def _refusal(path: Path) -> str:

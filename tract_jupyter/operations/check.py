@@ -152,17 +152,8 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
         raise SpecError(
             f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}"
         )
-    if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
-        raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
-    if printable(name) != name:
-        raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
-    for word in name.split("_"):
-        alphabets = [] if word.isascii() else sorted({_alphabet(letter) for letter in word} & _ALIKE)
-        if len(alphabets) > 1:
-            raise SpecError(
-                f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "
-                "alike; write a word in one alphabet"
-            )
+    if not name.isascii():
+        _check_letters(what, name)
     if keyword.iskeyword(name):
         raise SpecError(f"{name!r} is a Python keyword and no name for {what}; try {name + '_'!r}")
     if name.startswith("_"):
@@ -171,6 +162,25 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
         )
     if name in reserved:
         raise SpecError(f"{name!r} is reserved and no name for {what}; try {name + '_it'!r}")
+
+
+def _check_letters(what: str, name: str) -> None:
+    """Check that a name is read as it is written, and is taken for no other one.
+
+    Raises:
+        SpecError: Python reads it otherwise, a part cannot be seen, or it mixes alphabets that look alike.
+    """
+    if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
+        raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
+    if printable(name) != name:
+        raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
+    for word in name.split("_"):
+        alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
+        if len(alphabets) > 1:
+            raise SpecError(
+                f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "
+                "alike; write a word in one alphabet"
+            )
 
 
 def _alphabet(letter: str) -> str:

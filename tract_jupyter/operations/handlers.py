@@ -152,6 +152,7 @@ class PendingHandler(Proposal):
         about = self.tract.operations.registry.get_spec(spec.operation)
         if about is not None:
             return known_names_of(about, spec.action)
+        self.tract.operations.load_built_in()
         named = {cls.name: cls for cls in _below(BuiltinPending) if "name" in vars(cls) and _is_ours(cls)}
         built_in = named.get(spec.operation)
         return KnownNames(None if built_in is None else members_of(built_in), None, ())

@@ -59,10 +59,16 @@ _MOST_LOOKED_AT = 1_000  # events, for the last one of a name
 class Operations:
     """The dynamic operations of one tract."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 # each is a part of its own
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
         firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
+        restored: Callable[[str, dict[str, Any]], Pending | None] = lambda _operation, _fields: None,
+        load_built_in: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
+        self.restored = restored
+        """Makes the pending of a built-in operation again from its name and what is stored of it."""
+        self.load_built_in = load_built_in
+        """Imports the classes of all built-in operations."""
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""

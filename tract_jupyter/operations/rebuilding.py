@@ -204,11 +204,11 @@ def _made_again(stored: StoredPending, tract: Any, activation: Callable[..., Pen
         spec = spec_from_json(str(fields.get("spec", "")))
         return activation(spec, requests=requests, triggered_by=by)
     if stored.operation == ACTIVATE_HANDLER:
-        pending: Pending = tract.handlers.propose(
+        pending: Pending = tract.hooks.saved.propose(
             HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
         )
         return pending
-    built_in: Pending | None = tract.restored(stored.operation, fields)
+    built_in: Pending | None = tract.operations.restored(stored.operation, fields)
     if built_in is None:
         registry: OperationRegistry = tract.operations.registry
         return registry.require_class(stored.operation)(tract=tract, fields=fields, triggered_by=by)

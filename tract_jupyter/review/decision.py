@@ -203,6 +203,14 @@ def in_code() -> Iterator[None]:
         deciding_now.reset(token)
 
 
+def current_person() -> str:
+    """Return the login name of the person at this kernel."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no such user in this container
+        return "unknown"
+
+
 def decision_context() -> DecisionContext:
     """Return how the code that runs now decides: by itself, if no block says otherwise."""
     return deciding_now.get() or DecisionContext("code", current_person())
@@ -219,7 +227,7 @@ class Decision:
     arguments: dict[str, Any]
     channel: str
     fingerprint: str
-    decided_by: str = field(default_factory=lambda: current_person())  # noqa: PLW0108 # it stands below
+    decided_by: str = field(default_factory=current_person)
     decided_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     identity: str = ""
 
@@ -265,11 +273,3 @@ def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if action != "approve":
         return dict(arguments)
     return {name: value for name, value in arguments.items() if name not in _GRANTING}
-
-
-def current_person() -> str:
-    """Return the login name of the person at this kernel."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no such user in this container
-        return "unknown"

@@ -59,7 +59,7 @@ class RunDecisions:
         if pending is None:
             pending = self._from_store(pending_id)
         if pending is not None and pending.status.is_open:
-            self._tract.gate.catch_up(pending)
+            self._tract.review.gate.catch_up(pending)
             if pending.runs_elsewhere and not self._is_proven(pending):
                 pending.status = PendingStatus.PENDING  # somebody wrote it into the store
         return pending

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.context.verify import Damage
-from tract_jupyter.exceptions import TractError
+from tract_jupyter.context.verify import Damage, verify
+from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.models.content import text_of
 from tract_jupyter.runs.log import read_events, unpacked
@@ -19,13 +19,15 @@ from tract_jupyter.runs.projection import RunHistory
 from tract_jupyter.runs.store import damaged_states
 from tract_jupyter.runs.terms import Hook, RunPhase
 from tract_jupyter.storage.errors import read_dict
-from tract_jupyter.storage.runs import RunObjectRows
+from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.context.repository import Repository
     from tract_jupyter.runs.events import (
         CommitFinished,
         OperationFinished,
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import MainReply, RunMessage
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import RunEventRows, StoredRunEvent
-    from tract_jupyter.storage.runs import RunCommitRows
+    from tract_jupyter.storage.journal import StoredRunEvent
 
 
 _VERSION: Final = 2
@@ -216,6 +217,19 @@ def verify_runs(
     return found + [
         Damage(f"run {run_id}", f"it has committed at {hook}, and has no events") for run_id, hook in reports
     ]
+
+
+def verify_tract(repository: Repository) -> list[Damage]:
+    """Return everything that is damaged in a tract, its runs and its database; an empty list if all is well."""
+    database, rows = repository.database, repository.rows
+    events, reports = RunEventRows(repository.tract_id), RunCommitRows(repository.tract_id)
+    found = verify(database, rows, repository.ref_rows)
+    try:
+        return found + verify_runs(database, events, reports, rows)
+    except StoreError as error:
+        if not found:
+            raise
+        return [*found, Damage(database.location, str(error))]  # what could be read is told
 
 
 def run_roots(database: Database, rows: RunEventRows) -> list[RunRoot]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
 from tract_jupyter.models.schema import stub_source
+from tract_jupyter.models.text import safe_repr
 from tract_jupyter.prompts import tool_calls as prompts
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
@@ -88,7 +89,7 @@ class Scripts:
         executor: makes the calls of those in the sandbox.
         tract: whose questions are asked.
         stored_log: gives the rows for the calls of a run, by the hash of the script and the notebook's id.
-        record: stores what came of a run.
+        record: stores the data of the event of a run.
 
     Attributes:
         notebooks: whose variables scripts of the kernel see.
@@ -104,7 +105,7 @@ class Scripts:
         executor: ToolExecutor,
         tract: Any,
         stored_log: Callable[[str, str], StoredLog],
-        record: Callable[[ScriptResult], object] = lambda _: None,
+        record: Callable[[dict[str, Any]], object] = lambda _: None,
     ) -> None:
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
         self.sandbox = Sandbox(executor, tract)
@@ -185,12 +186,24 @@ class Scripts:
         self.sandbox.go_on(run, program, decided)
         return self._recorded(run)
 
+    def go_on_and_print(self, decided: PendingScriptCall) -> ScriptResult:
+        """Take up a paused script, and print what it showed: for the record of the decision."""
+        result = self.go_on(decided)
+        value = [] if result.value is None else [safe_repr(result.value)]
+        told = [
+            *filter(None, [result.text.rstrip()]),
+            *value,
+            f"Script {result.status}: {result.call_count} tool calls",
+        ]
+        print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
+        return result
+
     def _recorded(self, run: ScriptRun) -> ScriptResult:
         result = run.result()
         self.runs += 1
         self.results.append(result)
         self.totals += result.savings
-        self._record(result)
+        self._record(_event(result))
         return result
 
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
@@ -207,3 +220,20 @@ class Scripts:
     def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:
         """Run a script in the current thread; see `prepare` for the options."""
         return self.execute(self.prepare(code, **options), fresh=fresh)
+
+
+def _event(result: ScriptResult) -> dict[str, Any]:
+    """What the event of a run says."""
+    return {
+        "script_hash": result.script_hash,
+        "author": result.author,
+        "code": result.code,
+        "backend": result.backend,
+        "notebook_id": result.notebook_id,
+        "status": result.status.value,
+        "error": None if result.error is None else f"{result.error.name}: {result.error.message}"[:2_000],
+        "tool_calls": result.call_count,
+        "replayed_calls": result.replayed_count,
+        "seconds": round(result.seconds, 6),
+        "tokens_saved": result.savings.saved,
+    }

@@ -26,19 +26,20 @@ from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.storage.journal import what_triggered
 from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_permission, question, waiting
-from tract_jupyter.toolkit.definitions import OWN
+from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
 from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeVar
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
+    Function = TypeVar("Function", bound=Callable[..., Any])
     PermissionOf = Callable[[ToolDefinition, str], Permission]
 
 
@@ -73,6 +74,20 @@ class ToolExecutor:
         self.max_result_bytes = 1_000_000
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
+
+    def add_function(self, function: Function, **options: Any) -> Function:
+        """Make a tool of a function, in the place of an own one of that name, and return the function.
+
+        Args:
+            function: see `ToolDefinition.from_function`, like the options.
+            options: see there.
+
+        Raises:
+            SpecError: it is no plain function, or has a parameter that models cannot send a value for.
+            OperationExistsError: a tool that is not the user's own has that name.
+        """
+        self.add(ToolDefinition.from_function(function, **options), replace=True)
+        return function
 
     def tools(self) -> dict[str, ToolDefinition]:
         """Return all current tools by name."""

@@ -93,3 +93,16 @@ _PROFILES: Final = {
     "supervisor": _built_in("supervisor", SUPERVISOR),
     "full": ToolProfile("full", {}, has_others=True, has_built_in=True),
 }
+
+
+def profile_of(given: str | ToolProfile) -> ToolProfile:
+    """Return the profile that a name stands for; a profile as it is.
+
+    Raises:
+        ContentError: there is no such profile.
+    """
+    if isinstance(given, ToolProfile):
+        return given
+    if isinstance(given, str):
+        return get_profile(given)
+    raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(given)}")

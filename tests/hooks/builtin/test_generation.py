@@ -41,7 +41,7 @@ def test_the_reply_is_committed_with_model_options_and_usage(ask):
                              {"temperature": 0.2, "model": "scripted"})]  # fmt: skip
     assert said(tract)[-1] == ("assistant", "1,345 metres")
     assert tract.inbox() == []
-    assert len(tract.compile_records()) == 1
+    assert len(tract.compile_records.newest()) == 1
 
 
 def test_tools_are_offered_and_their_calls_come_back_as_calls(ask):
@@ -181,7 +181,9 @@ def test_what_is_half_a_character_does_not_lose_the_reply(ask):
 def test_the_context_is_compiled_once(ask, monkeypatch):
     tract, _ = ask("one")
     compiled = []
-    monkeypatch.setattr(tract, "compile", lambda **how: compiled.append(how) or Tract.compile(tract, **how))
+    generation = tract._parts.generation
+    look = generation.to_be_answered
+    monkeypatch.setattr(generation, "to_be_answered", lambda: compiled.append(look()) or compiled[-1])
     tract.generate()
     assert len(compiled) == 1
 

@@ -57,7 +57,7 @@ def test_a_switch_after_the_decision_is_seen_too(ask):
     pending = tract.propose_generate()
     tract.branch("other")
     with pytest.raises(BranchMovedError):
-        tract._commit_reply(pending.fields)
+        tract._parts.generation.commit_reply(pending.fields)
 
 
 @pytest.mark.parametrize("is_hooked", [False, True])
@@ -73,7 +73,7 @@ def test_what_is_said_meanwhile_stands_before_the_reply(tract, is_hooked):
 def test_the_context_and_its_branch_are_those_of_one_moment(tract, monkeypatch):
     tract.user("on main")
     tract.branch("other", switch=False)
-    compile_it = tract._compiler.compile
+    compile_it = tract._repository.compiler.compile
 
     def switch_first(**how):
         if tract.current_branch == "main":
@@ -81,7 +81,7 @@ def test_the_context_and_its_branch_are_those_of_one_moment(tract, monkeypatch):
             tract.user("on the other")
         return compile_it(**how)
 
-    monkeypatch.setattr(tract._compiler, "compile", switch_first)
+    monkeypatch.setattr(tract._repository.compiler, "compile", switch_first)
     tract.configure_llm(client := ScriptedClient("one"))
     with pytest.raises(BranchMovedError):
         tract.generate()
@@ -146,7 +146,7 @@ def test_what_cannot_be_noted_is_not_sent(ask, monkeypatch):
     def locked(*_, **__):
         raise StoreLockedError("another process holds it")
 
-    monkeypatch.setattr(tract._compile_records, "add", locked)
+    monkeypatch.setattr(tract._repository.compile_records, "add", locked)
     with pytest.raises(StoreLockedError):
         tract.generate()
     assert client.asked == []

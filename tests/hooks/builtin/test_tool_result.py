@@ -151,7 +151,7 @@ def test_once_the_branch_is_gone_a_rejection_commits_nothing(t):
 
 def test_not_all_branches_are_read_for_a_rejection(t, monkeypatch):
     pending = t.propose_tool_result("a", "read_file", SECRET)
-    monkeypatch.delattr(type(t._refs), "list_branches")
+    monkeypatch.delattr(type(t._repository.refs), "list_branches")
     pending.reject("no")
     assert answers(t) == ["withheld: no"]
 

@@ -184,7 +184,7 @@ def test_what_a_saved_notebook_keeps_is_brought_up_to_date_after_each_decision(t
 PROPOSED = OperationSpec("sweep", "", {}, {"go": ActionDef("go", "", {}, "pending.approve()")})
 PROPOSALS = {
     "operation": lambda t: t.propose_operation(PROPOSED),
-    "handler": lambda t: t.propose_handler("note", "all", "pending.approve()"),
+    "handler": lambda t: t.hooks.propose_handler("note", "all", "pending.approve()"),
 }
 
 

@@ -253,7 +253,7 @@ def test_a_standing_approval_is_for_the_values_as_they_were_changed(ticket, trac
     made = ticket()
     answer(made, "approve", scope="always", edits={"a": "safe"})
     assert "a = 'safe'" in record_text(made)
-    assert [grant.covers for grant in tract.grants.all()] == ["a = 'safe'"]
+    assert [grant.covers for grant in tract.review.grants.all()] == ["a = 'safe'"]
 
 
 def answer(ticket, action, **arguments):

@@ -27,6 +27,7 @@ class PendingGeneration(BuiltinPending):
 
     Args:
         fields: see `about`; also what a retry and the commit need.
+        client: returns who is asked again; raises where nobody is.
         validator: says what is wrong with a text, None if nothing; None after a restart, as it lived elsewhere.
         options: see `BuiltinPending`.
     """
@@ -58,8 +59,16 @@ class PendingGeneration(BuiltinPending):
     generation_config = Field()
     usage = Field()
 
-    def __init__(self, fields: dict[str, Any], *, validator: Validator | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        *,
+        client: Callable[[], LLMClient],
+        validator: Validator | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(fields, **options)
+        self._client = client
         self._validator = validator
 
     @property
@@ -86,7 +95,7 @@ class PendingGeneration(BuiltinPending):
             "prompt": retry_text(wrong, self.retry_prompt),
         }
         history = [*self.retry_history, failed]
-        reply = ask_model(self.tract.llm, self._sent(), {**self.fields, "retry_history": history})
+        reply = ask_model(self._client(), self._sent(), {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
         self.diagnosis = self._diagnosed()
         return str(self.response_text)

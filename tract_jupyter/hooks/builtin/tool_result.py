@@ -1,23 +1,40 @@
-"""An answer of a tool that awaits a decision before the model sees it."""
+"""Answers of tools: committed as they are, or after somebody has decided what the model sees of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
+from tract_jupyter.context.commits import check_options, metadata_of
 from tract_jupyter.context.summaries import AnswerShortener, Source
-from tract_jupyter.exceptions import CompressionError, FingerprintError, LLMResponseError
+from tract_jupyter.exceptions import CompressionError, ContentError, FingerprintError, LLMResponseError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
+from tract_jupyter.hooks.firing import outcome
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.canonical import canonical_json, plain
+from tract_jupyter.models.checks import check_text, several
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.hooks.firing import Firing
+    from tract_jupyter.models.commit import CommitInfo
+
+_logger = logging.getLogger(__name__)
+_SHORTENS = "tool_summarization"
+"""What the handler goes by that shortens answers."""
+_DRAFTED = ("message", "priority", "metadata", "generation_config", "tags")
+"""The options of `commit` that a draft checks."""
 
 
 class PendingToolResult(BuiltinPending):
@@ -185,3 +202,162 @@ class PendingToolResult(BuiltinPending):
         if self.original_content is None:
             changed["original_content"] = self.content
         self.fields.update(changed, token_count=self._count(changed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolAnswer:
+    """What `Tract.tool_result` and `Tract.propose_tool_result` commit; the fields are their arguments."""
+
+    tool_call_id: str
+    tool_name: str
+    content: str | dict[str, Any]
+    is_error: bool = False
+    edit: str | None = None
+    options: Mapping[str, Any]
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields of its pending."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+
+_FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options")
+
+
+class ToolResults:
+    """Commits the answers of tools, which may be decided about before the model sees them.
+
+    Args:
+        tract: where its pendings belong.
+        repository: where answers are committed.
+        firing: has pendings decided.
+    """
+
+    def __init__(self, tract: Any, repository: Repository, firing: Firing) -> None:
+        self._tract = tract
+        self._repository = repository
+        self._firing = firing
+
+    def commit(self, answer: ToolAnswer) -> CommitInfo:
+        """Do what `Tract.tool_result` says."""
+        if not self._firing.listens("tool_result"):
+            return self._commit(answer.to_fields())
+        return self._decided(self._pending(answer))
+
+    def propose(self, answer: ToolAnswer) -> PendingToolResult:
+        """Do what `Tract.propose_tool_result` says."""
+        return self._firing.keep(self._pending(answer))
+
+    def configure_summarization(
+        self,
+        instructions: Mapping[str, str] | None,
+        *,
+        auto_threshold: int | None,
+        default_instructions: str,
+        target_tokens: int | None,
+        **how: Any,
+    ) -> None:
+        """Do what `Tract.configure_tool_summarization` says; `how` is for `PendingToolResult.shorten`."""
+        rules = _rules(instructions)
+        check_text(default_instructions, "default_instructions")
+        check_text(how["system_prompt"] or "", "system_prompt")
+        for what, number, least in (
+            ("auto_threshold", auto_threshold, 0),
+            ("target_tokens", target_tokens, 1),
+        ):
+            if number is not None and (type(number) is not int or number < least):
+                raise ContentError(f"{what} is a number of tokens from {least} on, not {brief_repr(number)}")
+
+        def shorten(pending: PendingToolResult) -> None:
+            told = rules.get(pending.tool_name)
+            tokens = self._repository.corrections.tokens
+            if told is None and auto_threshold is not None and tokens(pending.token_count) > auto_threshold:
+                told = default_instructions
+            if told is not None and not pending.is_error:
+                try:
+                    pending.shorten(told, target_tokens, **how)
+                except Exception as error:  # noqa: BLE001 # a client raises what it likes, and the answer is there
+                    _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
+            pending.pass_through()
+
+        self._firing.bus.off("tool_result", _SHORTENS)
+        if rules or auto_threshold is not None:
+            self._firing.bus.on("tool_result", shorten, name=_SHORTENS, before=True)
+
+    def restored(self, fields: dict[str, Any]) -> PendingToolResult:
+        """Make the pending of an answer from its fields."""
+        return PendingToolResult(
+            fields, tract=self._tract, run=self._commit, count=self._tokens, has_branch=self._has_branch
+        )
+
+    def _pending(self, answer: ToolAnswer) -> PendingToolResult:
+        """Return the pending for an answer, which is checked as `commit` would check it."""
+        options = dict(answer.options)
+        check_options(options)
+        if "tags" in options:
+            options["tags"] = several(options["tags"], "tags")
+        edit = answer.edit and self._repository.commits.check_target(answer.edit).commit_hash
+        fields = {**answer.to_fields(), "edit": edit, "options": options, "original_content": None}
+        count = self._tokens(fields)
+        branch = self._repository.refs.position.branch
+        return self.restored({**plain(fields), "token_count": count, "branch": branch})
+
+    def _has_branch(self, name: str) -> bool:
+        with self._repository.database.read() as connection:
+            return self._repository.ref_rows.exists(connection, name)
+
+    def _decided(self, pending: PendingToolResult) -> CommitInfo:
+        """Return the answer, or what stands in its place, once it is decided."""
+        pending = cast("PendingToolResult", self._firing.decide(pending, unhandled="approve", joins=True))
+        turned_down = pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
+        if turned_down and pending.result is None and pending.fields["edit"] is None:
+            # decided by another process, or by nobody in time
+            pending.withhold(pending.rejection_reason or "nobody decided in time")
+        info: CommitInfo = pending.result if turned_down and pending.result is not None else outcome(pending)
+        return info
+
+    def _commit(self, fields: dict[str, Any]) -> CommitInfo:
+        options = {**fields["options"], "metadata": _metadata(fields)}
+        return self._repository.commits.say(_content(fields), fields["edit"], options)
+
+    def _tokens(self, fields: dict[str, Any]) -> int:
+        """Return how many tokens an answer takes.
+
+        Raises:
+            ContentError: it, or an option of it, is not valid.
+        """
+        options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
+        draft = self._repository.commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
+        return draft.token_count
+
+
+def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
+    """What to look after in answers of tools, by their names."""
+    if instructions is not None and not isinstance(instructions, Mapping):
+        raise ContentError(
+            f"the instructions are texts by the names of tools, not {brief_repr(instructions)}"
+        )
+    rules = dict(instructions or {})
+    for tool, text in rules.items():
+        check_text(tool, "the name of a tool")
+        check_text(text, f"the instructions for {tool!r}")
+    return rules
+
+
+def _content(fields: dict[str, Any]) -> dict[str, Any]:
+    content = fields["content"]
+    return {
+        "content_type": "tool_io",
+        "tool_name": fields["tool_name"],
+        "direction": "result",
+        "payload": {"content": content} if isinstance(content, str) else content,
+        "status": "error" if fields["is_error"] else None,
+    }
+
+
+def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
+    """What links the answer to its call, and what the tool gave, where that was changed."""
+    linked = {"tool_call_id": fields["tool_call_id"], "name": fields["tool_name"]}
+    failed = {"is_error": True} if fields["is_error"] else {}
+    original = fields.get("original_content")
+    changed = {} if original is None else {"original_content": original}
+    return {**metadata_of(fields["options"]), **linked, **failed, **changed}

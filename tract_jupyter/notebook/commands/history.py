@@ -111,7 +111,7 @@ def _log(notebook: NotebookSession, words: list[str]) -> ViewSequence:
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
     infos = tract.log(number, all_branches=all_branches)
-    contents = tract.get_contents(infos)
+    contents = tract.history.contents(infos)
     texts = {
         i.commit_hash: text_of(contents[i.commit_hash])[:_HOVER] for i in infos if i.operation in _CONTENT
     }

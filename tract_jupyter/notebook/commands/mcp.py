@@ -82,7 +82,7 @@ def _added(notebook: NotebookSession, server: McpServer) -> GridView:
 
 
 def _list(tract: Tract) -> GridView:
-    servers = tract.mcp_servers
+    servers = tract.mcp.servers
     rows = tuple(
         (name, str(len(server.listed)), _state(server), server.place, server.problem)
         for name, server in sorted(servers.items())
@@ -105,7 +105,7 @@ def _tools(rows: tuple[tuple[str, str], ...]) -> Grid:
 
 
 def _left_out(tract: Tract, name: str) -> Grid:
-    rows = tuple(sorted(tract.mcp_problems(name).items()))
+    rows = tuple(sorted(tract.mcp.problems(name).items()))
     return Grid(("Tool", "Why it cannot be used"), rows, f"Left out of {name}", code=frozenset({"Tool"}))
 
 
@@ -115,7 +115,7 @@ def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]
         case []:
             return [(word, "option") for word in ("add", "list", "remove")]
         case ["remove"]:
-            return [(name, "server") for name in sorted(notebook.tract.mcp_servers)]
+            return [(name, "server") for name in sorted(notebook.tract.mcp.servers)]
         case ["add", _]:
             return [("--", "option"), (_TRUST, "option")]
     return []

@@ -266,7 +266,9 @@ def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
 
 def quarantined(tract: Tract) -> dict[str, str]:
     """Return why each stored operation and handler is not active; a handler is `operation/name`."""
-    handlers = {f"{operation}/{name}": why for (operation, name), why in tract.handlers.quarantined.items()}
+    handlers = {
+        f"{operation}/{name}": why for (operation, name), why in tract.hooks.saved.quarantined.items()
+    }
     return dict(sorted({**tract.operations.quarantined, **handlers}.items()))
 
 
@@ -278,7 +280,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
     """
     operation, slash, handler = name.rpartition("/")
     if slash:
-        return tract.handlers.review_quarantined(operation, handler)
+        return tract.hooks.saved.review_quarantined(operation, handler)
     return tract.operations.review_quarantined(name)
 
 
@@ -332,7 +334,8 @@ def _trusted(tract: Tract) -> GridView:
         for spec in specs
     ]
     handlers = [
-        (f"{on}/{name}", "handler", spec.spec_hash[:8]) for (on, name), spec in tract.handlers.active.items()
+        (f"{on}/{name}", "handler", spec.spec_hash[:8])
+        for (on, name), spec in tract.hooks.saved.active.items()
     ]
     heads = ("Name", "Kind", "Version")
     active = Grid(
@@ -340,7 +343,7 @@ def _trusted(tract: Tract) -> GridView:
     )
     others = tuple((name, why, f"%tract review {name}") for name, why in quarantined(tract).items())
     return GridView(
-        f"Trusted with {tract.trust.source}",
+        f"Trusted with {tract.review.trust.source}",
         () if active.rows else ("Nothing yet.",),
         (active, not_active(others)),
     )
@@ -349,7 +352,7 @@ def _trusted(tract: Tract) -> GridView:
 def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
     """Return what may follow `%tract trust` and the words that are `given`."""
     tract = notebook.tract
-    handlers = tract.handlers.active
+    handlers = tract.hooks.saved.active
     match given:
         case []:
             return [("revoke", "option")]
@@ -414,9 +417,9 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
             f"%tract grants lists them, %tract grants revoke ID takes one back; got {' '.join(rest)!r}"
         )
     if rest:
-        grant = tract.grants.revoke(rest[1])
+        grant = tract.review.grants.revoke(rest[1])
         return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
-    grants = tract.grants.all()
+    grants = tract.review.grants.all()
     nothing = 'None. "Don\'t ask again…" in a panel gives one.'
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
@@ -450,7 +453,7 @@ def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
         return [("revoke", "option")]
     if given != ["revoke"]:
         return []
-    return [(grant.grant_id[:8], "grant") for grant in tract.grants.all() if grant.state != "revoked"]
+    return [(grant.grant_id[:8], "grant") for grant in tract.review.grants.all() if grant.state != "revoked"]
 
 
 COMMANDS = (

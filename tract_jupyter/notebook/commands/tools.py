@@ -19,7 +19,7 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     operations = notebook.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    handlers = notebook.tract.handlers.quarantined.items()
+    handlers = notebook.tract.hooks.saved.quarantined.items()
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted(

@@ -14,10 +14,10 @@ from IPython.display import display, update_display
 
 from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
-from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.terms import RunStatus, Trigger
@@ -68,7 +68,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """Return a run of this tract with all that is known of it, and how to go on where it did not end."""
     run = project(events)
     said = ""
-    if run.status is RunStatus.RUNNING and not tract.is_run_going_on(run.run_id):
+    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (
             "It did not end, and its process is gone. What was done is kept and is not repeated: "
             f"%tract run {run.run_id[:8]} --resume resumes it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from tract_jupyter.llm.connections import ModelOperation  # noqa: TC001 # the tool's schema is made of it
+from tract_jupyter.llm.configured import ModelOperation  # noqa: TC001 # the tool's schema is made of it
 from tract_jupyter.toolkit.context_tools.registry import CommitName, commit_summary, context_tool
 
 _Decision = Literal["ours", "theirs", "skip"]

@@ -119,4 +119,4 @@ def query_by_tags(
     limit: Annotated[int, "How many, newest first."] = 20,
 ) -> list[dict[str, Any]]:
     """Find the newest commits of the current branch that have any, or all, of some tags."""
-    return [commit_summary(info) for info in tract.query_by_tags(tags, match=match, limit=limit)]
+    return [commit_summary(info) for info in tract.history.query_by_tags(tags, match=match, limit=limit)]

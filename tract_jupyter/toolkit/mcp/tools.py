@@ -20,7 +20,7 @@ from tract_jupyter.toolkit.names import python_name
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tract_jupyter.toolkit.mcp.client import McpServer, McpTool
 
@@ -41,7 +41,7 @@ class _Made:
 
 
 class McpTools:
-    """MCP servers by name, and their tools."""
+    """MCP servers by name, and their tools; a server that ended is started again at the next call."""
 
     def __init__(self) -> None:
         self.servers: dict[str, McpServer] = {}
@@ -51,6 +51,34 @@ class McpTools:
     def __call__(self) -> dict[str, ToolDefinition]:
         """Return all of them by name; the same dict as long as no server lists others."""
         return self._up_to_date()[1]
+
+    def add(
+        self,
+        name: str,
+        command: Sequence[str] | None,
+        check_name: Callable[[str], object],
+        **options: Any,
+    ) -> McpServer:
+        """Start a server, or connect to one; arguments as of `Tract.add_mcp_server`.
+
+        Args:
+            name: what it is called.
+            command: its program and arguments.
+            check_name: refuses a name that other tools have.
+            options: for `McpServer`.
+
+        Raises:
+            McpError: it cannot be started or reached, or the name is none or is taken.
+        """
+        from tract_jupyter.toolkit.mcp.client import McpServer
+
+        server = McpServer(name, command, **options)
+        if name in self.servers:
+            raise McpError(f"there is an MCP server {name!r} already; remove_mcp_server({name!r}) ends it")
+        check_name(name)
+        server.start()
+        self.servers[name] = server
+        return server
 
     def problems(self, name: str) -> dict[str, str]:
         """Return why some of a server's tools are left out.

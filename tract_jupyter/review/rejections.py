@@ -6,44 +6,47 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.facade.writing import Writing
 
 if TYPE_CHECKING:
+    from tract_jupyter.context.repository import Repository
     from tract_jupyter.review.decision import Decision
 
 _logger = logging.getLogger(__name__)
 _ANSWERED = frozenset({"tool_result", "tool_call", "script_call"})
 
 
-class Learning(Writing):
-    """The part of `Tract` that tells the model why its proposals were turned down.
+class Rejections:
+    """Tells the model why its proposals were turned down.
 
     Attributes:
-        tells_rejections: whether it does.
+        are_told: whether it does.
     """
 
-    tells_rejections = True
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self.are_told = True
 
-    def _learn(self, pending: Any, decision: Decision) -> None:
+    def learn(self, pending: Any, decision: Decision) -> None:
         """Commit a person's reason for a rejection to the branch that asked.
 
         The decision stands, also where that cannot be done.
         """
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        if not (self.tells_rejections and is_reason) or _is_told_anyway(pending) or pending.branch is None:
+        if not (self.are_told and is_reason) or _is_told_anyway(pending) or pending.branch is None:
             return
         about = {
             "rejected": pending.pending_id,
             "operation": pending.operation,
             "decided_by": decision.decided_by,
         }
+        commits, branch = self._repository.commits, self._repository.refs.position.branch
         try:
             said = f"I turned down {pending.title!r}: {decision.reason}"
-            if pending.branch == self._refs.position.branch:
-                self.user(said, metadata=about)
+            content = {"content_type": "dialogue", "role": "user", "text": said, "name": None}
+            if pending.branch == branch:
+                commits.commit(content, metadata=about)
             else:
-                content = {"content_type": "dialogue", "role": "user", "text": said, "name": None}
-                self._commits.commit_on(pending.branch, content, metadata=about)
+                commits.commit_on(pending.branch, content, metadata=about)
         except TractError:
             _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
 

@@ -1,4 +1,4 @@
-"""What a run of a tract works with: its model, tools, history and operations; and the main call."""
+"""Carrying a run of a tract out: its operations with their models, tools and history, and the main call."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from asyncio import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from threading import TIMEOUT_MAX, Timer
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -23,7 +23,6 @@ from tract_jupyter.exceptions import (
     TractError,
     UndecidedError,
 )
-from tract_jupyter.facade.restoring import Restoring
 from tract_jupyter.llm.call import ended_by
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.dispatch import checking
@@ -32,7 +31,6 @@ from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.rag import HistorySearch
-from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import MainReply, ResultError
 from tract_jupyter.runs.perform import Functions
 from tract_jupyter.runs.projection import RunHistory
@@ -52,13 +50,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from concurrent.futures import Executor
 
-    from tract_jupyter.protocols import Validator
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.llm.configured import ConfiguredLLM
+    from tract_jupyter.llm.connections import Models
+    from tract_jupyter.review.reviewer import Reviewer
     from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.generation import Generation, ReplyRequest
+    from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
     from tract_jupyter.runs.workers import Workers
+    from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.tract import Tract
 
 _MAIN = RunPhase.MAIN_LLM
@@ -117,49 +121,61 @@ def _is_finite(value: object) -> bool:
 class MainCall:
     """The main call of one run: how it is asked, what it raised, and its end once that is committed."""
 
-    settings: dict[str, Any]
-    options: dict[str, Any]
-    validator: Validator | None = None
+    asked: ReplyRequest
     raised: BaseException | None = None
     kept: MainFinished | None = None
 
 
-class Conducting(Restoring):
-    """The part of `Tract` that carries out runs."""
+class RunEngine:
+    """Carries out runs of one tract.
 
-    @cached_property
-    def functions(self) -> Functions:
-        """The functions that operations of kind `compute` may call: `@t.functions.register`."""
-        return Functions()
+    Args:
+        tract: where operations write, and where their pendings belong.
+        repository: its history.
+        generation: makes the main call.
+        llm: who is asked where an operation names no model.
+        models: those that operations name.
+        executor: gives what calls the tools of operations.
+        reviewer: asks a person what operations wait for.
+        kinds: of operations: those built in, and those that other packages bring.
 
-    @cached_property
-    def kinds(self) -> KindRegistry:
-        """The kinds of operations: those built in, and those that other packages bring."""
-        return KindRegistry()
+    Attributes:
+        functions: those that operations of kind `compute` may call.
+        rows: the events of runs.
+        reports: what runs have committed.
+        artifacts: what runs keep from turn to turn.
+    """
 
-    @cached_property
-    def _run_rows(self) -> RunEventRows:
-        return RunEventRows(self.tract_id)
-
-    @cached_property
-    def _run_reports(self) -> SqlCommitLog:
-        return SqlCommitLog(self._database, RunCommitRows(self.tract_id))
-
-    @cached_property
-    def _run_artifacts(self) -> TurnStates:
-        return TurnStates(
-            self._database, RunObjectRows(self.tract_id), lambda: self._refs.position.commit_hash
+    def __init__(
+        self,
+        tract: Tract,
+        repository: Repository,
+        generation: Generation,
+        llm: ConfiguredLLM,
+        models: Models,
+        executor: Callable[[], ToolExecutor],
+        reviewer: Reviewer,
+        kinds: KindRegistry,
+    ) -> None:
+        self._tract = tract
+        self._repository = repository
+        self._generation = generation
+        self._llm = llm
+        self._models = models
+        self._make_executor = executor
+        self._reviewer = reviewer
+        database, tract_id = repository.database, repository.tract_id
+        self.functions = Functions()
+        self.kinds = kinds
+        self.rows = RunEventRows(tract_id)
+        self.reports = SqlCommitLog(database, RunCommitRows(tract_id))
+        self.artifacts = TurnStates(
+            database, RunObjectRows(tract_id), lambda: repository.refs.position.commit_hash
         )
+        self._decisions = RunDecisions(tract)
+        self._history_search = HistorySearch(tract)
 
-    @cached_property
-    def _run_decisions(self) -> RunDecisions:
-        return RunDecisions(self)
-
-    @cached_property
-    def _history_search(self) -> HistorySearch:
-        return HistorySearch(self)
-
-    def _conduct(
+    def carry_out(
         self,
         snapshot: RunStarted,
         log: RunLog,
@@ -176,19 +192,17 @@ class Conducting(Restoring):
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
-            artifacts = RunArtifacts(
-                self._run_artifacts, snapshot.artifacts, lambda: self._is_answered(log.run_id)
-            )
+            artifacts = RunArtifacts(self.artifacts, snapshot.artifacts, lambda: self.is_answered(log.run_id))
             target = TractTarget(
-                cast("Tract", self), log.run_id, session=snapshot.session_key, artifacts=artifacts,
-                log=self._run_reports, branch=snapshot.branch,
+                self._tract, log.run_id, session=snapshot.session_key, artifacts=artifacts,
+                log=self.reports, branch=snapshot.branch,
             )  # fmt: skip
             ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
         self._end(log, ending)
         return ending
 
     @contextmanager
-    def _aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
+    def aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
         """Note that the run ended by an interrupt, which comes through."""
         try:
             yield
@@ -205,13 +219,13 @@ class Conducting(Restoring):
         log.flush()
         if ending is not WAITING:
             asked = {one.data.pending_id for one in log.events if isinstance(one.data, OperationWaiting)}
-            self._run_decisions.withdraw(log.run_id, asked)
+            self._decisions.withdraw(log.run_id, asked)
 
     def _note_kept(self, log: RunLog) -> None:
         """Note what was stored right before an interrupt, and not noted any more."""
         history = RunHistory.of(log.events)
         for hook in Hook:
-            report = self._run_reports.find(log.run_id, hook)
+            report = self.reports.find(log.run_id, hook)
             if report is not None and hook not in history.commits:
                 log.add(CommitFinished(hook=hook, report=report))
         reply = self._kept_reply(log.run_id)
@@ -229,17 +243,17 @@ class Conducting(Restoring):
 
     def _services(self) -> Services:
         try:
-            llm = self.llm_for("chat")
+            llm = self._llm.for_operation("chat")
         except LLMConfigError:
             llm = None
         return Services(
-            llm=llm, models=self.models, call_tool=self._call_tool, functions=self.functions,
-            search=self._history_search, decisions=self._run_decisions,
+            llm=llm, models=self._models, call_tool=self._call_tool, functions=self.functions,
+            search=self._history_search, decisions=self._decisions,
         )  # fmt: skip
 
     def _call_tool(self, name: str, arguments: dict[str, Any], **how: Any) -> Any:
         """Call a tool as `ToolExecutor.execute`, which is made when the first operation calls one."""
-        return self.executor.execute(name, arguments, **how)
+        return self._make_executor().execute(name, arguments, **how)
 
     def _decide_all(self, check: Callable[[], None], pending_ids: Collection[str]) -> bool:
         """Have a person decide about what operations wait for; False if nothing is decided.
@@ -256,11 +270,11 @@ class Conducting(Restoring):
         return any(decided)
 
     def _decided_about(self, pending_id: str) -> bool:
-        pending = self._run_decisions.find(pending_id)
+        pending = self._decisions.find(pending_id)
         if pending is not None and pending.status.is_open:
             # nobody to ask, not in time, or somebody else was faster
             with suppress(UndecidedError, PendingStateError):
-                self.reviewer.decide_now(pending)
+                self._reviewer.decide_now(pending)
         return pending is None or not pending.status.is_open
 
     # --- the main call
@@ -283,21 +297,22 @@ class Conducting(Restoring):
         log.flush()
         return ended
 
-    def _is_answered(self, run_id: str) -> bool:
-        return self._run_reports.find(run_id, _MAIN) is not None
+    def is_answered(self, run_id: str) -> bool:
+        """Return whether a run has committed its reply."""
+        return self.reports.find(run_id, _MAIN) is not None
 
     def _remember(self, snapshot: RunStarted, turn: Turn) -> None:
         """Keep, with the reply, what the turn has changed before it: a turn without a reply changes nothing."""
         changed = [one for tag, one in turn.artifacts.persisted.items() if one != snapshot.artifacts.get(tag)]
         counters = {name: Counters(*count) for name, count in snapshot.counters.items()}
-        self._run_artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
+        self.artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
 
     def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
         """Where the model was sent an earlier version of the user's message, have the context say so too."""
         if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
             return
-        tract = cast("Tract", self)
-        newest = tract.edit_history(snapshot.turn_id)[-1]
+        tract = self._tract
+        newest = self._repository.history.versions(snapshot.turn_id)[-1]
         if newest.metadata.get("run_id") and newest.commit_hash != turn.user_part:
             content = tract.get_content(newest.commit_hash)
             if content["text"] != turn.user_text:
@@ -311,12 +326,12 @@ class Conducting(Restoring):
         Raises:
             StoreCorruptError: the store says so, and there is no such commit.
         """
-        kept = self._run_reports.find(run_id, _MAIN)
+        kept = self.reports.find(run_id, _MAIN)
         if kept is None:
             return None
         try:
             ended = MainFinished.from_dict(kept)
-            cast("Tract", self).get_commit(ended.reply_commit or "")
+            self._tract.get_commit(ended.reply_commit or "")
         except (ValidationError, CommitNotFoundError):
             raise StoreCorruptError(
                 f"the reply of run {run_id} is damaged in the store, or its commit is gone; nothing was asked or "
@@ -329,20 +344,20 @@ class Conducting(Restoring):
         pieces: list[str] = []
 
         def keep(fields: dict[str, Any]) -> Any:
-            with self.batch():
+            with self._repository.writer.batch():
                 call.kept = None
                 self._restore_original(snapshot, turn)
-                response = self._commit_reply(fields)
+                response = self._generation.commit_reply(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
-                self._run_reports.add(run_id, _MAIN, ended.form())
+                self.reports.add(run_id, _MAIN, ended.form())
             call.kept = ended
             return response
 
         try:
-            self._generated(
-                call.settings, call.validator, dict(call.options), keep=keep,
+            self._generation.carry_out(
+                call.asked, keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
                 on_delta=pieces.append,
             )  # fmt: skip

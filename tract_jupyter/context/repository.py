@@ -1,0 +1,281 @@
+"""One tract's commits, branches and tags, with everything that reads, writes and rearranges them.
+
+What a commit and a compiled context need is made at once; what merges, compresses or cleans up when it is first used.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tract_jupyter.context.commits import Commits
+from tract_jupyter.context.compile import Compiler, CompileRecords
+from tract_jupyter.context.identity import find_or_make_tract
+from tract_jupyter.context.log import History
+from tract_jupyter.context.refs import Refs, Tags
+from tract_jupyter.context.timeline import Timelines
+from tract_jupyter.context.tokens import Corrections, default_counter
+from tract_jupyter.context.toolsets import Toolsets
+from tract_jupyter.context.undo import Undo
+from tract_jupyter.context.writer import Writer
+from tract_jupyter.exceptions import ContentError, EditTargetError
+from tract_jupyter.models.checks import check_budget, check_limit, check_text
+from tract_jupyter.models.content import ContentTypes, text_of
+from tract_jupyter.models.context import CompiledContext, commit_text
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.storage.commits import CommitRows
+from tract_jupyter.storage.entry import APPEND, EDIT
+from tract_jupyter.storage.journal import CompileRows, EventRows
+from tract_jupyter.storage.refs import HEAD, ReflogRows, RefRows, TagRows
+
+if TYPE_CHECKING:
+    from tract_jupyter.context.compress import Compressor
+    from tract_jupyter.context.exchange import Exchange
+    from tract_jupyter.context.gc import GarbageCollector
+    from tract_jupyter.context.merge import Merge, Settling
+    from tract_jupyter.context.rebase import Imports, Rebase, Replay
+    from tract_jupyter.context.sides import SideBySide
+    from tract_jupyter.context.spawn import Family
+    from tract_jupyter.context.splice import Expander, Splicer
+    from tract_jupyter.context.tool_turns import ToolTurns
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.config import TokenBudget
+    from tract_jupyter.models.diff import DiffResult
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.journal import Event
+
+
+class Repository:
+    """The commits of one tract.
+
+    Args:
+        database: an open database.
+        tract_id: which tract of it; the default one if left out.
+        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
+        budget: how large the context may become.
+        head_name: the ref that says which branch is the current one.
+
+    Raises:
+        ContentError: the budget is no `TokenBudget`.
+        UnknownTractError: there is no such tract.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tract_id: str | None = None,
+        tokenizer: TokenCounter | None = None,
+        budget: TokenBudget | None = None,
+        head_name: str = HEAD,
+    ) -> None:
+        check_budget(budget)
+        self.database = database
+        self.tract_id = find_or_make_tract(database, tract_id)
+        self.rows = CommitRows(self.tract_id)
+        self.ref_rows = RefRows(self.tract_id, head_name)
+        self.reflog_rows = ReflogRows(self.tract_id)
+        self.events = EventRows(self.tract_id)
+        self.timelines = Timelines(database, self.rows)
+        self.writer = Writer(
+            database, self.rows, self.ref_rows, self.reflog_rows, self.events, self.timelines
+        )
+        self.refs = Refs(database, self.ref_rows, self.rows, self.reflog_rows)
+        self.refs.on_move = self.writer.look_again
+        self.tags = Tags(database, TagRows(self.tract_id))
+        self.toolsets = Toolsets(database, self.rows)
+        self.writer.on_rollback = self.toolsets.keep_again
+        self.types = ContentTypes()
+        self.corrections = Corrections(database, self.events, tokenizer or default_counter())
+        self.commits = Commits(
+            database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections
+        )  # fmt: skip
+        self.commits.budget = budget
+        self.compiler = Compiler(self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections)
+        self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts the tokens of this tract."""
+        return self.commits.counter
+
+    def max_tokens(self) -> int | None:
+        """Return the most tokens that the budget allows; None if there is no limit."""
+        budget = self.commits.budget
+        return None if budget is None else budget.max_tokens
+
+    def newest_events(self, event_type: str | None, limit: int) -> list[Event]:
+        """Return what happened, newest first; arguments as of `VersionedContext.events`.
+
+        Raises:
+            ContentError: the type is no text, or the limit no whole number.
+        """
+        limit = check_limit(limit)
+        if event_type is not None:
+            check_text(event_type, "event_type")
+        with self.database.read() as connection:
+            return self.events.newest(connection, event_type, limit)
+
+    def show(self, name: str) -> str:
+        """Return one commit as text, as `git show` does it.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
+        info = self.commits.get(name)
+        text = text_of(self.commits.entry(name).content) if info.operation in {APPEND, EDIT} else ""
+        return commit_text(info, text, self.tags.of(self.commits, name))
+
+    def diff(self, a: str | None, b: str | None) -> DiffResult:
+        """Compare the contexts at two commits; arguments as of `Tract.diff`.
+
+        Raises:
+            CommitNotFoundError: a name names nothing.
+        """
+        from tract_jupyter.context.diff import diff_contexts
+
+        new = self.compiler.compile(at_commit=b)
+        before = a if a is not None else new.head and self.commits.entry(new.head).parent_hash
+        old = self.compiler.compile(at_commit=before) if before else CompiledContext.empty(new.token_source)
+        return diff_contexts(old, new)
+
+    def restore(self, name: str, version: int, message: str | None) -> CommitInfo:
+        """Edit a message back to one of its versions; arguments as of `Tract.restore`.
+
+        Raises:
+            ContentError: the version is no whole number.
+            CommitNotFoundError: `name` names nothing.
+            EditTargetError: it has no such version, or is not in the history of the current branch.
+            DetachedHeadError: there is no current branch.
+        """
+        if type(version) is not int:
+            raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
+        versions = self.history.versions(name)
+        if not -len(versions) <= version < len(versions):
+            raise EditTargetError(
+                f"{name!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
+            )
+        wanted = self.commits.entry(versions[version].commit_hash)
+        return self.commits.commit(
+            wanted.content,
+            operation=EDIT,
+            edit_target=versions[0].commit_hash,
+            message=message or f"restore version {version} of {versions[0].short_hash}",
+            metadata=wanted.metadata,
+            generation_config=wanted.generation_config,
+        )
+
+    # --- made when first used
+
+    @cached_property
+    def history(self) -> History:
+        """Reads the history of branches, and finds commits in it."""
+        return History(self.database, self.rows, self.refs, self.commits, self.tags, self.timelines)
+
+    @cached_property
+    def compile_records(self) -> CompileRecords:
+        """The contexts that were sent to a model."""
+        return CompileRecords(self.database, CompileRows(self.tract_id), self.compiler)
+
+    @cached_property
+    def undo(self) -> Undo:
+        """Takes the last operation on a branch back."""
+        return Undo(self.database, self.refs, self.ref_rows, self.reflog_rows, self.rows)
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """Reads and writes conversations and notebooks."""
+        from tract_jupyter.context.exchange import Exchange
+
+        return Exchange(self)
+
+    @cached_property
+    def family(self) -> Family:
+        """Knows the parents and children of this tract."""
+        from tract_jupyter.context.spawn import Family
+
+        return Family(
+            self.database, self.rows, self.refs, self.ref_rows, self.writer, self.counter, self.corrections
+        )
+
+    @cached_property
+    def merge(self) -> Merge:
+        """Merges branches."""
+        from tract_jupyter.context.merge import Merge
+
+        return Merge(self._side_by_side, self._settling, self._replay, self.refs, self.writer)
+
+    @cached_property
+    def rebase(self) -> Rebase:
+        """Puts the own commits of a branch onto another one."""
+        from tract_jupyter.context.rebase import Rebase
+
+        return Rebase(self._side_by_side, self._settling, self._replay)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """Copies commits from elsewhere."""
+        from tract_jupyter.context.ancestry import Origins
+        from tract_jupyter.context.rebase import Imports
+
+        origins = Origins(self.database, self.rows, self.ref_rows)
+        return Imports(self.refs, self.timelines, self.commits, origins, self._replay)
+
+    @cached_property
+    def compressor(self) -> Compressor:
+        """Puts summaries in the places of messages."""
+        from tract_jupyter.context.compress import Compressor
+
+        return Compressor(
+            self.database, self.rows, self.refs, self.timelines, self._splicer, self.counter, self.corrections
+        )
+
+    @cached_property
+    def expander(self) -> Expander:
+        """Puts originals back in the places of summaries."""
+        from tract_jupyter.context.splice import Expander
+
+        return Expander(self.database, self.rows, self.refs, self.timelines, self._splicer, self.corrections)
+
+    @cached_property
+    def garbage_collector(self) -> GarbageCollector:
+        """Removes commits that nothing leads to."""
+        from tract_jupyter.context.gc import GarbageCollector, Reach
+
+        return GarbageCollector(
+            self.database, self.rows, Reach(self.tract_id), self.events, self.timelines, self.writer, self.toolsets
+        )  # fmt: skip
+
+    @cached_property
+    def tool_turns(self) -> ToolTurns:
+        """Finds calls of tools and their answers, and makes them smaller."""
+        from tract_jupyter.context.tool_turns import ToolTurns
+
+        return ToolTurns(
+            self.database, self.rows, self.refs, self.timelines, self.writer, self.counter, self.corrections
+        )
+
+    @cached_property
+    def _splicer(self) -> Splicer:
+        from tract_jupyter.context.splice import Splicer
+
+        return Splicer(self.writer, self.tags, self.events)
+
+    @cached_property
+    def _replay(self) -> Replay:
+        from tract_jupyter.context.rebase import Replay
+
+        return Replay(self.database, self.rows, self.writer, self.tags, self.commits)
+
+    @cached_property
+    def _side_by_side(self) -> SideBySide:
+        from tract_jupyter.context.sides import SideBySide
+
+        return SideBySide(self.database, self.rows, self.refs, self.timelines)
+
+    @cached_property
+    def _settling(self) -> Settling:
+        from tract_jupyter.context.merge import Settling
+
+        return Settling(self.database, self.rows, self.commits)

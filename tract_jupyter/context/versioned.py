@@ -1,0 +1,613 @@
+"""A versioned context by itself: what is said, read, branched and tagged, without anything that acts on it.
+
+`Tract` adds operations, models, tools and runs. Each method hands over to what does the work in this room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from tract_jupyter.context.commits import with_calls
+from tract_jupyter.context.repository import Repository
+from tract_jupyter.models.checks import check_budget
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.compression import Retention
+from tract_jupyter.models.content import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+    from pathlib import Path
+
+    from nbformat import NotebookNode
+    from pydantic import BaseModel
+
+    from tract_jupyter.context.compile import CompileRecords, ReorderWarning
+    from tract_jupyter.context.log import History
+    from tract_jupyter.context.refs import TagInfo
+    from tract_jupyter.context.spawn import Family
+    from tract_jupyter.context.tool_turns import ToolTurns
+    from tract_jupyter.context.undo import UndoStep
+    from tract_jupyter.models.commit import BranchInfo, CommitInfo
+    from tract_jupyter.models.compression import CompressPlan, ExpandResult
+    from tract_jupyter.models.config import TokenBudget
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.models.diff import DiffResult
+    from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult
+    from tract_jupyter.models.spawn import SpawnInfo
+    from tract_jupyter.models.toolcall import ToolCall
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.journal import Event
+    from tract_jupyter.storage.refs import Move
+
+
+class VersionedContext:
+    """One versioned, token-counted context in a store.
+
+    Args:
+        database: an open database.
+        tract_id: which tract of it; the default one if left out.
+        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
+        budget: how large the context may become.
+        head_name: the ref that says which branch is the current one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tract_id: str | None,
+        tokenizer: TokenCounter | None,
+        budget: TokenBudget | None,
+        head_name: str,
+    ) -> None:
+        self._repository = Repository(
+            database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, head_name=head_name
+        )
+
+    @property
+    def tract_id(self) -> str:
+        """The id of this tract in its store."""
+        return self._repository.tract_id
+
+    @property
+    def location(self) -> str:
+        """The path or URL of the store."""
+        return self._repository.database.location
+
+    @property
+    def history(self) -> History:
+        """Finds commits of the current branch: `pinned`, `skipped`, `versions`, `query_by_text`, ..."""
+        return self._repository.history
+
+    @property
+    def tool_turns(self) -> ToolTurns:
+        """The calls of tools on the current branch, their answers, and those that failed."""
+        return self._repository.tool_turns
+
+    @property
+    def compile_records(self) -> CompileRecords:
+        """The contexts that were sent to a model."""
+        return self._repository.compile_records
+
+    @property
+    def family(self) -> Family:
+        """The parents and children of this tract, which a `Session` makes."""
+        return self._repository.family
+
+    # --- writing
+
+    def commit(
+        self,
+        content: BaseModel | dict[str, Any],
+        *,
+        operation: CommitOperation | Literal["append", "edit"] = CommitOperation.APPEND,
+        edit_target: str | None = None,
+        message: str | None = None,
+        priority: Priority | str | None = None,
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: Literal["substring", "regex"] = "substring",
+        metadata: dict[str, Any] | None = None,
+        generation_config: dict[str, Any] | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        tags: Iterable[str] = (),
+    ) -> CommitInfo:
+        """Add a commit to the current branch.
+
+        Args:
+            content: a content model, or its dict with a `content_type`.
+            operation: `append`, or `edit` to take the place of `edit_target`.
+            edit_target: hash, prefix or branch of the commit to replace, in the current branch's history.
+            message: one line for the log; made from the text if left out.
+            priority: instead of the content type's own; for an edit, instead of the edited commit's.
+            retain: what a compression must keep of it, in words for whoever writes the summary.
+            retain_match: texts that the summary must contain.
+            retain_match_mode: whether those are substrings or regular expressions.
+            metadata: anything with a JSON form. `tool_calls`, `tool_call_id`, `name` and `is_error` reach the message.
+            generation_config: model and parameters it was made with.
+            tools: the tools offered from here on, in OpenAI's shape, instead of those of `set_tools`.
+            tags: labels, part of the commit for good.
+
+        Raises:
+            ContentError: the content, or an option, is not valid.
+            EditTargetError: there is nothing to edit.
+            CommitNotFoundError: `edit_target` names nothing.
+            DetachedHeadError: there is no current branch.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._repository.commits.commit(
+            content,
+            operation=operation,
+            edit_target=edit_target,
+            message=message,
+            priority=priority,
+            retain=retain,
+            retain_match=retain_match,
+            retain_match_mode=retain_match_mode,
+            metadata=metadata,
+            generation_config=generation_config,
+            tools=tools,
+            tags=tags,
+        )
+
+    def system(self, text: str, *, edit: str | None = None, **options: Any) -> CommitInfo:
+        """Commit an instruction; `edit` names one to replace. Options as for `commit`."""
+        return self._repository.commits.say({"content_type": "instruction", "text": text}, edit, options)
+
+    def user(
+        self, text: str, *, name: str | None = None, edit: str | None = None, **options: Any
+    ) -> CommitInfo:
+        """Commit what the user says; `edit` names a commit to replace. Options as for `commit`."""
+        content = {"content_type": "dialogue", "role": "user", "text": text, "name": name}
+        return self._repository.commits.say(content, edit, options)
+
+    def assistant(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        tool_calls: Sequence[ToolCall | dict[str, Any]] = (),
+        edit: str | None = None,
+        **options: Any,
+    ) -> CommitInfo:
+        """Commit what the model says; `edit` names a commit to replace. Options as for `commit`.
+
+        `tool_calls` are the tools it calls, in OpenAI's or Anthropic's shape.
+        """
+        content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
+        return self._repository.commits.say(content, edit, with_calls(options, tool_calls))
+
+    def reasoning(
+        self,
+        text: str,
+        *,
+        format: str = "parsed",  # noqa: A002 # the field's name
+        edit: str | None = None,
+        **options: Any,
+    ) -> CommitInfo:
+        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`."""
+        return self._repository.commits.say(
+            {"content_type": "reasoning", "text": text, "format": format}, edit, options
+        )
+
+    def annotate(
+        self,
+        target_hash: str,
+        priority: Priority | str,
+        *,
+        reason: str | None = "",
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: Literal["substring", "regex"] = "substring",
+    ) -> CommitInfo:
+        """Give a commit another priority on the current branch: skip, normal, important, pinned.
+
+        It is a commit itself: other branches do not see it, and `undo` takes it back.
+
+        Args:
+            target_hash: hash, prefix or branch of a commit in the current branch's history.
+            priority: the new one.
+            reason: why, for the log.
+            retain: what a compression must keep of it, in words.
+            retain_match: texts that a summary must contain.
+            retain_match_mode: whether those are substrings or regular expressions.
+
+        Raises:
+            ContentError: there is no such priority, or an option is not valid.
+            CommitNotFoundError: `target_hash` names nothing.
+            EditTargetError: it has no priority, or is not in the history of the current branch.
+            DetachedHeadError: there is no current branch.
+        """
+        retention = Retention.of(retain, retain_match, retain_match_mode)
+        return self._repository.commits.annotate(target_hash, Priority(priority), reason or "", retention)
+
+    def restore(self, commit_hash: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
+        """Edit a message back to one of its versions, see `edit_history`.
+
+        Args:
+            commit_hash: hash, prefix or branch of the message, or of an edit of it.
+            version: 0 is the original, 1 its first edit; negative ones count from the newest, which is -1.
+            message: one line for the log.
+
+        Raises:
+            ContentError: the version is no whole number.
+            CommitNotFoundError: `commit_hash` names nothing.
+            EditTargetError: it has no such version, or is not in the history of the current branch.
+            DetachedHeadError: there is no current branch.
+        """
+        return self._repository.restore(commit_hash, version, message)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
+        return self._repository.writer.batch()
+
+    def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
+        """Link tools, in OpenAI's shape, to each commit from now on; None stops that."""
+        self._repository.toolsets.offer(tools)
+
+    def get_tools(self) -> list[dict[str, Any]]:
+        """Return what `set_tools` set."""
+        return list(self._repository.toolsets.offered)
+
+    def register_content_type(self, name: str, model: type[BaseModel]) -> None:
+        """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict."""
+        self._repository.types.register(name, model)
+
+    @property
+    def budget(self) -> TokenBudget | None:
+        """How large the context may become; None for no limit."""
+        return self._repository.commits.budget
+
+    @budget.setter
+    def budget(self, budget: TokenBudget | None) -> None:
+        """Set it, or None for no limit.
+
+        Raises:
+            ContentError: it is no `TokenBudget`.
+        """
+        check_budget(budget)
+        self._repository.commits.budget = budget
+
+    # --- reading
+
+    @overload
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: None = None,
+        check_safety: bool = True,
+    ) -> CompiledContext: ...
+    @overload
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: Sequence[str],
+        check_safety: bool = True,
+    ) -> tuple[CompiledContext, list[ReorderWarning]]: ...
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: Sequence[str] | None = None,
+        check_safety: bool = True,
+    ) -> CompiledContext | tuple[CompiledContext, list[ReorderWarning]]:
+        """The messages that HEAD, or another commit, stands for.
+
+        Args:
+            at_commit: hash, prefix or branch of another commit.
+            at_time: the context as it was then (inclusive); without a zone it is UTC.
+            include_reasoning: with the reasoning that is left out by its nature.
+            include_edit_annotations: mark edited messages with `[edited]`.
+            order: commits to put first, in this order; then the context comes with warnings about what that may break.
+            check_safety: look for such things.
+
+        Raises:
+            CommitNotFoundError: `at_commit` or a name of `order` names nothing.
+            ContentError: `at_commit` and `at_time` are both given, the time is none, or `order` is no list.
+        """
+        compiler = self._repository.compiler
+        context = compiler.compile(
+            at_commit=at_commit,
+            at_time=at_time,
+            include_reasoning=include_reasoning,
+            include_edit_annotations=include_edit_annotations,
+        )
+        return context if order is None else compiler.reorder(context, order, check_safety=check_safety)
+
+    @property
+    def tokenizer(self) -> TokenCounter:
+        """What counts the tokens of this tract; `corrected` corrects what it estimates."""
+        return self._repository.counter
+
+    def corrected(self, tokens: int) -> int:
+        """A count of the tokenizer; an estimate is corrected by what a provider has counted here."""
+        return self._repository.corrections.tokens(tokens, self._repository.counter.name)
+
+    def log(
+        self,
+        limit: int | None = 20,
+        *,
+        op_filter: str | None = None,
+        tags: Collection[str] = (),
+        tag_match: Literal["any", "all"] = "any",
+        all_branches: bool = False,
+    ) -> list[CommitInfo]:
+        """The newest commits first.
+
+        Args:
+            limit: how many; None for all.
+            op_filter: only `append`, `edit`, `annotate` or `merge`.
+            tags: only those with these tags.
+            tag_match: with any of them, or all.
+            all_branches: of every branch; otherwise of the current one, by first parents.
+
+        Raises:
+            ContentError: there is no such operation, or another argument is not valid.
+        """
+        return self._repository.history.log(
+            limit, operation=op_filter, tags=tags, match=tag_match, all_branches=all_branches
+        )
+
+    def get_commit(self, commit_hash: str) -> CommitInfo:
+        """One commit, by hash, prefix or branch."""
+        return self._repository.commits.get(commit_hash)
+
+    def get_content(self, commit_hash: str) -> dict[str, Any]:
+        """What was committed, as its dict."""
+        return self._repository.commits.entry(commit_hash).content
+
+    def get_metadata(self, commit_hash: str) -> dict[str, Any]:
+        """The metadata of a commit."""
+        return self._repository.commits.entry(commit_hash).metadata
+
+    def get_commit_tools(self, commit_hash: str) -> list[dict[str, Any]]:
+        """The tools that a commit is linked to."""
+        return list(self._repository.toolsets.get(self._repository.commits.entry(commit_hash).tools_hash))
+
+    def show(self, commit_hash: str) -> str:
+        """One commit as text, as `git show` does it; `print` it."""
+        return self._repository.show(commit_hash)
+
+    def resolve_commit(self, name: str) -> str:
+        """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+            AmbiguousPrefixError: several commits begin so.
+        """
+        return self._repository.refs.resolve(name)
+
+    def diff(self, commit_a: str | None = None, commit_b: str | None = None) -> DiffResult:
+        """How the context at one commit differs from that at another.
+
+        Args:
+            commit_a: hash, prefix or branch; the parent of `commit_b` if left out.
+            commit_b: the same; HEAD if left out.
+
+        Raises:
+            CommitNotFoundError: a name names nothing.
+        """
+        return self._repository.diff(commit_a, commit_b)
+
+    def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
+        """What happened, newest first; `"custom:*"` gives all types that begin so."""
+        return self._repository.newest_events(event_type, limit)
+
+    def import_messages(
+        self,
+        data: Sequence[Any] | Mapping[str, Any],
+        *,
+        shape: Literal["auto", "openai", "anthropic"] = "auto",
+    ) -> list[CommitInfo]:
+        """Commit a conversation, all of it or nothing."""
+        return self._repository.exchange.import_messages(data, shape)
+
+    def export_messages(
+        self, *, shape: Literal["openai", "anthropic"] = "openai", at_commit: str | None = None
+    ) -> Any:
+        """The context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`."""
+        return self._repository.exchange.export_messages(shape, at_commit)
+
+    def import_notebook(
+        self, source: Mapping[str, Any] | str | Path, *, output_limit: int = 4_000
+    ) -> list[CommitInfo]:
+        """Commit the cells of a notebook, all of them or none. Nothing of it is executed."""
+        return self._repository.exchange.import_notebook(source, output_limit)
+
+    def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
+        """Return the context as a notebook that a person can read; with `path`, write it there too."""
+        return self._repository.exchange.to_notebook(path, at_commit)
+
+    # --- branches and tags
+
+    @property
+    def head(self) -> str | None:
+        """The hash of the newest commit of the current branch, or the commit that HEAD is detached at."""
+        return self._repository.refs.position.commit_hash
+
+    @property
+    def current_branch(self) -> str | None:
+        """The name of the current branch; None if HEAD is detached."""
+        return self._repository.refs.position.branch
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether HEAD names a commit instead of a branch."""
+        return self._repository.refs.position.branch is None
+
+    def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
+        """Make a branch at `source` (HEAD by default), switch to it, and return its commit.
+
+        Raises:
+            InvalidBranchNameError: git would refuse the name.
+            BranchExistsError: there is such a branch.
+            CommitNotFoundError: `source` names nothing.
+        """
+        return self._repository.refs.branch(name, source=source, switch=switch)
+
+    def switch(self, target: str) -> str | None:
+        """Make a branch the current one and return its commit; `-` is the one before."""
+        return self._repository.refs.switch(target)
+
+    def checkout(self, target: str) -> str | None:
+        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit."""
+        return self._repository.refs.checkout(target)
+
+    def reset(self, target: str) -> str:
+        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was."""
+        return self._repository.refs.reset(target)
+
+    def list_branches(self) -> list[BranchInfo]:
+        """All branches, by name."""
+        return self._repository.refs.list_branches()
+
+    def delete_branch(self, name: str, *, force: bool = False) -> None:
+        """Delete a branch; `force` even if no other branch holds its commits."""
+        self._repository.refs.delete(name, force=force)
+
+    def undo(self) -> UndoStep:
+        """Take back the last operation on the current branch: a commit, merge, compression, reset, ...
+
+        Raises:
+            HistoryError: there is nothing to undo, or `gc` removed what it would go back to.
+            DetachedHeadError: there is no current branch.
+        """
+        return self._repository.undo.run()
+
+    def redo(self) -> UndoStep:
+        """Do again what was undone last."""
+        return self._repository.undo.run(redo=True)
+
+    def preview_undo(self, *, redo: bool = False) -> UndoStep:
+        """What `undo`, or `redo`, would move. Changes nothing."""
+        return self._repository.undo.preview(redo=redo)
+
+    def reflog(self, limit: int = 100) -> list[Move]:
+        """The moves of the current branch, newest first; plain commits are not among them."""
+        return self._repository.refs.reflog(limit)
+
+    def tag(self, commit_hash: str, tag: str) -> None:
+        """Add a tag to a commit. Unlike those it was made with, it can be removed."""
+        self._repository.tags.add(self._repository.commits, commit_hash, tag)
+
+    def untag(self, commit_hash: str, tag: str) -> bool:
+        """Remove an added tag. False if it was not added, or is part of the commit."""
+        return self._repository.tags.remove(self._repository.commits, commit_hash, tag)
+
+    def register_tag(self, name: str, description: str = "") -> None:
+        """Say what a tag is for."""
+        self._repository.tags.register(name, description)
+
+    def get_tags(self, commit_hash: str) -> tuple[str, ...]:
+        """All tags of a commit, sorted."""
+        return self._repository.tags.of(self._repository.commits, commit_hash)
+
+    def list_tags(self) -> list[TagInfo]:
+        """Every tag that is registered or in use, by name, with its count."""
+        return self._repository.tags.list()
+
+    def parent(self) -> SpawnInfo | None:
+        """Where this tract, or this agent on a branch, came from; None if nobody spawned it."""
+        return self._repository.family.parent()
+
+    def children(self) -> list[SpawnInfo]:
+        """Who was spawned from this tract or deployed on it, oldest first."""
+        return self._repository.family.children()
+
+    def preview_merge(
+        self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
+    ) -> MergeResult:
+        """What `merge` would do, with the conflicts that it would need decided. Writes nothing."""
+        return self._repository.merge.look(source, strategy=strategy, no_ff=no_ff).result
+
+    def import_commit(self, name: str, *, resolver: ImportResolver | None = None) -> ImportResult:
+        """Copy one commit from elsewhere to the tip of the current branch; see `import_commits`."""
+        return self._repository.imports.run([name], resolver)
+
+    def import_commits(self, names: Sequence[str], *, resolver: ImportResolver | None = None) -> ImportResult:
+        """Copy commits from elsewhere to the tip of the current branch, in this order: all of them, or none.
+
+        A message comes as it was committed, with its tags, metadata and tools, and with the priority it has on the
+        branches that hold it. An edit or annotation acts on its target, which is here or among `names` before it, and
+        overrules earlier ones.
+
+        Args:
+            names: hashes, prefixes, or branches, which stand for their newest commit.
+            resolver: what to do with an edit or annotation whose target is not here: `"skip"` to leave it out,
+                `"append"` to make an edit a message of its own, or the name of a commit that is here to change instead;
+                or a function that is given an `ImportIssue` and returns one of these, or None to refuse.
+
+        Raises:
+            HistoryError: a commit is here already or is a merge, or the target of one is not here.
+            CommitNotFoundError: a name names nothing.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._repository.imports.run(names, resolver)
+
+    def preview_compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        cached_read: float = 0.1,
+        output_price: float = 5.0,
+    ) -> CompressPlan:
+        """What `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
+
+        Without `content` the summaries are taken to be as long as `target_tokens`, or a fifth of what they stand for.
+
+        Args:
+            commits: as for `compress`, like the five after it.
+            from_commit: the first of a range.
+            to_commit: the last of it.
+            content: the summaries, if they are known.
+            preserve: what stays.
+            target_tokens: how long each summary would be.
+            cached_read: the price of a token that a provider has cached, as a part of that of an input token: 0.1 with
+                Anthropic (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
+            output_price: the price of a token that a summarizer writes, as a multiple of that of an input token.
+
+        Raises:
+            CompressionError: as for `compress`.
+            CommitNotFoundError: there is no such commit.
+        """
+        from tract_jupyter.context.compress import Range, Rates
+        from tract_jupyter.context.summaries import Source
+
+        compressor = self._repository.compressor
+        found = compressor.look(Range(commits, from_commit, to_commit, preserve))
+        return compressor.preview(
+            found, Source(content, target_tokens=target_tokens), Rates(cached_read, output_price)
+        )
+
+    def expand(self, summary_commit: str) -> ExpandResult:
+        """Put the originals back in the place of a summary that `compress` made, also after more commits.
+
+        They come as they were then, with their edits, priorities and tags; edits of the summary are dropped with it.
+
+        Raises:
+            CompressionError: it is no summary of this branch, or its originals are in another tract, or gone by `gc`.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+        """
+        return self._repository.expander.expand(summary_commit)

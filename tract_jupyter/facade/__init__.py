@@ -1,1 +1,0 @@
-"""The methods of `Tract`, by subject; each delegates."""

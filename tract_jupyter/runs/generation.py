@@ -1,0 +1,420 @@
+"""Asking a language model, and committing what it replies."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.context.timeline import PER_MESSAGE
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    ContentError,
+    DetachedHeadError,
+    LLMError,
+    TractError,
+)
+from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
+from tract_jupyter.hooks.firing import auto_retry, outcome
+from tract_jupyter.models.canonical import canonical_json, plain
+from tract_jupyter.models.checks import check_limit, check_text
+from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.config import ChatResponse
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.review.decision import deciding
+from tract_jupyter.runs.turns import Turns, left_open
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.hooks.firing import Firing
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.llm.configured import ConfiguredLLM
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import Validator
+    from tract_jupyter.review.reviewer import Reviewer
+    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.storage.refs import Position
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyRequest:
+    """How the model is asked for a reply; the fields are arguments of `Tract.generate` and `Tract.propose_generate`."""
+
+    validator: Validator | None = None
+    max_retries: int = 3
+    retry_prompt: str | None = None
+    hide_retries: bool = True
+    message: str | None = None
+    metadata: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """For the client."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All but the validator and the client's options, as they are stored."""
+        names = ("max_retries", "retry_prompt", "hide_retries", "message", "metadata")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def validator_name(self) -> str | None:
+        """What the validator is called in what is stored; None if there is none."""
+        return (
+            None
+            if self.validator is None
+            else getattr(self.validator, "__name__", type(self.validator).__name__)
+        )
+
+
+class Generation:
+    """Asks the model of one tract for replies.
+
+    Args:
+        tract: where its pendings belong.
+        repository: where replies are committed.
+        firing: has pendings decided.
+        reviewer: keeps them in the inbox.
+        llm: who is asked.
+        rebuild: makes a stored pending again.
+        waits: whether what answers a message of the user waits for a person, besides replies in the inbox.
+    """
+
+    def __init__(
+        self,
+        tract: Any,
+        repository: Repository,
+        firing: Firing,
+        reviewer: Reviewer,
+        llm: ConfiguredLLM,
+        rebuild: Callable[[StoredPending], Pending],
+        waits: Callable[[str], bool],
+    ) -> None:
+        self._tract = tract
+        self._repository = repository
+        self._firing = firing
+        self._reviewer = reviewer
+        self._ledger = reviewer.ledger
+        self._llm = llm
+        self._rebuild = rebuild
+        self.turns = Turns(
+            repository.tract_id,
+            repository.database,
+            repository.refs,
+            repository.commits,
+            repository.timelines,
+            lambda question: waits(question) or self.is_waiting(question),
+        )
+
+    def generate(self, asked: ReplyRequest) -> ChatResponse:
+        """Send the context to the model, and commit what it replies.
+
+        Nothing is sent if the reply could not be committed, and nothing is committed if no reply came. A reply goes to
+        the branch that was current when it was asked for; one that fails to get there waits in the inbox.
+
+        Raises:
+            TractError: as of `Tract.generate`.
+        """
+        self._llm.required()
+        self.check_place()
+        with self.turns.answering():
+            return self.carry_out(asked)
+
+    def propose(self, asked: ReplyRequest) -> PendingGeneration:
+        """Ask the model, and return the pending whose approval commits the reply.
+
+        Raises:
+            TractError: as of `Tract.generate`, until the reply is there.
+        """
+        self._llm.required()
+        self.check_place()
+        with self.turns.answering():
+            waiting = None if asked.validator is not None else self._waiting_reply(asked)
+            if waiting is not None:
+                left_open()
+                return waiting
+            return self._firing.keep(self._asked(asked), asked.validator)
+
+    def chat(self, text: str, name: str | None, generate: Callable[[], ChatResponse]) -> ChatResponse:
+        """Commit what the user says, and have the reply generated; see `Tract.chat`."""
+        self._llm.required()
+        self.check_place()
+        content = {"text": text, "name": name, "role": "user"}
+        said = {"content_type": "dialogue", **content}
+        with self.turns.asking(content, lambda: self._repository.commits.commit(said)) as turn:
+            if not turn.waits:
+                return generate()
+        return generate()  # what waits is taken up, where it is just this
+
+    def carry_out(self, asked: ReplyRequest, **how: Any) -> ChatResponse:
+        """Ask, have the reply decided about where anybody does so, and commit it; `how` as for `_asked`."""
+        pending = None if asked.validator is not None or how else self._waiting_reply(asked)
+        if pending is not None:
+            return self._taken_up(pending)
+        pending = self._asked(asked, **how)
+        with self._saved(pending):
+            if asked.validator is None and not self._firing.listens("generate"):
+                return (how.get("keep") or self.commit_reply)(pending.fields)
+            retry = partial(auto_retry, max_retries=asked.max_retries)
+            unhandled: Any = "approve" if asked.validator is None else retry
+            return self._firing.result(pending, unhandled=unhandled, joins=False)  # type: ignore[no-any-return]
+
+    def _asked(
+        self,
+        asked: ReplyRequest,
+        prompt: list[dict[str, Any]] | None = None,
+        replaces: str | None = None,
+        keep: Callable[[dict[str, Any]], Any] | None = None,
+        on: str | None = None,
+        on_delta: Callable[[str], object] | None = None,
+    ) -> PendingGeneration:
+        """Ask the model, and have the validator look at its reply.
+
+        Args:
+            asked: how the model is asked.
+            prompt: what is sent instead of the context, in OpenAI's shape.
+            replaces: the commit whose place the reply takes.
+            keep: commits the reply, in another way than usual.
+            on: the branch that the reply is for; otherwise the current one.
+            on_delta: is given what comes, piece by piece, of a model that can stream.
+        """
+        client = self._llm.required()
+        branch, context = self.to_be_answered()
+        if on not in {None, branch}:
+            raise BranchMovedError(
+                f"the reply is for branch {on!r}, and the current one is {branch!r}; the model was not asked. "
+                f"switch({on!r}), then generate() again"
+            )
+        self._check(asked)
+        fields = {
+            **self._request(asked, branch, context, prompt, replaces),
+            "validator": asked.validator_name,
+            "diagnosis": None,
+            "retry_count": 0,
+            "retry_history": [],
+        }
+        self._repository.compile_records.add(context)  # what can fail comes before the reply is paid for
+        sent = sent_of(context) if prompt is None else prompt
+        reply = ask_model(client, sent, fields, on_delta)
+        pending = self.restored({**reply, **fields}, asked.validator, keep)
+        with self._saved(pending):
+            pending.look()
+        return pending
+
+    def _request(
+        self,
+        asked: ReplyRequest,
+        branch: str,
+        context: CompiledContext,
+        prompt: list[dict[str, Any]] | None = None,
+        replaces: str | None = None,
+    ) -> dict[str, Any]:
+        """The fields of a reply that say what the model is asked; arguments as of `_asked`."""
+        options, tools = self._all_options(asked)
+        offered = (
+            tools if tools is not None else list(self._repository.toolsets.offered) or list(context.tools)
+        )
+        return {
+            **plain({**asked.settings, "options": options, "tools": offered}),
+            "branch": branch,
+            "head": context.head,
+            "prompt": prompt,
+            "replaces": replaces,
+        }
+
+    def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
+        """What the client is given, and the tools that it offers the model, if the caller names any."""
+        everything = {**self._llm.settings.get("chat", {}), **asked.options}
+        tools = everything.pop("tools", None)
+        return everything, tools
+
+    def is_waiting(self, question: str) -> bool:
+        """Whether a reply to a message of the current branch is in the inbox."""
+        branch = self._repository.refs.position.branch
+        for stored in self._ledger.of_operation(PendingGeneration.name):
+            with suppress(TractError):  # its head may be gone by now
+                if (
+                    stored.fields["branch"] == branch
+                    and self.turns.last_said(stored.fields["head"]) == question
+                ):
+                    return True
+        return False
+
+    def _waiting_reply(self, asked: ReplyRequest) -> PendingGeneration | None:
+        """The reply in the inbox that the model gave when it was asked the very same."""
+        waiting = self._ledger.of_operation(PendingGeneration.name)
+        request = self._request(asked, *self.to_be_answered()) if waiting else {}
+        for stored in waiting:
+            is_same = all(stored.fields.get(name) == value for name, value in request.items())
+            if is_same and stored.fields.get("validator") is None:
+                found = self._reviewer.asked_here(stored.pending_id) or self._rebuild(stored)
+                if isinstance(found, PendingGeneration) and found.status.is_open:
+                    return found
+        return None
+
+    def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
+        """Have a reply decided about that is in the inbox, as one that came just now; what was proposed stays there."""
+        left_open()
+        is_hooked = self._firing.listens("generate")
+        with self._saved(pending):
+            if pending.status is PendingStatus.FAILED and not is_hooked:
+                with deciding("automatic", "nobody"):
+                    pending.approve()
+            if pending.status is not PendingStatus.PENDING or (pending.is_unshown and not is_hooked):
+                return outcome(pending)  # type: ignore[no-any-return]
+            return self._firing.result(pending, joins=False)  # type: ignore[no-any-return]
+
+    def _correct(self, fields: dict[str, Any]) -> None:
+        """Have what the provider counted correct the estimates, in the transaction that stores the reply."""
+        if self._repository.commits.counter.name == APPROXIMATE and fields["usage"]:
+            count = self._repository.commits.counter.count_text
+            if fields["prompt"] is None:
+                estimated = self._repository.commits.entry(fields["head"]).context_tokens
+            else:
+                parts = [message.get("content") or canonical_json(message) for message in fields["prompt"]]
+                texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
+                estimated = sum(count(text) + PER_MESSAGE for text in texts)
+            estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
+            again = (
+                text
+                for failed in fields["retry_history"]
+                for text in (failed["response_text"], failed["prompt"])
+            )
+            estimated += sum(count(text) + PER_MESSAGE for text in again)
+            model = fields["model"] or str(fields["options"].get("model", ""))
+            self._repository.corrections.note(model, estimated, fields["usage"])
+
+    def to_be_answered(self) -> tuple[str, CompiledContext]:
+        """The current branch and its context."""
+        here = self.check_place()
+        context = (
+            None
+            if here.commit_hash is None
+            else self._repository.compiler.compile(at_commit=here.commit_hash)
+        )
+        if not context:
+            raise ContentError(
+                "the context is empty; commit what the model should reply to first, as user(text)"
+            )
+        return here.branch or "", context
+
+    def check_place(self) -> Position:
+        """Where a reply goes to."""
+        if self._repository.database.in_transaction:
+            raise LLMError(
+                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
+                "ask it before or after the block"
+            )
+        here = self._repository.refs.position  # both of one look: another thread may switch
+        if here.branch is None:
+            raise DetachedHeadError(
+                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
+            )
+        return here
+
+    def _check(self, asked: ReplyRequest) -> None:
+        """Check before anything is sent what would be refused after it."""
+        if asked.validator is not None and not callable(asked.validator):
+            raise ContentError(
+                f"a validator is a function that is given the text, not {brief_repr(asked.validator)}"
+            )
+        if check_limit(asked.max_retries) != asked.max_retries:
+            raise ContentError(f"max_retries is a number from 0 on, not {asked.max_retries}")
+        if asked.retry_prompt is not None:
+            check_text(asked.retry_prompt, "retry_prompt")
+        self._repository.commits.draft(
+            {"content_type": "dialogue", "role": "assistant", "text": ""},
+            message=asked.message, metadata=asked.metadata, generation_config=self._all_options(asked)[0],
+        )  # fmt: skip
+
+    def restored(
+        self,
+        fields: dict[str, Any],
+        validator: Validator | None = None,
+        keep: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> PendingGeneration:
+        """Make the pending of a reply from its fields; `keep` commits it in another way than usual."""
+        return PendingGeneration(
+            fields,
+            tract=self._tract,
+            client=self._llm.required,
+            run=keep or self.commit_reply,
+            validator=validator,
+        )
+
+    @contextmanager
+    def _saved(self, pending: PendingGeneration) -> Iterator[None]:
+        """Put a reply into the inbox if anything fails before it is decided: it was paid for."""
+        as_given = dict(pending.fields)
+        try:
+            yield
+        except BaseException as error:
+            is_there = getattr(error, "pending", None) is pending or bool(pending.rounds)
+            if pending.status.is_open and not is_there:
+                with suppress(Exception):  # the store itself may be what failed
+                    pending.fields = as_given  # a handler may have put there what cannot be stored
+                    self._reviewer.keep(pending)
+                    is_there = True
+            if pending.status.is_open and is_there:
+                left_open()
+                if getattr(error, "pending", None) is not pending:
+                    error.add_note(
+                        "The model's reply waits in '%tract inbox'; approve it there once it can be committed."
+                    )
+            raise
+
+    def commit_reply(self, fields: dict[str, Any]) -> ChatResponse:
+        """Commit a reply, and before it those that were not good, where they are to be seen.
+
+        Raises:
+            BranchMovedError: the current branch is another one than the model was asked on, or has not any more what
+                the model was asked.
+        """
+        with self._repository.writer.batch():
+            branch, current = fields["branch"], self._repository.refs.position.branch
+            if current != branch:
+                raise BranchMovedError(
+                    f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
+                    f"committed. switch({branch!r}), then approve the reply"
+                )
+            if not self.turns.is_still_said(fields["head"]):
+                raise BranchMovedError(
+                    f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
+                    "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
+                    "the reply"
+                )
+            if not fields["hide_retries"]:
+                for failed in fields["retry_history"]:
+                    self._say_reply(failed, {}, None)
+                    self._say_user(failed["prompt"])
+            self._correct(fields)
+            retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
+            metadata = {**(fields["metadata"] or {}), **retried}
+            info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
+        calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
+        return ChatResponse(
+            fields["response_text"], info, fields["usage"], fields["generation_config"], calls
+        )
+
+    def _say_user(self, text: str) -> None:
+        content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}
+        self._repository.commits.say(content, None, {})
+
+    def _say_reply(
+        self, said: dict[str, Any], metadata: dict[str, Any], message: str | None, replaces: str | None = None
+    ) -> CommitInfo:
+        tools, calls = said.get("tools"), said["tool_calls"]
+        options = {
+            "generation_config": said["generation_config"],
+            "metadata": {**metadata, "tool_calls": calls} if calls else metadata,
+            "message": message,
+            "tools": tools if tools and tools != list(self._repository.toolsets.offered) else None,
+        }
+        content = {
+            "content_type": "dialogue", "role": "assistant", "text": said["response_text"], "name": None
+        }  # fmt: skip
+        return self._repository.commits.say(content, replaces, options)
