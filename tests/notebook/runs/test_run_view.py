@@ -36,7 +36,7 @@ def test_head_graph_and_time_line():
         "research",
         "main",
         "4.00 s",
-        "c0ffee12c0ffee12",
+        "c0ffee12",
         "abababab",
         "The survey.",
     ):

@@ -24,7 +24,7 @@ from tract_jupyter.notebook.runs.profiles import ProfileView
 
 _SHORT_NAME = 40
 _SHORT_ABOUT = 60
-_HASH = 16
+_HASH = 8
 _LEAST = 8
 
 

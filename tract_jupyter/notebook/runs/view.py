@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _NAME = 60
 _NAMED = 8
 _COMMITTED = 20
-_HASH = 16
+_HASH = 8
 _URGENT = (NodeState.ERROR, NodeState.ABORTED, NodeState.WAITING, NodeState.SKIPPED)
 _HOOKS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after it"}
 
