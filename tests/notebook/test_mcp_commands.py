@@ -91,7 +91,7 @@ def test_trusting_what_it_says(shell):
 
 
 def test_unloading_ends_the_servers(added):
-    server = added.namespace["tract"].mcp_servers["liar"]
+    server = added.namespace["tract"].mcp.servers["liar"]
     added.run("%unload_ext tract_jupyter")
     assert not server.is_running
 

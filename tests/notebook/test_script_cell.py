@@ -51,7 +51,7 @@ def test_what_it_displays_is_shown_and_kept(kernel):
         ("%%tract_script\n%ls", "magics and ! belong to cells"),
         ("%%tract_script --fresh\n1", "would empty your own namespace"),
         ("%%tract_script --calls 0\n1", "positive number"),
-        ("%%tract_script --notebook a/b\n1", "no id of a script notebook"),
+        ("%%tract_script --notebook a/b\n1", "not a valid id of a script notebook"),
     ],
 )
 def test_a_users_mistake_is_one_line(kernel, text, said):

@@ -141,5 +141,5 @@ def test_notebooks(tract, call, backend):
 
 def test_what_is_no_script_is_an_error_that_says_so(call):
     assert "line 1" in call("notebook_execute", code="x = (").error
-    assert "no id" in call("notebook_execute", code="1", notebook_id="a b").error
+    assert "not a valid id" in call("notebook_execute", code="1", notebook_id="a b").error
     assert "backend" in call("notebook_execute", code="1", backend="moon").error
