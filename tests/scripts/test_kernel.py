@@ -65,7 +65,7 @@ def test_variables_stay_with_their_notebook(tract):
 
 @pytest.mark.parametrize("notebook_id", ["", "a b", "../x", "x" * 65, 7])
 def test_ids_of_notebooks_are_checked(tract, notebook_id):
-    with pytest.raises(ScriptFailedError, match="no id"):
+    with pytest.raises(ScriptFailedError, match="not a valid id"):
         tract.run_script("1", notebook_id=notebook_id)
 
 

@@ -302,7 +302,7 @@ class _Syntax(dict[type[ast.AST], NodeKind]):
 
 
 SYNTAX = _Syntax()
-"""What to do with each kind of node."""
+"""The handling of each kind of node."""
 
 
 class Program:

@@ -245,7 +245,7 @@ class Resolver:
     """The evaluator of the expressions of one program."""
 
     assumed: Mapping[str, str] = ASSUMED | GIVEN
-    """What names are that nobody bound."""
+    """The meanings of names that nothing binds."""
 
     def __init__(self, program: Program, deadline: Deadline | None = None) -> None:
         self.program = program

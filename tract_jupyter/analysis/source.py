@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-"""What Python's tokenizer ends a line at; ``str.splitlines`` knows more and would shift the line numbers."""
+"""The line ends of Python's tokenizer; ``str.splitlines`` knows more and would shift the line numbers."""
 
 _WARNINGS = threading.Lock()  # the filters of warnings are one list for all threads
 

@@ -41,10 +41,10 @@ ASSUMED = {
     "tools": "tools",
     "spark": "pyspark.sql.SparkSession()",
 }
-"""What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
+"""The most likely meanings of unbound names: an earlier cell that was not shown imported them."""
 
 GIVEN = {"pending": "tract_jupyter.pending()", "tract": "tract_jupyter.Tract()"}
-"""What the notebook and an operation's action are given."""
+"""Names that the notebook and an operation's action are given."""
 
 
 @derived

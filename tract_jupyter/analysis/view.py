@@ -89,7 +89,7 @@ class CodeView:
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)
     known_names: KnownNames | None = None
-    """What is known of the names there, where the code belongs to an operation."""
+    """The names known to the code, if it belongs to an operation."""
     external: list[str] = field(default_factory=list)
 
     @cached_property

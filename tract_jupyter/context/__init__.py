@@ -1,13 +1,15 @@
 """A context under version control: committing, compiling, finding, and rewriting history.
 
+* `repository`: one tract's commits, branches and tags, and all that follows, in one object. `versioned`: the
+  verbs of a context, which `Tract` inherits.
 * Straight down: `commits` (make and read them), `writer` (the one way into a history), `timeline` (what a
   history stands for), `compile` (the messages that a model is sent), `tokens`.
 * Where one is: `refs`, `identity`, `log`, `diff`, `undo`.
 * Rewriting: `merge`, `rebase`, `splice`, `compress` with `summaries`, `tool_turns`, `gc`. Children: `spawn`,
   `heritage`.
-* `verify`: is the store what it says it is?
+* `verify`: is the store what it says it is? `exchange`: conversations and notebooks, in and out.
 
 Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes
-commits. Knows `storage` and `models`, and `llm` and `prompts` for summaries that a model
-writes.
+commits. Knows `storage`, `models` and `interchange`, and `llm` and `prompts` for summaries that a
+model writes.
 """

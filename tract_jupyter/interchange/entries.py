@@ -154,7 +154,7 @@ PARTS: Final[dict[str, type]] = {
     "retain_match_mode": str,
     "tags": list,
 }
-"""What an entry may have, and of which type it is in JSON."""
+"""The parts that an entry may have, with their types in JSON."""
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "dialogue": {"name": None},

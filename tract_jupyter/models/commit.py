@@ -55,7 +55,7 @@ class CommitInfo(NamedTuple):
     tags: tuple[str, ...] = ()
     priority: Priority = Priority.NORMAL
     retention: dict[str, Any] | None = None
-    """What a compression must keep of it: `instructions`, `match_patterns`, `match_mode`."""
+    """The parts that a compression must keep: `instructions`, `match_patterns`, `match_mode`."""
     merge_parents: tuple[str, ...] = ()
     """The second and later parents, of a merge."""
     tools_hash: str | None = None

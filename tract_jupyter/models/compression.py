@@ -78,7 +78,7 @@ class CompressGroup:
     messages: tuple[Message, ...]
     """Those that are compiled."""
     criteria: tuple[dict[str, Any], ...] = ()
-    """What the summary must keep of the important ones: `instructions`, `match_patterns`, `match_mode`."""
+    """The parts of important messages that the summary must keep: `instructions`, `match_patterns`, `match_mode`."""
 
     @property
     def tokens(self) -> int:
@@ -97,17 +97,17 @@ class Price:
 
     saved_per_call: int
     cache_kept: int
-    """What stands before the first change, and is still read from the cache."""
+    """The tokens before the first change, which are still read from the cache."""
     broken_index: int
     """The place of the first message that changes."""
     broken_commit: str
     """Its commit."""
     read_anew: int
-    """What the next call reads at the full price: the first summary and all behind it."""
+    """The tokens that the next call reads at the full price: the first summary and all after it."""
     summarizer_input: int
-    """What a summarizer reads; 0 if the summaries are given."""
+    """The tokens that a summarizer reads; 0 if the summaries are given."""
     summarizer_output: int
-    """What a summarizer writes; an estimate."""
+    """The tokens that a summarizer writes; an estimate."""
     cached_read: float
     """The price of a cached token, as a part of that of an input token."""
     output_price: float
@@ -166,7 +166,7 @@ class CompressPlan:
     diff: DiffResult
     """From `before` to `after`."""
     is_estimate: bool
-    """Whether summaries are still to be written."""
+    """True if summaries are still to be written."""
 
     def __str__(self) -> str:
         count = sum(len(group.messages) for group in self.groups)

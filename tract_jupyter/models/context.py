@@ -198,7 +198,7 @@ _STYLES = {"table": _table, "chat": _chat, "compact": _compact}
 
 
 OPENING: Final = "(The conversation begins with the assistant.)"
-"""What the user is made to say first where the context begins with somebody else."""
+"""The user's first message if the context begins with somebody else."""
 NO_TEXT: Final = "(It failed without a message.)"
 """The text of a failed call's result that has none."""
 

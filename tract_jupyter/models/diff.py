@@ -84,7 +84,7 @@ class DiffResult:
     token_delta: int
     """The tokens of the whole context at `commit_b`, less those at `commit_a`."""
     generation_config_changes: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """What differs in the model and parameters last used: before and after, None where not set."""
+    """The differences in the model and parameters last used: before and after, None where not set."""
     token_source: str = APPROXIMATE
     """How the tokens were counted."""
 

@@ -44,7 +44,7 @@ class Conflict:
     """The commit that says so: the original, an edit or an annotation."""
     theirs_commit: str
     is_blocking: bool = True
-    """Whether nothing is written until it is decided."""
+    """True if nothing is written until it is decided."""
     appended: tuple[str, ...] = ()
     """Of `edit_plus_append`: the messages that the other side wrote with the text before."""
 
@@ -148,10 +148,10 @@ class MergeResult:
     conflicts: tuple[Conflict, ...] = ()
     """Also those that are only warnings."""
     resolutions: dict[str, Resolution] = field(default_factory=dict)
-    """What was decided, by the conflict's key."""
+    """The decisions, by the conflict's key."""
     merge_commit: str | None = None
     commits: tuple[str, ...] = ()
-    """What was written: the merge commit, then what carries the decisions out."""
+    """The commits that were written: the merge, then those that carry out the decisions."""
     head: str | None = None
     """Where the branch points afterwards; None in a preview."""
 
@@ -184,7 +184,7 @@ class RebaseResult:
     copies: dict[str, str] = field(default_factory=dict)
     """The copy of each own commit, oldest first. The originals stay addressable."""
     commits: tuple[str, ...] = ()
-    """What was written: the copies, then what carries the decisions out."""
+    """The commits that were written: the copies, then those that carry out the decisions."""
     conflicts: tuple[Conflict, ...] = ()
     resolutions: dict[str, Resolution] = field(default_factory=dict)
 

@@ -6,7 +6,8 @@
   quarantined.
 * `registry` and `action`: the classes and functions that are made of an approved spec. `pending`: what firing
   one makes.
-* `handlers`: saved handlers, which go the same way. `rebuilding`: a pending of another process, decided here.
+* `hooks`: the handlers of a tract (the part `Tract.hooks`). `handlers`: saved ones, which go the same way.
+  `rebuilding`: a pending of another process, decided here.
 
 Knows `hooks`, `review`, `storage`, `analysis`, and `sandbox` for actions that run there.
 """

@@ -1,5 +1,6 @@
 """Asking a person, and carrying out what was decided: once, exactly that, and on record.
 
+* `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * What is shown: `request`, `request_text`, `display` (an approval binds to what was on display).
 * Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`,
   `dispatch`.

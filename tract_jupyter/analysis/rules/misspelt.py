@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.view import CodeView, KnownNames
 
 _KNOWN: Final = frozenset(dir(builtins)) | {"get_ipython", "display", "__name__", "__builtins__", "pending"}
-"""What every action can name. IPython puts the first two among the builtins."""
+"""Names that every action can use. IPython puts the first two among the builtins."""
 _MAKES_NAMES: Final = frozenset({"exec", "eval", "globals", "locals", "vars"})
 
 

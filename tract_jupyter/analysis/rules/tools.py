@@ -34,7 +34,7 @@ _DIRECT: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "requests.get": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
     "urllib.request.urlopen": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
 }
-"""What a name says that a tool does, and to what: a word of each, as in ``read_file``."""
+"""The words in a tool's name that suggest what it does, and to what: ``read_file``."""
 
 
 @register

@@ -186,7 +186,7 @@ class SchemaParameters(ParameterSet):
         """Refuse values if something is wrong with them.
 
         Raises:
-            ParameterError: so it is.
+            ParameterError: something is wrong.
         """
         different = list(dict.fromkeys(problems))
         more = [f"and {len(different) - MAX_PROBLEMS} more"] if len(different) > MAX_PROBLEMS else []

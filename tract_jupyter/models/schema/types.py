@@ -67,7 +67,7 @@ _BY_NAME: Final[dict[str, Any]] = {
 }  # fmt: skip
 _SUBSCRIPTED: Final = frozenset({"list", "dict", "Literal", "Optional", "Union"})
 _MISTAKEN: Final = {**_NAMES, "List": "list", "Dict": "dict", "text": "str"}
-"""What people and models write, and what they mean by it."""
+"""Names that people and models write, with the names that they mean."""
 
 _MAX_LENGTH = 500
 

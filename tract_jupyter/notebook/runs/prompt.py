@@ -34,7 +34,7 @@ class MessageChange(StrEnum):
 
 
 @dataclass(frozen=True)
-class PromptPart:
+class ComparedMessage:
     """A message. `before` is its text without operations, where it has changed; `number` counts what is sent from 1."""
 
     message: RunMessage
@@ -63,7 +63,7 @@ class Inspection:
     """The effective prompt, message by message, with what was left out of it at its end."""
 
     run_id: str
-    parts: tuple[PromptPart, ...]
+    parts: tuple[ComparedMessage, ...]
     source: str = ""
 
     @property
@@ -104,18 +104,20 @@ def inspect_prompt(run: Run, count: Count | None = None, source: str = "") -> In
     return Inspection(run.run_id, tuple(_parts(run, plain, count)), source)
 
 
-def _parts(run: Run, plain: Mapping[str | None, RunMessage], count: Count | None) -> Iterator[PromptPart]:
+def _parts(
+    run: Run, plain: Mapping[str | None, RunMessage], count: Count | None
+) -> Iterator[ComparedMessage]:
     for number, message in enumerate(run.prompt, 1):
         before = plain.get(message.key)
         tokens = count(message.content) if count else None
         each = tuple(count(piece.text) for piece in message.pieces) if count else ()
-        yield PromptPart(
+        yield ComparedMessage(
             message, _change(message, before), number, before.content if before else "", tokens, each
         )
     if run.prompt:
         kept = {message.key for message in run.prompt}
         yield from (
-            PromptPart(m, MessageChange.LEFT_OUT, None) for key, m in plain.items() if key not in kept
+            ComparedMessage(m, MessageChange.LEFT_OUT, None) for key, m in plain.items() if key not in kept
         )
 
 
@@ -201,7 +203,7 @@ class PromptView:
         return self.inspection.source
 
 
-def _runs(parts: Sequence[PromptPart]) -> Iterator[tuple[bool, list[PromptPart]]]:
+def _runs(parts: Sequence[ComparedMessage]) -> Iterator[tuple[bool, list[ComparedMessage]]]:
     for is_same, run in groupby(parts, lambda part: part.change is MessageChange.SAME):
         yield is_same, list(run)
 
@@ -210,7 +212,7 @@ def _fold_note(count: int) -> str:
     return f"{count:,} more unchanged messages"
 
 
-def _folded_html(parts: list[PromptPart], source: str) -> str:
+def _folded_html(parts: list[ComparedMessage], source: str) -> str:
     drawn = [_part_html(part, source) for part in parts]
     if len(parts) <= 2 * _EDGE + 1:
         return "".join(drawn)
@@ -220,7 +222,7 @@ def _folded_html(parts: list[PromptPart], source: str) -> str:
     return "".join([*drawn[:_EDGE], fold, *drawn[-_EDGE:]])
 
 
-def _part_html(part: PromptPart, source: str) -> str:
+def _part_html(part: ComparedMessage, source: str) -> str:
     role = part.message.role if part.message.role in _ROLES else "other"
     number = "" if part.number is None else f'<span class="tract-dim">{part.number:,}</span>'
     tokens = (
@@ -235,19 +237,19 @@ def _part_html(part: PromptPart, source: str) -> str:
     return f'<div class="tract-part tract-{_CSS[part.change]}">{head}{_body_html(part, source)}</div>'
 
 
-def _origin_html(part: PromptPart) -> str:
+def _origin_html(part: ComparedMessage) -> str:
     if part.change is MessageChange.SAME:
         return ""
     by = "".join(f" <code>{html.escape(label)}</code>" for label in _labels(part))
     return f'<span class="tract-origin">{part.change.value}{" by" if by else ""}{by}</span>'
 
 
-def _labels(part: PromptPart) -> list[str]:
+def _labels(part: ComparedMessage) -> list[str]:
     names = [one_line(label, _NAME) for label in part.labels]
     return names[:_NAMED] + ([f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])
 
 
-def _body_html(part: PromptPart, source: str) -> str:
+def _body_html(part: ComparedMessage, source: str) -> str:
     text = part.message.content
     if part.change is not MessageChange.CHANGED:
         return _text_html(text)
@@ -264,7 +266,7 @@ def _body_html(part: PromptPart, source: str) -> str:
     return f"{pieces}<details>{summary}{diff}</details>"
 
 
-def _pieces_html(part: PromptPart, source: str) -> str:
+def _pieces_html(part: ComparedMessage, source: str) -> str:
     """Return the parts of the text one below the other, each with the operation it is from."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
     drawn = []
@@ -310,7 +312,7 @@ def _line_html(line: DiffLine) -> str:
     return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
 
 
-def _part_text(part: PromptPart, source: str) -> str:
+def _part_text(part: ComparedMessage, source: str) -> str:
     number = "" if part.number is None else f"{part.number:,}"
     by = f" by {', '.join(_labels(part))}" if part.change is not MessageChange.SAME and part.labels else ""
     origin = "" if part.change is MessageChange.SAME else f"  {part.change.value}{by}"
