@@ -90,7 +90,7 @@ def survives(path: Path, seed: int, interrupts: int) -> Session:
 
 @contextmanager
 def _child(part: str, path: Path, seed: int) -> Iterator[Any]:
-    command = [sys.executable, "-m", "benchmarks.storm", part, str(path), str(seed)]
+    command = [sys.executable, "-m", "benchmarks.storm", part, str(path.resolve()), str(seed)]
     root = Path(__file__).parents[1]  # a child finds this module in its working folder, whatever ours is
     child = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)  # noqa: S603 # this very module
     try:
