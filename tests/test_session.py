@@ -249,7 +249,7 @@ def test_a_content_of_its_own_type(session, parent):
         ({"content": " "}, "empty"),
         ({"summarizer": lambda *_: ""}, "empty"),
         ({"summarizer": lambda *_: None}, "empty"),
-        ({"content": {"content_type": "nothing"}}, "no valid content"),
+        ({"content": {"content_type": "nothing"}}, "not a valid content"),
     ],
 )
 def test_a_collapse_that_is_refused_changes_nothing(session, parent, options, error):

@@ -202,7 +202,7 @@ WRONG = [
     (lambda _: None, MergeConflictError, "needs decisions"),
     (lambda _: "abort", MergeConflictError, "given up"),
     (lambda _: Resolution("abort", reason="ask Ann"), MergeConflictError, r"\(ask Ann\)"),
-    (lambda _: Resolution.content({"content_type": "nothing"}), ContentError, "no valid content"),
+    (lambda _: Resolution.content({"content_type": "nothing"}), ContentError, "not a valid content"),
     (lambda _: 1 / 0, ZeroDivisionError, "division by zero"),
 ]
 

@@ -159,7 +159,7 @@ def test_a_budget_is_a_budget(talk, budget):
 def test_a_name_is_not_wider_than_its_column(tract):
     with pytest.raises(ContentError, match="at most 64"):
         tract.register_content_type("t" * 65, Ticket)
-    with pytest.raises(ContentError, match="no registered content type"):
+    with pytest.raises(ContentError, match="is not a registered content type"):
         tract.commit(Ticket(text="a"))
     tract.register_content_type("t" * 64, Ticket)
     assert tract.commit(Ticket(text="a")).content_type == "t" * 64

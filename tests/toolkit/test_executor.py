@@ -105,7 +105,7 @@ def test_a_default_that_does_not_fit_is_refused():
     def f(x: int = "3"):  # type: ignore[assignment]
         pass
 
-    with pytest.raises(SpecError, match="is no int"):
+    with pytest.raises(SpecError, match="is not of type int"):
         ToolDefinition.from_function(f)
 
 
