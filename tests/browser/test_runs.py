@@ -101,7 +101,7 @@ def test_a_run_goes_on_with_a_click(open_lab, screenshot):
     button.wait_for()
     run = shown.locator("[data-testid=tract-run]")
     assert run.bounding_box()["y"] < button.bounding_box()["y"]
-    run.get_by_text("the run goes on with the answer").wait_for()
+    run.get_by_text("the run continues after the answer").wait_for()
     screenshot(lab, "run-asks", 4)
     button.click()
     assert lab.wait_cell(4), lab.text(4)
