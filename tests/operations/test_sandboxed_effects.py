@@ -8,12 +8,12 @@ from tests.effects import adversarial, effects_of
 
 # as it comes, and once more with the check left out that refuses much of it when it is defined
 RUN = """
-import dataclasses
+from dataclasses import replace
 from tract_jupyter.operations import ActionDef, OperationSpec, action
-from tract_jupyter.sandbox import isolated
+from tract_jupyter.sandbox import subset
 
 FIELDS = {"n": {"type": "int", "default": 1}}
-isolated._LIMITS["max_feed_duration_secs"] = 1.0
+subset.LIMITS = replace(subset.LIMITS, seconds=1.0)
 check = action.check_sandboxed
 
 def once(code):

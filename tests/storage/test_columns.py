@@ -80,7 +80,7 @@ def readings(session, tract):
     yield tract.list_branches
     yield tract.list_tags
     yield tract.reflog
-    yield tract.compile_records
+    yield tract.compile_records.newest
     yield lambda: [tract.operations.rebuild(one) for one in tract.inbox()]
     yield tract.decisions
     yield tract.hook_log
