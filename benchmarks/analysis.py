@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.samples import LONG_CELL, REBINDING_CELL, RISKY, plain_cell
 from benchmarks.timing import SAMPLES, Row, best_of
 from tract_jupyter import CodeAnalyzer
-from tract_jupyter.analysis import AnalysisSession
-from tract_jupyter.analysis.limits import without_collection
-from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis import AnalysisSession, parse, without_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:

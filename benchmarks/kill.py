@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, TractError
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
@@ -95,5 +96,7 @@ def _best(command: list[str]) -> float:
 
 
 def _run(command: list[str]) -> Any:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 # our own
+    # an installed package has its bytecode, whatever this process was told
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)  # noqa: S603 # our own
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
     """Medians, of the best of five rounds; the two take turns, since a machine has its moods."""
     with Tract.open() as tract:
         started = perf_counter()
-        tract.add_mcp_server("server", _COMMAND)
+        tract.mcp.add("server", _COMMAND)
         yield Row("starting a server, with the SDK's import on both sides", perf_counter() - started, "ms")
         bare, ours = zip(*(_round(tract.tools) for _ in range(_ROUNDS)), strict=True)
     yield Row("the SDK's own call over stdio", min(bare), "ms")

@@ -28,7 +28,8 @@ def _firing() -> Iterator[Row]:
     with Tract.open() as tract:
         tract.register_operation(CHECK)
         made = best_of(lambda: tract.fire(CHECK.name, _FIELDS, review=True))
-        yield Row("fire(review=True): a pending, nothing stored", made, "µs", 30)
+        # the same question is asked once: the branch and the open questions are read from the store each time
+        yield Row("fire(review=True): a pending, the open one if it is asked already", made, "µs", 250)
         yield Row("fire, no handler", best_of(lambda: tract.fire(CHECK.name, _FIELDS)), "µs")
         tract.on(CHECK.name, lambda pending: pending.approve())
         approved = best_of(lambda: tract.fire(CHECK.name, _FIELDS))

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from benchmarks.samples import RISKY
 from benchmarks.timing import Row, best_of
 from tract_jupyter import Tract
-from tract_jupyter.notebook.panels.code import highlighted
-from tract_jupyter.notebook.panels.panel import Panel
-from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.review.channel import Ticket
+from tract_jupyter.notebook.panels import Panel, body_html, highlighted, record_html
+from tract_jupyter.review import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +25,7 @@ def rows() -> Iterator[Row]:
             highlighted.cache_clear()
             return body_html(ticket)
 
-        yield Row(f"body_html: {shown}, the first time", best_of(draw_first), "ms")
+        yield Row(f"body_html: {shown}, the first time", best_of(draw_first), "ms", target=6)
         yield Row(f"body_html: {shown}, again", best_of(lambda: body_html(ticket)), "ms", target=6)
         yield Row(f"record_html: {shown}", best_of(lambda: record_html(ticket)), "ms", target=6)
         yield Row("Panel(ticket), and closing it", best_of(lambda: Panel(ticket).close()), "ms", target=6)

@@ -20,16 +20,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.timing import Row, best_of
 from tract_jupyter import OperationProfile, Tract, run_operation
-from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.effect_types import EFFECTS
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import Operation, OperationContext, OperationResult
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
-from tract_jupyter.runs.turn import Turn
-from tract_jupyter.runs.workers import Job, ThreadWorkers
+from tract_jupyter.runs import (
+    EFFECTS,
+    CommitItem,
+    Hook,
+    Job,
+    MemoryTarget,
+    Operation,
+    OperationContext,
+    OperationResult,
+    OperationStatus,
+    Prompt,
+    ThreadWorkers,
+    Trigger,
+    Turn,
+    commit,
+    execute,
+    make_plan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +60,7 @@ def rows(sizes: Sequence[int] = (1_000, 10_000)) -> Iterator[Row]:
         growth = None if before is None else seconds / before
         target = 150.0 if size <= _EACH else None
         label = f"planning and committing {size:,} operations of 3 dependencies each"
-        yield Row(label, seconds, "ms", target, growth, 20.0)
+        yield Row(label, seconds, "ms", target, growth, 16.0)
         before = seconds
     yield Row("an operation on threads, over what the bare executor takes", _overhead(), "µs", 100.0)
     yield Row(f"makespan of {_DAGS} random graphs on 4 threads, over list scheduling", _makespan(), "x", 1.03)

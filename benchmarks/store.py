@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from benchmarks.places import tract_on_disk
 from benchmarks.timing import SAMPLES, Row, best_of
 from tract_jupyter import Tract
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models import TokenBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

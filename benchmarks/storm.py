@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import BranchMovedError, TractError
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -227,7 +227,7 @@ class _Worker:
     def script(self) -> None:
         texts = [self.text("script") for _ in range(3)]
         code = "\n".join(f"tools.note(text={text!r})" for text in texts)
-        result = self.tract.run_script(code)
+        result = self.tract.scripts.run(code)
         if str(result.status) == "completed":
             self.done += texts
         elif str(result.status) == "interrupted":
@@ -247,7 +247,9 @@ class _Worker:
                     pending.approve()
             except TractError as error:
                 self.problems.append(f"stuck: {pending!r}: {error}"[:300])
-            rounds = sum(one.pending_id == pending.pending_id for one in self.tract.decisions(limit=100_000))
+            rounds = sum(
+                one.pending_id == pending.pending_id for one in self.tract.review.decisions(limit=100_000)
+            )
             ran = self.ran.count(number)
             if not ran:
                 self.problems.append(f"{pending!r} is approved, and never ran")

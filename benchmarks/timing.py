@@ -23,6 +23,7 @@ _SCALE: Final = {
     "texts": 1.0,
     "statements": 1.0,
     "/s": 1.0,
+    "%": 100.0,
 }
 
 
@@ -33,8 +34,8 @@ class Row:
     Args:
         name: what was measured.
         value: seconds, or a number of what `unit` says.
-        unit: how it is shown: `s`, `ms`, `µs`, `packages`, ...; `/s` is a speed.
-        target: the most it should be, in `unit` (the least, of a speed); None where nothing was promised.
+        unit: how it is shown: `s`, `ms`, `µs`, `packages`, ...; `/s` is a speed, `%` a part that is saved.
+        target: the most it should be, in `unit` (the least, of a speed or a part); None where nothing was promised.
         growth: how many times the value of the size before.
         most_growth: the most that may be.
     """
@@ -56,7 +57,7 @@ class Row:
         """`ok`, `over`, or nothing without a target."""
         kept = []
         if self.target is not None:
-            kept.append(self.shown >= self.target if self.unit == "/s" else self.shown <= self.target)
+            kept.append(self.shown >= self.target if self.unit in {"/s", "%"} else self.shown <= self.target)
         if self.growth is not None and self.most_growth is not None:
             kept.append(self.growth <= self.most_growth)
         return ("ok" if all(kept) else "over") if kept else ""

@@ -134,7 +134,7 @@ def shared_server(folder: Path):
 
 def _make_template(server: Server) -> None:
     """An empty store that tests copy: quicker than making the tables each time."""
-    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage import Database
 
     server.sql("CREATE DATABASE tract_store TEMPLATE template0")
     Database(url=server.url("tract_store")).close()

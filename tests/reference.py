@@ -17,12 +17,12 @@ from types import ModuleType
 
 import tract_jupyter
 from tract_jupyter import Session, Tract
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import Trust
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "api.md"
 COMMAND = "python -m tests.reference"
-PARTS = ("operations", "hooks", "review", "tools", "scripts", "runs", "profiles", "models", "mcp")
+PARTS = ("operations", "hooks", "review", "tools", "scripts", "runs", "profiles", "models", "costs", "mcp")
 """The attributes of a tract that are objects with methods of their own."""
 
 _BEGINNING = f"""\
@@ -129,6 +129,8 @@ def line(head, text):
 
 def signature(found, *, bound=True):
     """The parameters with types and defaults; without `self`. Empty if Python does not know them."""
+    if hasattr(found, "model_rebuild"):
+        found.model_rebuild()  # a model that is built when it is first used has no signature before
     try:
         known = inspect.signature(found)
     except (TypeError, ValueError):

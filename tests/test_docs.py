@@ -13,7 +13,7 @@ import pytest
 
 from tests import reference
 from tests import test_structure as structure
-from tract_jupyter.notebook.cell_syntax import parse_cell
+from tract_jupyter.notebook import parse_cell
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -127,7 +127,7 @@ def test_what_pages_about_the_code_name_is_there(page):
     dotted = [word for word in words if word.partition(".")[0] in rooms - {"tract"} and "." in word]
     classes = [word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", word)]
     assert [path for path in paths if not is_path(path)] == []
-    dotted = {name for name in dotted if not name.endswith((".py", ".db", ".json"))} - FOREIGN
+    dotted = {name for name in dotted if not name.endswith((".py", ".pyi", ".db", ".json"))} - FOREIGN
     assert {name for name in dotted if not is_there(name)} == set()
     assert set(classes) - everything() - FOREIGN == set()
 
@@ -143,6 +143,21 @@ def test_a_door_names_modules_that_are_there():
         assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), door
 
 
+FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # the rules, a module for each subject
+ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
+
+
+def test_a_door_names_every_module_of_its_own():
+    unnamed = {}
+    for door in PACKAGE.rglob("__init__.py"):
+        named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(door.read_text())) or ""))
+        modules = {path.stem for path in door.parent.glob("*.py")} - {"__init__", "__main__"}
+        if door.parent == FOUND_BY_STANDING_THERE:
+            modules &= ABOUT_RULES
+        unnamed[str(door.parent.relative_to(PACKAGE))] = modules - named
+    assert {place: modules for place, modules in unnamed.items() if modules} == {}
+
+
 def known_by_import():
     """Which rooms each room imports when it runs, apart from what everybody may: {room: rooms}."""
     known = {}
@@ -150,7 +165,7 @@ def known_by_import():
         for module, runtime in structure.imports_of(path):
             if runtime and module.startswith("tract_jupyter."):
                 known.setdefault(structure.part_of_file(path), set()).add(structure.part_of(module))
-    return {room: names - {room, "", "doors", *structure.BOTTOM} for room, names in known.items()}
+    return {room: names - {room, "", *structure.BOTTOM} for room, names in known.items()}
 
 
 def test_a_door_says_which_rooms_it_knows():
@@ -238,6 +253,31 @@ def test_every_dependency_is_explained():
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of
     assert declared - imported.keys() == {"ipykernel", "ipywidgets"}
+
+
+def models_that_end():
+    """The models whose end the official SDKs announce."""
+    from anthropic.resources.messages.messages import DEPRECATED_MODELS
+    from openai.types.chat import completion_create_params as params
+
+    deprecated = Path(params.__file__).read_text().partition("Deprecated values:")[2].partition('"""')[0]
+    return {*DEPRECATED_MODELS, *re.findall(r'"([\w.-]+)"', deprecated)}
+
+
+TEXTS = {".py", ".pyi", ".md", ".ipynb", ".json", ".js"}
+# a name such as `o3` may also be that of an operation
+MODEL = re.compile(r"""(?<![\w.-])((?:gpt|claude|o\d)-[\w.-]*\w)|(?:Client\(|model=)["'](o\d)["']""")
+
+
+def test_examples_name_no_model_that_ends():
+    ending = models_that_end()
+    assert {"gpt-5", "o3"} <= ending
+    folders = (ROOT / name for name in ("tract_jupyter", "notebooks", "tests", "benchmarks"))
+    paths = {*PAGES, *(path for folder in folders for path in folder.rglob("*.*") if path.suffix in TEXTS)}
+    for path in paths - {Path(__file__)}:
+        if "vectors" not in path.parts:
+            named = {one or other for one, other in MODEL.findall(path.read_text())}
+            assert named & ending == set(), path
 
 
 def test_notebooks_are_committed_without_outputs():

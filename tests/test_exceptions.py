@@ -7,7 +7,16 @@ import re
 import pytest
 
 from tract_jupyter import exceptions
-from tract_jupyter.exceptions import SpecError, ToolExecutionError, TractError, nearest
+from tract_jupyter.analysis import EffectsError, RuleSettingsError
+from tract_jupyter.exceptions import (
+    ProfileError,
+    RejectedError,
+    SpecError,
+    ToolExecutionError,
+    TractError,
+    in_one_line,
+    nearest,
+)
 
 CLASSES = {
     name: kind
@@ -73,7 +82,63 @@ def test_the_nearest_name_is_offered(name, hint):
     assert nearest(name, ["main", "topic"]) == hint
 
 
-@pytest.mark.parametrize("name", [name for name, kind in CLASSES.items() if "__init__" not in vars(kind)
-                                  and all("__init__" not in vars(base) for base in kind.__mro__ if base.__module__ == kind.__module__)])  # fmt: skip
-def test_plain_errors_travel_between_processes(name):
-    assert str(pickle.loads(pickle.dumps(CLASSES[name]("what happened")))) == "what happened"
+MADE = {
+    "SpecError": lambda kind: kind("odd", line=3, action="go"),
+    "ParameterError": lambda kind: kind("fields of x", ["a", "b"]),
+    "ToolExecutionError": lambda kind: kind("t", {"a": 1}, "r"),
+    "ToolDeniedError": lambda kind: kind("t", {"a": 1}, "r"),
+    "LLMRequestError": lambda kind: kind("busy", code="rate_limited", status=429, retry_after=2.5),
+    "PlanError": lambda kind: kind("cycle", "they wait for each other", ["a", "b"]),
+    "ProfileError": lambda kind: kind([("P1", "operations", "none")]),
+    "RunFailedError": lambda kind: kind("it failed", {"id": "r"}),
+    "ScriptRaisedError": lambda kind: kind("it raised", [1], "line 1"),
+    "TemplateError": lambda kind: kind("odd", 3),
+}
+
+
+def shown(error):
+    return type(error), str(error), error.args, vars(error)
+
+
+@pytest.mark.parametrize("kind", [*CLASSES.values(), EffectsError, RuleSettingsError])
+@pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
+def test_errors_travel_between_processes(kind, protocol):
+    error = MADE.get(kind.__name__, lambda kind: kind("what happened"))(kind)
+    error.add_note("more about it")
+    assert shown(pickle.loads(pickle.dumps(error, protocol))) == shown(error)
+
+
+def test_what_cannot_travel_arrives_as_a_text(tract):
+    error = ToolExecutionError("t", {"by": tract, "n": 1}, "r")
+    error.sent_by = lambda: None
+    in_one_line(error, "short")  # for the notebook that shows it here
+    arrived = pickle.loads(pickle.dumps(error))
+    assert (str(arrived), arrived.tool, arrived.reason) == (str(error), "t", "r")
+    assert isinstance(arrived.arguments, str)
+    assert arrived.sent_by.startswith("<function")
+    assert arrived._render_traceback_()[-1] == f"ToolExecutionError: {error}"
+
+
+def test_an_error_of_a_refusal_travels_without_its_pending(tract):
+    tract.on("gc", lambda pending: pending.reject("not now"))
+    with pytest.raises(RejectedError) as caught:
+        tract.gc(orphan_retention_days=0)
+    arrived = pickle.loads(pickle.dumps(caught.value))
+    assert str(arrived) == str(caught.value)
+    assert isinstance(arrived.pending, str)
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "hint"), [("nope", "open", ""), ("ulrs", "urls", " Did you mean 'urls'?")]
+)
+def test_a_hint_is_near(typed, known, hint):
+    assert nearest(typed, [known]) == hint
+
+
+def test_a_problem_of_a_profile_names_its_field_once():
+    told = str(
+        ProfileError(
+            [("profile_id", "profile, profileId", "profileId is missing"), ("name", "profile, name", "no")]
+        )
+    )
+    assert told == "profile: profileId is missing\nprofile, name: no"

@@ -61,19 +61,20 @@ def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_new_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One module with a decorated function; `context_tools/__init__.py` imports it, as this test does."""
-    from tract_jupyter.toolkit.context_tools import registry
+    """One module with a decorated function, once it is imported."""
+    from tract_jupyter.toolkit import CONTEXT_TOOLS
 
     source = '''
         """A context tool that counts words."""
 
-        from typing import Annotated, Any
+        from typing import Annotated
 
-        from tract_jupyter.toolkit.context_tools import context_tool
+        from tract_jupyter import Tract
+        from tract_jupyter.toolkit import context_tool
 
 
         @context_tool(read_only=True)
-        def count_words(tract: Any, role: Annotated[str, "Whose messages."] = "user") -> dict[str, int]:
+        def count_words(tract: Tract, role: Annotated[str, "Whose messages."] = "user") -> dict[str, int]:
             """Count the words of one role's messages.
 
             Words are what spaces separate.
@@ -81,7 +82,7 @@ def test_a_new_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             said = [message.content for message in tract.compile().messages if message.role == role]
             return {"words": sum(len(text.split()) for text in said)}
     '''
-    monkeypatch.setattr(registry, "CONTEXT_TOOLS", dict(registry.CONTEXT_TOOLS))
+    monkeypatch.setattr("tract_jupyter.toolkit.built_in.CONTEXT_TOOLS", dict(CONTEXT_TOOLS))
     add_module(tmp_path, monkeypatch, "count_words_tool", source)
     importlib.import_module("count_words_tool")
 
@@ -98,7 +99,7 @@ def test_a_new_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "its profile names what an agent may do to itself"
         )
         assert "def count_words(role: str = 'user')" in t.tools.stub_source()
-        assert t.run_script("tools.count_words()['words']", backend="sandbox").value == 3
+        assert t.scripts.run("tools.count_words()['words']", backend="sandbox").value == 3
 
 
 def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +107,7 @@ def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     source = '''
         """A run kind that writes a word backwards."""
 
-        from tract_jupyter.runs.kinds.base import Output
+        from tract_jupyter.runs.kinds import Output
 
 
         class Backwards:

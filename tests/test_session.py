@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tract_jupyter import Session, Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
     BranchError,
@@ -24,7 +24,7 @@ from tract_jupyter.exceptions import (
     TractExistsError,
     UnknownTractError,
 )
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models import TokenBudget
 
 PATIENT = 60.0  # seconds; a loaded machine is slow, not wrong
 
@@ -367,7 +367,7 @@ def test_an_agent_is_found_again(tmp_path):
         agent = session.get_tract("boss:team/a")
         assert (texts(agent), agent.current_branch) == (["x", "y"], "team/a")
         assert session.get_tract("boss").current_branch == "main"
-        assert agent is session.get_tract(agent.parent().child_id)
+        assert agent is session.get_tract(agent.family.parent().child_id)
 
 
 def test_deleting_its_branch_dismisses_an_agent(session, parent):
@@ -446,7 +446,7 @@ def test_agents_in_threads_lose_nothing(tmp_path, place):
             assert own == [f"{name}:{number}" for number in range(12)]
             assert agent.current_branch == name
         assert parent.verify() == []
-        assert len(parent.children()) == 2
+        assert len(parent.family.children()) == 2
 
 
 def in_process(path, branch, start):

@@ -1,4 +1,4 @@
-"""The facade: opening again, several tracts in one store, what it tells about itself."""
+"""A tract: opening again, several tracts in one store, what it tells about itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from inspect import signature
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, SpecError
-from tract_jupyter.models.content import DialogueContent
+from tract_jupyter.models import DialogueContent
 
 
 def state(tract):
@@ -115,7 +115,14 @@ def test_reading_writes_nothing(tmp_path):
         tract.user("x")
     before = path.read_bytes()
     with Tract.open(path) as tract:
-        for read in (tract.status, tract.log, tract.compile, tract.list_branches, tract.events, tract.inbox):
+        for read in (
+            tract.status,
+            tract.log,
+            tract.compile,
+            tract.list_branches,
+            tract.events,
+            tract.review.inbox,
+        ):
             read()
         tract.get_commit("main"), tract.get_content("main"), repr(tract)
     assert path.read_bytes() == before
@@ -177,3 +184,16 @@ def test_what_is_proposed_takes_the_arguments_of_what_it_proposes():
     for name in ("compress", "merge", "rebase"):
         propose = signature(getattr(Tract, f"propose_{name}"))
         assert propose.parameters == signature(getattr(Tract, name)).parameters
+
+
+def test_what_is_proposed_refuses_what_it_has_not(tract):
+    for propose, missing in (
+        (tract.propose_gc, "dry_run"),
+        (tract.propose_generate, "profile"),
+        (tract.propose_generate, "run"),
+    ):
+        assert missing not in signature(propose).parameters
+        with pytest.raises(TypeError, match=rf"{propose.__name__}\(\) has no argument '{missing}'"):
+            propose(**{missing: None})
+    assert {"keep", "triggered_by"} <= set(signature(tract.propose_gc).parameters)
+    assert {"validator", "options"} <= set(signature(tract.propose_generate).parameters)

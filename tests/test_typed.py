@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import pkgutil
 import re
@@ -10,12 +9,14 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import jedi
 import pytest
 from mypy import api
 
 import tract_jupyter
+from tests import test_structure as structure
 
 SCRIPTS = Path(__file__).with_name("typed")
 GOOD, BAD = SCRIPTS / "good.py", SCRIPTS / "bad.py"
@@ -25,53 +26,26 @@ def wrong_lines():
     return [number for number, line in enumerate(BAD.read_text().splitlines(), 1) if "# wrong: " in line]
 
 
-def promised(package):
-    """Where a package says to type checkers that its names come from."""
-    tree = ast.parse(Path(package.__file__).read_text())
-    blocks = [
-        node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-    ]
-    return {
-        alias.name: node.module
-        for node in blocks[0].body
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("tract_jupyter")
-        for alias in node.names
-    }
-
-
-def table(package):
-    """Where a package with a door finds its names."""
-    tree = ast.parse(Path(package.__file__).read_text())
-    calls = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "door"
-    ]
-    if not calls:
-        return None
-    where = calls[0].args[1]
-    return package._HOME if isinstance(where, ast.Name) else ast.literal_eval(where)
-
-
-def packages():
-    yield tract_jupyter
+def doors():
     for module in pkgutil.walk_packages(tract_jupyter.__path__, "tract_jupyter."):
-        if module.ispkg:
+        if (
+            module.ispkg
+            and Path(module.module_finder.path, module.name.rpartition(".")[2], "__init__.pyi").exists()
+        ):
             yield import_module(module.name)
 
 
-def test_doors_promise_to_type_checkers_what_they_have():
-    doors = [package for package in packages() if table(package) is not None]
-    assert {"tract_jupyter", "tract_jupyter.operations", "tract_jupyter.analysis"} <= {
-        d.__name__ for d in doors
-    }
-    for package in doors:
-        assert promised(package) == table(package), package.__name__
-        own = {"__version__", "load_ipython_extension", "unload_ipython_extension"}
-        assert set(package.__all__) == {*table(package), *(own if package is tract_jupyter else ())}
+def test_doors_have_what_they_promise_to_type_checkers():
+    found = {*doors()}  # which imports them
+    assert {tract_jupyter.operations, tract_jupyter.analysis} <= found
+    for package in (tract_jupyter, *doors()):
+        promised = structure.door(package.__name__)
+        assert promised.keys() == {*package.__all__}, package.__name__
         modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
-        assert not modules & set(table(package)), "Python would give the module instead"
-        for name in package.__all__:
-            assert getattr(package, name) is not None
-        with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        for name in promised:
+            found = getattr(package, name)
+            assert isinstance(found, ModuleType) == (name in modules), "a name must not be that of a module"
+        with pytest.raises(AttributeError, match="attribute Nothing"):
             package.Nothing  # noqa: B018
 
 

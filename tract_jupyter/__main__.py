@@ -18,7 +18,7 @@ def main(words: Sequence[str] | None = None) -> int:
         words: its arguments; those of the process if left out.
 
     Returns:
-        The exit code: 0, or 1 if something would be refused, or 2 if it could not be told or done.
+        The exit code: 0, or 1 if something would be refused or is damaged, or 2 if it could not be told or done.
     """
     given = _parser().parse_args(words)
     from tract_jupyter import TractError
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _verify(given: argparse.Namespace) -> int:
     from tract_jupyter import verify
-    from tract_jupyter.notebook.verify import is_store
+    from tract_jupyter.notebook import is_store
 
     if is_store(given.path):
         return _verify_store(given.path)
@@ -85,10 +85,12 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="list what a run without a person would refuse, or what is damaged in a store",
         description="List what a run without a person (nbclient, papermill, CI) would refuse; nothing is run. "
         "Of a store: what is damaged, with a root hash for each run. "
-        "Exit code 1 if there is anything to tell, 2 if that could not be told.",
+        "Exit code 1 if anything would be refused or is damaged, 2 if that could not be told; "
+        "what only a run tells, which is listed as unknown, leaves it at 0.",
     )
     verify.add_argument(
-        "path", help="a notebook, a folder of notebooks, or a store: its SQLite file or SQLAlchemy URL"
+        "path",
+        help="a notebook, a folder of notebooks, or a store: its SQLite file (.db, .sqlite) or SQLAlchemy URL",
     )
     verify.add_argument(
         "--lock-file",

@@ -52,20 +52,22 @@ TractError
 │   ├── McpTimeoutError       it did not answer in time; the call was cancelled
 │   └── McpResultError        what it sent cannot be used
 ├── ScriptFailedError         a script that cannot be run
-│   ├── ScriptSyntaxError     it is no Python: where, and what to do
+│   ├── ScriptSyntaxError     it is not valid Python: where, and what to do
 │   └── ScriptRaisedError     it did not run to its end; has the result so far
 ├── SandboxError              an action failed in the sandbox; nothing of it was kept
 │   └── NoSandboxError        the sandbox is not installed
 ├── LLMError                  asking a language model
-│   ├── LLMConfigError        there is no client to ask, or it is none
-│   ├── LLMResponseError      what it gave back has not the shape of a reply
-│   └── LLMRequestError       the provider gave no reply; has a code
+│   ├── LLMConfigError        no client is configured, or it is not a client
+│   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
+│   ├── LLMResponseError      its response does not have the shape of a reply
+│   └── LLMRequestError       the provider sent no reply; has a code
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
 │   ├── RunFailedError        the run failed or was aborted; has the run
 │   ├── TemplateError         a text with placeholders that cannot be read or rendered; has the line
-│   └── UnknownRunError       no run or profile has this name
+│   ├── UnknownRunError       no run has this id
+│   └── UnknownProfileError   no profile has this name
 └── TrustError                the user's signing secret cannot be read or made
 
 Messages say what happened, why, and what to do.
@@ -75,11 +77,12 @@ from __future__ import annotations
 
 import difflib
 import os
+import pickle
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -89,7 +92,7 @@ _FOREIGN: Final = (str(Path(__file__).parent), os.path.dirname(os.__file__))  # 
 
 
 def own_lines(error: BaseException) -> list[str]:
-    """The frames of cells and actions: neither ours, nor those of libraries."""
+    """Return the frames of cells and actions, without ours and those of libraries."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_FOREIGN)]
     own = [f for f in frames if "site-packages" not in f.filename]
     return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
@@ -104,11 +107,33 @@ def _place(frame: traceback.FrameSummary) -> str:
 class TractError(Exception):
     """Base of all errors that this package raises on purpose."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have it rebuilt from what it holds, as an `__init__` has other arguments than the message."""
+        kept = {name: held for name, held in vars(self).items() if name != "_render_traceback_"}
+        portable = {name: _portable(held) for name, held in kept.items()}
+        return _rebuilt, (type(self), tuple(map(_portable, self.args)), portable)
+
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the lines of the user's own code, then the message. Our frames explain nothing."""
+        """Return what IPython shows: the lines of the user's code, then the message, without our frames."""
         cause = self.__cause__
         before = [*own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
         return [*before, *own_lines(self), f"{type(self).__name__}: {self}"]
+
+
+def _rebuilt(kind: type[TractError], args: tuple[Any, ...], held: dict[str, Any]) -> TractError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(held)
+    return error
+
+
+def _portable(held: Any) -> Any:
+    """Return what an error holds, or a text about it if it cannot travel, such as a tract or a pending."""
+    try:
+        pickle.loads(pickle.dumps(held))  # noqa: S301 # what was dumped just here
+    except Exception:  # noqa: BLE001 # whatever somebody's object raises
+        return brief_repr(held)
+    return held
 
 
 def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
@@ -117,7 +142,7 @@ def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
 
 
 class ContentError(TractError, ValueError):
-    """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is no Unicode."""
+    """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is not valid Unicode."""
 
 
 class CommitNotFoundError(TractError, LookupError):
@@ -153,7 +178,7 @@ class BudgetExceededError(TractError, ValueError):
 
 
 class SessionError(TractError, ValueError):
-    """What was asked of the tracts of a session cannot be done; nothing was changed."""
+    """The request to a session cannot be carried out; nothing was changed."""
 
 
 class UnknownTractError(SessionError, LookupError):
@@ -177,7 +202,7 @@ class BranchExistsError(BranchError):
 
 
 class BranchMovedError(BranchError):
-    """Somebody else moved the branch since it was looked at; nothing was changed."""
+    """The branch was moved by somebody else since it was read; nothing was changed."""
 
 
 class UnmergedBranchError(BranchError):
@@ -193,7 +218,7 @@ class BranchNotFoundError(BranchError, LookupError):
 
 
 class InvalidBranchNameError(BranchError):
-    """Git would refuse the name, and so do we."""
+    """The branch name is invalid; the rules are git's."""
 
 
 class StoreError(TractError):
@@ -209,11 +234,11 @@ class StoreReadOnlyError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """The file is damaged, or it is not a tract store."""
+    """The file is damaged, or is not a tract store."""
 
 
 class StoreReferenceError(StoreError):
-    """What a row refers to is not there (any more)."""
+    """A row refers to something that does not exist (any more)."""
 
 
 class StoreVersionError(StoreError):
@@ -282,7 +307,7 @@ class DecidedFirstError(PendingStateError):
 
 
 class FingerprintError(PendingError):
-    """What would run is no longer what was approved, so it does not run."""
+    """The code that would run is no longer what was approved, so it does not run."""
 
 
 class CodeDecisionError(PendingError):
@@ -290,7 +315,7 @@ class CodeDecisionError(PendingError):
 
 
 class RejectedError(PendingError):
-    """What was asked for was turned down. `pending` has the reason, and what was asked."""
+    """The request was rejected. `pending` has the reason, and the request."""
 
     def __init__(self, message: str, pending: Any = None) -> None:
         super().__init__(message)
@@ -298,7 +323,7 @@ class RejectedError(PendingError):
 
 
 class UndecidedError(PendingError):
-    """A decision is needed, and there is none yet. `pending` waits in the inbox."""
+    """A decision is needed, and nobody has made it yet. `pending` waits in the inbox."""
 
     def __init__(self, message: str, pending: Any = None) -> None:
         super().__init__(message)
@@ -322,7 +347,7 @@ class LockFileError(PendingError):
 
 
 class UnknownToolError(TractError, LookupError):
-    """There is no tool of that name, or none where it was looked for. A call of one is a `ToolExecutionError`."""
+    """The tool is unknown here. Calling an unknown tool is a `ToolExecutionError`."""
 
 
 class ToolExecutionError(TractError):
@@ -364,15 +389,15 @@ class McpTimeoutError(McpError):
 
 
 class McpResultError(McpError):
-    """What the server sent is too large, or not what MCP asks for."""
+    """The server's response is too large, or violates MCP."""
 
 
 class ScriptFailedError(TractError):
-    """A script cannot be run, or did not end as it should."""
+    """A script cannot be run, or failed."""
 
 
 class ScriptSyntaxError(ScriptFailedError, ValueError):
-    """The code is no Python. `line` is that of the script, from 1; None where no line is to blame."""
+    """The code is not valid Python. `line` is that of the script, from 1; None if no line is to blame."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -380,7 +405,7 @@ class ScriptSyntaxError(ScriptFailedError, ValueError):
 
     @classmethod
     def of(cls, error: BaseException) -> ScriptSyntaxError:
-        """What Python's parser said, in a sentence with the line."""
+        """Return the parser's message as a sentence with the line."""
         if not isinstance(error, SyntaxError):
             return cls(f"the script cannot be parsed: {error or type(error).__name__}")
         line, text = error.lineno, (error.text or "").strip()
@@ -388,7 +413,7 @@ class ScriptSyntaxError(ScriptFailedError, ValueError):
         magic = (
             " A script is plain Python; magics and ! belong to cells." if text[:1] in {"%", "!", "?"} else ""
         )
-        return cls(f"the script is no Python: {place}{error.msg}.{magic}", line)
+        return cls(f"the script is not valid Python: {place}{error.msg}.{magic}", line)
 
 
 class ScriptRaisedError(ScriptFailedError):
@@ -418,7 +443,7 @@ class SandboxError(TractError):
 
 
 class NoSandboxError(SandboxError):
-    """There is no sandbox in this environment; `pip install 'tract_jupyter[sandbox]'`."""
+    """The sandbox is not installed in this environment; `pip install 'tract_jupyter[sandbox]'`."""
 
 
 class LLMError(TractError):
@@ -426,21 +451,28 @@ class LLMError(TractError):
 
 
 class LLMConfigError(LLMError):
-    """There is no client to ask, or what was given as one is none."""
+    """No language model is configured, or the configured object is not a client."""
+
+
+class LLMBudgetError(LLMError):
+    """The request could exceed what the session may spend, so it was not sent; the message says how to go on."""
 
 
 class LLMResponseError(LLMError):
-    """What the client gave back has not the shape of a reply; nothing was committed."""
+    """The client's response does not have the shape of a reply; nothing was committed."""
 
 
 class LLMRequestError(LLMError):
-    """The provider gave no reply.
+    """The provider sent no reply, or not the whole of it.
 
     Attributes:
         code: `rate_limited`, `timeout`, `provider_error` or `cancelled`.
         status: the HTTP status, if there was an answer.
         retry_after: seconds that the provider asks to wait, if it does.
         is_transient: whether asking again may help.
+        reason: what was wrong, where the provider says it: `context_too_long`, `authentication`, `not_found`,
+            `overloaded`, `out_of_credit` or `invalid_request`; None if it does not.
+        partial: what had come of the reply, in the shape of one, with `finish_reason` None; None if nothing had.
     """
 
     def __init__(
@@ -451,20 +483,23 @@ class LLMRequestError(LLMError):
         status: int | None = None,
         retry_after: float | None = None,
         is_transient: bool = False,
+        reason: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.retry_after = retry_after
         self.is_transient = is_transient
+        self.reason = reason
+        self.partial: dict[str, Any] | None = None
 
 
 class RunError(TractError):
-    """Something about a run: a main call with the operations before and after it."""
+    """Base of what can be wrong with a run: a main call with the operations before and after it."""
 
 
 class PlanError(RunError):
-    """Operations that cannot be planned: `code` is one of `runs.terms.PlanErrorCode`, `operations` whom it is about."""
+    """Operations that cannot be planned: `code` is a `runs.terms.PlanErrorCode`, `operations` those concerned."""
 
     def __init__(self, code: str, message: str, operations: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -472,16 +507,24 @@ class PlanError(RunError):
         self.operations = tuple(operations)
 
 
+def _without_field(where: str, message: str) -> str:
+    """Return the place without its field, if the message begins with that."""
+    place, comma, field = where.rpartition(", ")
+    return place if comma and message.startswith(f"{field} ") else where
+
+
 class ProfileError(RunError):
     """A profile cannot be saved as it is. `problems` holds all that is wrong, as `(rule, where, message)`."""
 
     def __init__(self, problems: Sequence[tuple[str, str, str]]) -> None:
-        super().__init__("\n".join(f"{where}: {message}" for _, where, message in problems))
+        super().__init__(
+            "\n".join(f"{_without_field(where, message)}: {message}" for _, where, message in problems)
+        )
         self.problems = tuple(problems)
 
 
 class RunFailedError(RunError):
-    """The run failed or was aborted; what came of it is in `run`."""
+    """The run failed or was aborted; `run` has what was done until then."""
 
     def __init__(self, message: str, run: Any) -> None:
         super().__init__(message)
@@ -496,16 +539,17 @@ class TemplateError(RunError):
         self.message = message
         self.line = line
 
-    def __reduce__(self) -> tuple[type[TemplateError], tuple[str, int | None]]:
-        return type(self), (self.message, self.line)
-
     def at(self, line: int) -> TemplateError:
-        """The same, with the line unless it has one."""
+        """Return this error with the line, unless it has one."""
         return self if self.line is not None else TemplateError(self.message, line)
 
 
 class UnknownRunError(RunError):
-    """No run, or no profile, has this name or id."""
+    """No run has this id."""
+
+
+class UnknownProfileError(RunError):
+    """No operation profile has this name."""
 
 
 class TrustError(TractError):
@@ -513,8 +557,13 @@ class TrustError(TractError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the known name that is closest to `name`, else an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """Return ` Did you mean 'x'?` with the known name closest to `name`, or an empty string.
+
+    A slip of the finger leaves the first letter or the last: `nope` is no misspelt `open`.
+    """
+    ends = name[:1].lower(), name[-1:].lower()
+    alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
+    close = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

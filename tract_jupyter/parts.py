@@ -1,42 +1,31 @@
-"""What a tract is made of, and what each part is given. A part is made, and imports what it needs, when first used."""
+"""The parts of a tract, and what each is given. A part is made, and imports what it needs, when first used."""
 
 from __future__ import annotations
 
+from functools import wraps
 from importlib import import_module
 from inspect import signature
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tract_jupyter.models.commit import StatusInfo
+from tract_jupyter.models import StatusInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from tract_jupyter.context.repository import Repository
-    from tract_jupyter.hooks.builtin.requests import HistoryRequests
-    from tract_jupyter.hooks.builtin.tool_result import ToolResults
-    from tract_jupyter.hooks.firing import Firing
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.llm.configured import ConfiguredLLM
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.operations.handlers import Handlers
-    from tract_jupyter.operations.hooks import Hooks
-    from tract_jupyter.operations.lifecycle import Operations
-    from tract_jupyter.review.review import Review
-    from tract_jupyter.review.trust import Trust
-    from tract_jupyter.runs.engine import RunEngine
-    from tract_jupyter.runs.generation import Generation
-    from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.service import Runs
-    from tract_jupyter.runs.store import Profiles
-    from tract_jupyter.sandbox.pool import SandboxPool
-    from tract_jupyter.scripts.runner import Scripts
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.mcp.tools import McpTools
-    from tract_jupyter.toolkit.policy import Policies
-    from tract_jupyter.toolkit.stubs import ToolsModule
+    from tract_jupyter.context import Repository
+    from tract_jupyter.hooks import Firing, Pending
+    from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
+    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.loop import ToolLoop
+    from tract_jupyter.operations import Handlers, Hooks, Operations
+    from tract_jupyter.review import Review, Trust
+    from tract_jupyter.runs import Costs, Generation, Profiles, RunEngine, Runs
+    from tract_jupyter.runs.kinds import KindRegistry
+    from tract_jupyter.sandbox import SandboxPool
+    from tract_jupyter.scripts import Scripts
+    from tract_jupyter.toolkit import McpTools, Policies, ToolExecutor, ToolsModule
     from tract_jupyter.tract import Tract
-
-    Makers = dict[str, Callable[[dict[str, Any]], Pending]]
 
 Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
@@ -66,14 +55,31 @@ class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
 
 
 def arguments_of(
-    method: Callable[Concatenate[Any, Arguments], object],
+    method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Have a method take the arguments of another one, for type checkers, completers and `help`."""
+    """Have a method take the arguments of another one, for type checkers, completers and `help`.
+
+    Args:
+        method: the other one.
+        without: those that this one does not have. A type checker does not see that, so they are refused when it runs.
+    """
 
     def give(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        @wraps(other)
+        def checked(*args: Any, **arguments: Any) -> Returned:
+            for name in without:
+                if name in arguments:
+                    raise TypeError(
+                        f"{other.__name__}() has no argument {name!r}, which {method.__name__}() has"
+                    )
+            return other(*args, **arguments)
+
+        taken = signature(method)
+        parameters = [one for one in taken.parameters.values() if one.name not in without]
         result = signature(other).return_annotation
-        other.__signature__ = signature(method).replace(return_annotation=result)  # type: ignore[attr-defined]
-        return other
+        given = checked if without else other
+        given.__signature__ = taken.replace(parameters=parameters, return_annotation=result)  # type: ignore[attr-defined]
+        return given
 
     return give
 
@@ -135,22 +141,28 @@ class Parts:
         Raises:
             PendingError: these are no fields of it.
         """
-        from tract_jupyter.hooks.builtin.stored import check_stored
+        from tract_jupyter.hooks.builtin import BUILT_IN, check_stored
 
-        make = self._makers.get(operation)
-        if make is None:
+        about = BUILT_IN.get(operation)
+        if about is None:
             return None
         check_stored(operation, fields)
-        return make(fields)
+        pending: Pending = attrgetter(about.restored)(self)(fields)
+        return pending
+
+    def restored_call(self, fields: dict[str, Any]) -> Pending:
+        """Make the pending of a script's call again, from what is stored of it."""
+        from tract_jupyter.scripts import PendingScriptCall
+
+        return PendingScriptCall(fields, tract=self._tract, go_on=self.scripts.go_on_and_print)
 
     # --- deciding
 
     @part
     def review(self) -> Review:
-        """What persons are asked, and what they decided."""
-        from tract_jupyter.context.identity import store_id
-        from tract_jupyter.review.review import Review
-        from tract_jupyter.review.trust import Trust
+        """The questions to persons, and their decisions."""
+        from tract_jupyter.context import store_id
+        from tract_jupyter.review import Review, Trust
 
         repository, trust = self._repository, self._trust or Trust()
         signer = trust.for_tract(store_id(repository.database), repository.tract_id)
@@ -158,121 +170,113 @@ class Parts:
 
     @part
     def _routing(self) -> tuple[Firing, Handlers]:
-        """What has pendings decided, with the stored handlers, which decide from the beginning."""
-        from tract_jupyter.hooks.bus import HookBus, HookLog
-        from tract_jupyter.hooks.firing import Firing
-        from tract_jupyter.operations.handlers import Handlers
-        from tract_jupyter.storage.journal import HookLogRows
-        from tract_jupyter.storage.signed import HandlerRows
+        """The part that has pendings decided, with the stored handlers, which decide from the beginning."""
+        from tract_jupyter.hooks import Firing, HookBus, HookLog
+        from tract_jupyter.operations import Handlers
+        from tract_jupyter.storage import HandlerRows, HookLogRows
 
         repository, review = self._repository, self.review
         database, tract_id = repository.database, repository.tract_id
         bus = HookBus(HookLog(database, HookLogRows(tract_id)))
         handlers = Handlers(
-            self._tract, database, HandlerRows(tract_id), repository.events, bus, review.signer
+            self._tract, bus, database, HandlerRows(tract_id), repository.events, review.signer
         )
-        handlers.load()
+        handlers.look_again()
         return Firing(bus, review.reviewer), handlers
 
     @property
     def firing(self) -> Firing:
-        """What has pendings decided."""
+        """The part that has pendings decided."""
         return self._routing[0]
 
     @part
     def operations(self) -> Operations:
         """The dynamic operations."""
-        from tract_jupyter.operations.lifecycle import Operations
-        from tract_jupyter.storage.signed import SpecRows
+        from tract_jupyter.operations import Operations
 
-        repository, review = self._repository, self.review
         operations = Operations(
-            self._tract, repository.database, SpecRows(repository.tract_id), repository.events, self.firing,
-            review.ledger, review.grants, review.signer, self.restored, _load_built_in,
+            self._tract, self._repository, self.review, *self._routing,
+            restored=self.restored, load_built_in=_load_built_in,
         )  # fmt: skip
-        operations.load()
+        operations.look_again()
         return operations
 
     @part
     def hooks(self) -> Hooks:
         """The handlers."""
-        from tract_jupyter.operations.hooks import Hooks
+        from tract_jupyter.operations import Hooks
 
         return Hooks(self.firing, self.operations, self._routing[1])
 
     @part
     def history_requests(self) -> HistoryRequests:
         """Compresses, merges, rebases and collects garbage."""
-        from tract_jupyter.hooks.builtin.requests import HistoryRequests
+        from tract_jupyter.hooks.builtin import HistoryRequests
 
         return HistoryRequests(self._tract, self._repository, self.firing, self.llm)
 
     @part
     def tool_results(self) -> ToolResults:
-        """Commits the answers of tools."""
-        from tract_jupyter.hooks.builtin.tool_result import ToolResults
+        """Commits the answers of tools, and makes them shorter."""
+        from tract_jupyter.hooks.builtin import ToolResults
 
-        return ToolResults(self._tract, self._repository, self.firing)
-
-    @part
-    def _makers(self) -> Makers:
-        """One line for each kind of built-in operation that the store can hold."""
-        from tract_jupyter.scripts.pendings import PendingScriptCall
-
-        history = self.history_requests
-        return {
-            "gc": history.restored_gc,
-            "compress": history.restored_compress,
-            "merge": history.restored_merge,
-            "rebase": history.restored_rebase,
-            "generate": lambda fields: self.generation.restored(fields),  # noqa: PLW0108 # not before it is used
-            "tool_result": self.tool_results.restored,
-            "policy": lambda fields: self.policies.restored(fields),  # noqa: PLW0108
-            "script_call": lambda fields: PendingScriptCall(
-                fields, tract=self._tract, go_on=self.scripts.go_on_and_print
-            ),
-        }
+        return ToolResults(self._tract, self._repository, self.firing, self.llm)
 
     # --- tools and scripts
 
     @part
     def mcp(self) -> McpTools:
         """MCP servers and their tools."""
-        from tract_jupyter.toolkit.mcp.tools import McpTools
+        from tract_jupyter.toolkit import McpTools
 
-        return McpTools()
+        return McpTools(
+            lambda name: self.executor.check_namespace(name)  # noqa: PLW0108 # the two need each other
+        )
 
     @part
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
-        from tract_jupyter.scripts.tools import script_tools
-        from tract_jupyter.toolkit.context_tools import context_tools
-        from tract_jupyter.toolkit.executor import ToolExecutor
-        from tract_jupyter.toolkit.operation_tools import LiveTools, OperationTools, proposing_tools
+        from tract_jupyter.scripts import script_tools
+        from tract_jupyter.toolkit import (
+            LiveTools,
+            OperationTools,
+            ToolExecutor,
+            context_tools,
+            discovery_tools,
+            proposing_tools,
+        )
 
-        tract = self._tract
-        live = LiveTools(OperationTools(self.operations, self.review.reviewer.decide_now), self.mcp)
-        fixed = [*context_tools(tract), *proposing_tools(tract), *script_tools(tract, lambda: self.scripts)]
-        return ToolExecutor(tract, fixed, live)
+        tract, operations, reviewer = self._tract, self.operations, self.review.reviewer
+        live = LiveTools(OperationTools(operations, reviewer.decide_now), self.mcp)
+        fixed = [
+            *context_tools(tract),
+            *proposing_tools(operations, reviewer),
+            *script_tools(tract, reviewer, lambda: self.scripts),
+            *discovery_tools(
+                lambda: self.executor,
+                lambda profile, told: self.scripts.count_search(profile, told),  # noqa: PLW0108 # the two need each other
+            ),
+        ]
+        return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live)
 
     @part
     def tools(self) -> ToolsModule:
         """Every tool as a Python function."""
-        from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule
+        from tract_jupyter.toolkit import ToolBridge, ToolsModule
 
         return ToolsModule(ToolBridge(self.executor))
 
     @part
     def policies(self) -> Policies:
         """Does what policies want."""
-        from tract_jupyter.toolkit.policy import Policies
+        from tract_jupyter.toolkit import Policies
 
         return Policies(self._tract, self.executor, self.firing)
 
     @part
     def sandboxes(self) -> SandboxPool:
         """The processes of the sandbox."""
-        from tract_jupyter.sandbox.pool import SandboxPool
+        from tract_jupyter.sandbox import SandboxPool
 
         pool = SandboxPool()
         if self._is_closed:
@@ -284,9 +288,8 @@ class Parts:
         """Runs scripts, and keeps their namespaces and results."""
         from functools import partial
 
-        from tract_jupyter.scripts.call_log import StoredLog
-        from tract_jupyter.scripts.runner import Scripts
-        from tract_jupyter.storage.journal import ScriptCallRows
+        from tract_jupyter.scripts import Scripts, StoredLog
+        from tract_jupyter.storage import ScriptCallRows
 
         database, events = self._repository.database, self._repository.events
 
@@ -296,45 +299,73 @@ class Parts:
 
         rows = ScriptCallRows(self._repository.tract_id)
         stored_log = partial(StoredLog, database, rows, self.review.signer)
-        return Scripts(lambda: self.tools, self.executor, self._tract, stored_log, record)
+        counted = self._repository.corrections.count
+        return Scripts(
+            self._tract, self.executor, tools=lambda: self.tools, pool=lambda: self.sandboxes,
+            stored_log=stored_log, record=record, count_tokens=counted,
+        )  # fmt: skip
 
     # --- models and runs
 
     @part
     def llm(self) -> ConfiguredLLM:
-        """The configured client, and its options by kind of request."""
-        from tract_jupyter.llm.configured import ConfiguredLLM
+        """Who is asked for each kind of request, with which options."""
+        from tract_jupyter.llm import ConfiguredLLM, Spending
 
-        return ConfiguredLLM()
+        return ConfiguredLLM(Spending(self._repository.corrections.count))
 
     @part
     def models(self) -> Models:
         """Models by name."""
-        from tract_jupyter.llm.connections import Models
+        from tract_jupyter.llm import Models
 
-        return Models()
+        return Models(self.llm)
+
+    @part
+    def costs(self) -> Costs:
+        """What requests to models have cost, and the budget."""
+        from tract_jupyter.runs import Costs
+
+        return Costs(self._repository, self.llm.spending)
 
     @part
     def generation(self) -> Generation:
         """Asks the model for replies."""
-        from tract_jupyter.runs.generation import Generation
+        from tract_jupyter.runs import Generation
 
         return Generation(
-            self._tract, self._repository, self.firing, self.review.reviewer, self.llm, self.operations.rebuild,
+            self._tract, self._repository, self.firing, self.review.reviewer, self.llm,
+            lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # they are made when one is found
             lambda question: self.runs.is_waiting(question),  # noqa: PLW0108 # the two need each other
+        )  # fmt: skip
+
+    @part
+    def loop(self) -> ToolLoop:
+        """Carries turns out: of a model that may call tools, or not."""
+        from tract_jupyter.loop import CallJournal, ToolLoop, TurnStore
+        from tract_jupyter.storage import ScriptCallRows
+
+        repository, review = self._repository, self.review
+        journal = CallJournal(repository.database, ScriptCallRows(repository.tract_id), review.signer)
+        store = TurnStore(
+            repository=repository, firing=self.firing, results=self.tool_results, journal=journal
+        )
+        return ToolLoop(
+            lambda: self.executor, review, store,
+            lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
         )  # fmt: skip
 
     @part
     def kinds(self) -> KindRegistry:
         """The kinds of operations of runs."""
-        from tract_jupyter.runs.kinds.registry import KindRegistry
+        from tract_jupyter.runs.kinds import KindRegistry
 
         return KindRegistry()
 
     @part
     def engine(self) -> RunEngine:
         """Carries runs out."""
-        from tract_jupyter.runs.engine import RunEngine
+        from tract_jupyter.runs import RunEngine
 
         return RunEngine(
             self._tract, self._repository, self.generation, self.llm, self.models, lambda: self.executor,
@@ -344,8 +375,8 @@ class Parts:
     @part
     def profiles(self) -> Profiles:
         """The profiles of runs."""
-        from tract_jupyter.runs.store import Profiles
-        from tract_jupyter.storage.signed import RunProfileRows
+        from tract_jupyter.runs import Profiles
+        from tract_jupyter.storage import RunProfileRows
 
         repository = self._repository
         return Profiles(
@@ -356,16 +387,17 @@ class Parts:
     @part
     def runs(self) -> Runs:
         """The runs."""
-        from tract_jupyter.runs.service import Runs
+        from tract_jupyter.runs import Runs
 
         return Runs(
             self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
-            self.review.signer,
+            self.review.signer, lambda: self.loop,
         )  # fmt: skip
 
 
 def _load_built_in() -> None:
     """Import the classes of all built-in operations, from the rooms that they live in."""
-    for module in ("hooks.builtin.generation", "hooks.builtin.history", "hooks.builtin.tool_result",
-                   "scripts.pendings", "toolkit.pendings", "toolkit.policy"):  # fmt: skip
-        import_module(f"tract_jupyter.{module}")
+    from tract_jupyter.hooks.builtin import BUILT_IN
+
+    for about in BUILT_IN.values():
+        import_module(f"tract_jupyter.{about.home}")

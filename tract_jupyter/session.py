@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, Self
+import threading
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import uuid4
 
-from tract_jupyter.context.commits import first_line
-from tract_jupyter.context.identity import DEFAULT_NAME, make_tract
-from tract_jupyter.context.spawn import as_content, check_outcome, metadata_of, outcome_of, source_of
-from tract_jupyter.context.summaries import MAX_RETRIES, Source
-from tract_jupyter.context.tokens import default_counter
+from tract_jupyter.context import (
+    DEFAULT_NAME,
+    MAX_RETRIES,
+    Source,
+    as_content,
+    check_outcome,
+    default_counter,
+    first_line,
+    make_tract,
+    origin_metadata,
+    outcome_of,
+    source_of,
+    summarizer_for,
+)
 from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
     CommitNotFoundError,
     SessionError,
+    StoreClosedError,
     TractExistsError,
+    UnknownTractError,
+    nearest,
 )
-from tract_jupyter.models.checks import check_budget, check_limit, check_text
-from tract_jupyter.models.content import text_of
-from tract_jupyter.models.spawn import CollapseResult, Curation, Inheritance, agent_id
-from tract_jupyter.open_tracts import OpenTracts
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.engines import MEMORY
-from tract_jupyter.storage.journal import triggered
-from tract_jupyter.storage.refs import RefRows
-from tract_jupyter.storage.tracts import TractRows
+from tract_jupyter.models import (
+    AGENT_MARK,
+    CollapseResult,
+    Curation,
+    Inheritance,
+    agent_id,
+    check_budget,
+    check_limit,
+    check_text,
+    text_of,
+)
+from tract_jupyter.storage import (
+    AGENT_HEAD,
+    HEAD,
+    MEMORY,
+    Database,
+    RefRows,
+    SharedDatabase,
+    TractRows,
+    triggered,
+)
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -34,14 +59,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic import BaseModel
+    from sqlalchemy import Connection
 
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.config import TokenBudget
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.models.spawn import TimelineEntry, TractInfo
-    from tract_jupyter.protocols import Summarizer, TokenCounter, Validator
-    from tract_jupyter.review.trust import Trust
-    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.models import (
+        CommitInfo,
+        CompiledContext,
+        Summarizer,
+        TimelineEntry,
+        TokenBudget,
+        TokenCounter,
+        TractInfo,
+        Validator,
+    )
+    from tract_jupyter.review import Trust
+    from tract_jupyter.storage import Entry
+
 
 _NAME_LENGTH = 255  # the column's width
 _PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
@@ -63,7 +95,7 @@ class Session:
     ) -> None:
         self._database = database
         self._rows = TractRows()
-        self._tracts = OpenTracts(Tract, database, tokenizer or default_counter(), trust)
+        self._tracts = OpenTracts(database, tokenizer or default_counter(), trust)
 
     @classmethod
     def open(
@@ -210,7 +242,7 @@ class Session:
         Raises:
             UnknownTractError: there is no such tract.
             CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given, or the time is none.
+            ContentError: both are given, or the time is not valid.
         """
         return self.get_tract(tract_id).compile(at_time=at_time, at_commit=at_commit)
 
@@ -246,13 +278,13 @@ class Session:
             CommitNotFoundError: `select` names what is neither a tag nor a message.
         """
         self._tracts.check(parent)
-        bequest = parent.family.bequest(Inheritance(inheritance), select, max_tokens)
+        inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
         child_id = uuid4().hex
         with self._database.write() as connection:
             make_tract(connection, child_id, name)
             opened = self._tracts.open(child_id)
-            opened.tract.family.inherit(bequest, purpose)
+            opened.tract.family.inherit(inherited, purpose)
             self._tracts.made(opened)
         return self._tracts.keep(opened)
 
@@ -325,7 +357,7 @@ class Session:
 
         Raises:
             SessionError: a tract into itself, an empty child, no outcome, or none that is good; nothing was changed.
-            CompressionError: a number or the validator is none; nothing was changed.
+            CompressionError: a number or the validator is not valid; nothing was changed.
             ContentError: the outcome is no valid content.
             DetachedHeadError: `into` has no current branch.
         """
@@ -337,15 +369,14 @@ class Session:
         if context.head is None:
             raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
 
-        writer = next(
-            filter(None, (t.summarizer(content, summarizer, system_prompt) for t in (into, child))), None
-        )
+        clients = (tract.models.default.available("compress") for tract in (into, child))
+        writer = summarizer_for(next(filter(None, clients), None), content, summarizer, system_prompt)
         check_outcome(content, writer)
         given = content if content is not None else outcome_of(context, Source(
             None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
             into.tokenizer.count_text,
         ))  # fmt: skip
-        source = metadata_of(child.family, context)
+        source = origin_metadata(child.family, context)
         with into.batch(), triggered(triggered_by):
             commit = into.commit(as_content(given), metadata=source, message=message)
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
@@ -397,7 +428,7 @@ class Session:
 
 
 def checked_name(name: str) -> str:
-    """What people call a tract, or an agent.
+    """Return the name of a tract or an agent, if it is one.
 
     Raises:
         SessionError: it is no text, empty, or too long for the store.
@@ -411,3 +442,158 @@ def _checked_purpose(purpose: str) -> str:
     if not isinstance(purpose, str) or not purpose.strip() or "\0" in purpose:
         raise SessionError(f"purpose says in words what the child is for, not {purpose!r}")
     return purpose
+
+
+class Opened(NamedTuple):
+    """A tract and the shared database that it uses."""
+
+    tract: Tract
+    database: SharedDatabase
+
+
+class OpenTracts:
+    """Opens each tract, and each agent on a branch, once. Threads may share it.
+
+    Args:
+        database: of the session, shared by all of them.
+        tokenizer: counts the tokens of all of them.
+        trust: signs and verifies approvals; the user's own by default.
+    """
+
+    def __init__(self, database: Database, tokenizer: TokenCounter, trust: Trust | None) -> None:
+        self._database = database
+        self._tokenizer = tokenizer
+        self._trust = trust
+        self._rows = TractRows()
+        self._open: dict[str, Opened] = {}
+        self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the database with all of them. A second call does nothing."""
+        self._is_closed = True
+        with self._lock:
+            known = list(self._open.values())
+        for opened in known:
+            opened.tract.close()  # what it uses outside of the store
+        self._database.close()
+
+    def check_open(self) -> None:
+        """Check that the session was not closed.
+
+        Raises:
+            StoreClosedError: it was.
+        """
+        if self._is_closed:
+            raise StoreClosedError(
+                f"the session on {self._database.location} was closed; open it again with Session.open"
+            )
+
+    def open(self, tract_id: str, branch: str | None = None) -> Opened:
+        """Open a tract, or the agent on a branch of it, anew; `keep` remembers it."""
+        database = SharedDatabase(self._database)
+        head_name = HEAD if branch is None else AGENT_HEAD + branch
+        tract = Tract(
+            database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name
+        )
+        return Opened(tract, database)
+
+    def made(self, opened: Opened) -> None:
+        """Say, at the end of the transaction that makes a tract or agent, that it is new; `keep` it afterwards.
+
+        If the transaction, or the batch that it is part of, is rolled back, there is no such tract, and what is open by
+        its name is closed. That has to be said within the transaction: the next one may be another thread's.
+        """
+        name = opened.tract.family.agent_id
+        self.forget(name)  # an earlier agent, whose branch was deleted
+        self._database.if_rolled_back(lambda: self._was_never_made(name))
+
+    def keep(self, opened: Opened) -> Tract:
+        """Remember an open tract; if another thread opened it meanwhile, theirs."""
+        name = opened.tract.family.agent_id
+        with self._lock:
+            known = self._open.get(name)
+            if known is None or known.database.is_closed:
+                known = self._open[name] = opened
+        return known.tract
+
+    def get(self, name: object) -> Tract:
+        """The tract or agent of an id.
+
+        Raises:
+            UnknownTractError: there is none.
+            StoreClosedError: the session was closed.
+        """
+        self.check_open()
+        with self._lock:
+            known = self._open.get(name) if isinstance(name, str) else None
+        if known is not None and not known.database.is_closed:
+            return known.tract
+        with self._database.read() as connection:
+            tract_id, branch = self.find(connection, name)
+        return self.keep(self.open(tract_id, branch))
+
+    def release(self, name: object) -> None:
+        """Close a tract or agent; one that is not open stays so.
+
+        Raises:
+            UnknownTractError: there is none.
+            StoreClosedError: the session was closed.
+        """
+        self.check_open()
+        known = self.forget(name)
+        if known is not None:
+            known.tract.close()
+            return
+        with self._database.read() as connection:
+            self.find(connection, name)
+
+    def forget(self, name: object) -> Opened | None:
+        """Let go of a tract or agent, which itself stays as it is; None if there is none open."""
+        with self._lock:
+            return self._open.pop(name, None) if isinstance(name, str) else None
+
+    def find(self, connection: Connection, name: object) -> tuple[str, str | None]:
+        """The tract, and the branch of an agent, that an id stands for.
+
+        Raises:
+            UnknownTractError: there is none.
+        """
+        tract_id, _, branch = name.partition(AGENT_MARK) if isinstance(name, str) else ("", "", "")
+        rows = RefRows(tract_id, AGENT_HEAD + branch if branch else HEAD)
+        if not rows.was_made(connection):
+            known = self._rows.ids(connection)
+            some = (
+                f"there are {', '.join(known[-10:])}"
+                if known
+                else "the store has none; create_tract makes one"
+            )
+            raise UnknownTractError(f"no tract or agent {name!r}.{nearest(str(name), known)} {some}")
+        return tract_id, branch or None
+
+    def check(self, tract: object) -> None:
+        """Check that a tract is one of these, and open.
+
+        Raises:
+            SessionError: it is none of these.
+            StoreClosedError: it, or the session, was closed.
+        """
+        self.check_open()
+        if not isinstance(tract, Tract):
+            raise SessionError(
+                f"this needs a tract of the session, not {type(tract).__name__}; get_tract gives one"
+            )
+        with self._lock:
+            known = self._open.get(tract.family.agent_id)
+        if known is None or known.tract is not tract:
+            raise SessionError(
+                f"{tract!r} is not open in this session; use what get_tract, create_tract or spawn returned"
+            )
+        if known.database.is_closed:
+            raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
+
+    def _was_never_made(self, name: str) -> None:
+        """Close and forget what is open by the name of a tract that was rolled back."""
+        known = self.forget(name)
+        if known is not None:
+            known.tract.close()

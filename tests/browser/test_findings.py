@@ -94,7 +94,7 @@ def test_the_record_of_a_saved_notebook_opens_without_a_kernel(open_lab, screens
     for cell in range(2):
         lab.run_cell(cell)
     lab.button("Reject", 1).click()
-    lab.wait_output(1, "reject by")
+    lab.wait_output(1, "rejected by")
     lab.save()
     lab.reopen()
     row = lab.output(1).locator("details", has_text="TJ101").first
@@ -132,7 +132,7 @@ def test_what_is_open_in_the_inbox_stays_open_when_another_row_is_decided(open_l
     rule.locator("summary").first.click()
     rows.nth(1).get_by_role("checkbox").check()
     lab.button("Reject selected (1)", 3).click()
-    rows.nth(1).locator(".tract-note", has_text="reject by").wait_for()
+    rows.nth(1).locator(".tract-note", has_text="rejected by").wait_for()
     assert rule.get_by_text("Instead:").first.is_visible()
     assert rows.nth(0).locator("details.tract-rule[open]").count() == 1
     screenshot(lab, "findings-inbox", 3)

@@ -13,8 +13,8 @@ FIRE = """\
 for number in range(30):
     tract.reviewer.keep(tract.fire("note", {"text": f"line {number}"}, review=True))
 """
-OUTCOME = "print([(d.action, d.channel) for d in tract.decisions(limit=100)].__len__(), len(tract.inbox()))"
-REASONS = "print(sum(d.reason == 'abdd no' for d in tract.decisions(limit=100)))"
+OUTCOME = "print([(d.action, d.channel) for d in tract.review.decisions(limit=100)].__len__(), len(tract.review.inbox()))"
+REASONS = "print(sum(d.reason == 'abdd no' for d in tract.review.decisions(limit=100)))"
 
 
 def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot):

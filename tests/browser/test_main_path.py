@@ -61,7 +61,7 @@ def test_define_review_activate_fire_and_read(open_lab, screenshot):
     assert lab.output(1).locator("mark", has_text="os.system").count() == 1
     screenshot(lab, "activate-pending")
     lab.button("Activate", 1).click()
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
     screenshot(lab, "activate-approved")
 
     lab.run_cell(2)
@@ -71,7 +71,7 @@ def test_define_review_activate_fire_and_read(open_lab, screenshot):
     panel.get_by_label("Names").fill('["a"]')
     screenshot(lab, "fire-pending")
     lab.button("Verify", 2).click()
-    text = lab.wait_output(2, "verify by")
+    text = lab.wait_output(2, "verify chosen by")
     assert "looked at 7" in text
     lab.run_cell(3)
     assert lab.text(3) == "approved True [7, None, 'slow', ['a']]\n"
@@ -159,7 +159,7 @@ def test_an_interrupted_wait_can_still_be_decided(open_lab):
     lab.run_cell(3)
     assert lab.text(3).startswith("pending")
     lab.button("Ship", 2).click()
-    lab.wait_output(2, "ship by")
+    lab.wait_output(2, "ship chosen by")
     lab.run_cell(3)
     assert lab.text(3) == "approved {'shipped': 'prod', 'force': False}\n"
 
@@ -169,7 +169,7 @@ def test_an_action_that_raises_shows_the_line_and_can_be_tried_again(open_lab, s
     lab.run_cell(0)
     lab.run_cell(1)
     lab.button("Activate", 1).click()
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
     lab.run_cell(2)
     lab.output(2).get_by_label("Limit").fill("3")
     lab.button("Burst", 2).click()
@@ -182,7 +182,7 @@ def test_an_action_that_raises_shows_the_line_and_can_be_tried_again(open_lab, s
     lab.run_cell(3)
     assert "failed, ValueError: no luck" in lab.text(3)
     lab.button("Verify", 2).click()
-    lab.wait_output(2, "verify by")
+    lab.wait_output(2, "verify chosen by")
 
 
 def test_wrong_input_is_told_beside_the_form_and_decides_nothing(open_lab):
@@ -195,7 +195,7 @@ def test_wrong_input_is_told_beside_the_form_and_decides_nothing(open_lab):
     lab.run_cell(0)
     lab.run_cell(1)
     lab.button("Activate", 1).click()
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
     lab.run_cell(2)
     output = lab.output(2)
     lab.button("Verify", 2).click()  # the required limit is missing: the form holds it back
@@ -203,7 +203,7 @@ def test_wrong_input_is_told_beside_the_form_and_decides_nothing(open_lab):
     output.get_by_label("Limit").fill("1")
     output.get_by_label("Names").fill("[oops")
     lab.button("Verify", 2).click()
-    output.get_by_role("alert").get_by_text("Names: this is no JSON").wait_for()
+    output.get_by_role("alert").get_by_text("Names: this is not valid JSON").wait_for()
     output.get_by_label("Names").fill("[1]")  # JSON, but no list of strings: the kernel says so
     lab.button("Verify", 2).click()
     output.get_by_text("valid string").wait_for()
@@ -222,7 +222,7 @@ def test_clicking_twice_decides_once(open_lab):
     lab.button("Activate", 1).evaluate(
         "button => { button.click(); button.form.requestSubmit(); button.click(); }"
     )
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
     lab.run_cell(2)
     assert lab.text(2) == "1 1\n"
 
@@ -265,7 +265,7 @@ def test_keyboard_alone_and_names_for_screen_readers(open_lab):
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 2
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    lab.wait_output(1, "reject by")
+    lab.wait_output(1, "rejected by")
 
 
 def test_dark_theme_and_a_narrow_window(open_lab, screenshot):

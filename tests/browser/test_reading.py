@@ -28,7 +28,7 @@ NOTHING_YET = "print(p.status)"
 def read_on(lab, cell):
     """Read to the end as a person would who presses one button; gives what was said on the way."""
     output, said = lab.output(cell), []
-    more = lab.button("Next unread lines", cell)
+    more = lab.button("Show next unread lines", cell)
     left = output.locator(".tract-left")
     while more.is_visible():
         before = left.inner_text()
@@ -65,7 +65,7 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     lab.run_cell(2)
     assert lab.text(2) == "pending\n"
     activate.click()
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
 
 
 AWAY = """async panel => {
@@ -91,7 +91,7 @@ def test_what_was_taken_away_while_it_was_read_is_read_later(open_lab):
     assert lab.output(1).locator(".tract-panel").evaluate(AWAY) > 3
     read_on(lab, 1)
     lab.button("Activate", 1).click()
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
 
 
 def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
@@ -109,7 +109,7 @@ def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     lab.run_cell(3)
     assert lab.text(3) == "pending\n"
     approve.click()
-    lab.wait_output(2, "save by")
+    lab.wait_output(2, "save chosen by")
 
 
 WIDE = """from tract_jupyter.operations.spec import spec_from_dict
@@ -125,7 +125,7 @@ def test_what_is_taller_than_the_window_is_read_to_its_end(open_lab, screenshot)
     lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
     lab.run_cell(0)
     lab.run_cell(1)
-    activate, more = lab.button("Activate", 1), lab.button("Next unread lines", 1)
+    activate, more = lab.button("Activate", 1), lab.button("Show next unread lines", 1)
     activate.wait_for()
     lab.output(1).get_by_text("Read on: ").wait_for()
     lines = lab.output(1).locator("[data-line]")
@@ -135,7 +135,7 @@ def test_what_is_taller_than_the_window_is_read_to_its_end(open_lab, screenshot)
     press_until(lab, more, lambda: activate.get_attribute("aria-disabled") == "false", most=200)
     lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
     activate.dispatch_event("click")
-    lab.wait_output(1, "approve by")
+    lab.wait_output(1, "approved by")
 
 
 NOTE = VALUE.replace("keep", "note")

@@ -63,7 +63,7 @@ def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
     edits.get_by_label("regions").fill('["eu"]')
     edits.get_by_label("regions").press("Tab")
     approve(lab, 2)
-    text = lab.wait_output(2, "approve by")
+    text = lab.wait_output(2, "approved by")
     assert "changed replicas: 2 → 12345678901234567891" in text
     assert "changed regions: [] → ['eu']" in text
     assert "changed target" not in text
@@ -90,7 +90,7 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     output.get_by_label("Pattern for target").fill("prod/*")
     screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
     approve(lab, 2)
-    text = lab.wait_output(2, "approve by")
+    text = lab.wait_output(2, "approved by")
     assert "Not asked again in this session, for the next 3: target: prod/*" in text
     assert "; for anybody. %tract grants" in text
     screenshot(lab, f"review-stands-{request.node.callspec.id}", 2)
@@ -127,7 +127,7 @@ def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
     assert len(regions.input_value()) == 5_002
     regions.fill('["eu"]')
     approve(lab, 2)
-    lab.wait_output(2, "approve by")
+    lab.wait_output(2, "approved by")
     lab.run_cell(3)
     assert lab.text(3) == "approved ['eu']\n"
 
@@ -152,8 +152,8 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     for number in (0, 1):
         rows.nth(number).locator("summary", has_text="Show the full request").click()
     lab.button("Approve without running (2)", 4).click()
-    rows.nth(1).locator(".tract-note", has_text="approve by").wait_for()
-    rows.nth(0).locator(".tract-note", has_text="approve by").wait_for()
+    rows.nth(1).locator(".tract-note", has_text="approved by").wait_for()
+    rows.nth(0).locator(".tract-note", has_text="approved by").wait_for()
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
     assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # what another program shows of it
     rows.nth(2).get_by_role("checkbox").check()
@@ -163,9 +163,9 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     board.get_by_label("Reason").fill("not <b>now</b>")
     screenshot(lab, f"review-inbox-half-{request.node.callspec.id}", 4)
     lab.button("Reject selected (2)", 4).click()
-    text = lab.wait_output(4, "reject by")
+    text = lab.wait_output(4, "rejected by")
     lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()
-    assert text.count("approve by") == 2
+    assert text.count("approved by") == 2
     assert text.count("not <b>now</b>") == 2
     screenshot(lab, f"review-inbox-record-{request.node.callspec.id}", 4)
     lab.output(2).locator("[data-testid=tract-record]").first.wait_for()  # their own panels say so too
@@ -192,7 +192,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     other.output(1).get_by_text("which carries the decision out").wait_for()
     screenshot(other, "review-elsewhere", 1)
     other.button("Add", 1).click()
-    other.wait_output(1, "add by")
+    other.wait_output(1, "add chosen by")
     assert first.wait_cell(2)
     assert "after approved" in first.text(2)
     assert "In another process: " in first.text(2)
@@ -220,7 +220,7 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     screenshot(lab, "review-lost", 2)
     lab.run_cell(3)
     lab.button("Add", 3).click()
-    lab.wait_output(3, "add by")
+    lab.wait_output(3, "add chosen by")
     lab.run_cell(4)
     assert lab.text(4) == "once\n\n"
     assert "lost its kernel" in lab.output(2).get_by_role("alert").inner_text()  # not that it is silent
@@ -232,7 +232,7 @@ PAGES_OF_TWO = "import tract_jupyter.notebook.panels.inbox\ntract_jupyter.notebo
 
 def test_pages_by_keyboard_alone(open_lab, screenshot):
     fire = FIRE.replace('"three"', '"three", "four", "five"')
-    lab = open_lab(LOAD, WRITE, PAGES_OF_TWO + fire, "%tract inbox", "len(tract.inbox())")
+    lab = open_lab(LOAD, WRITE, PAGES_OF_TWO + fire, "%tract inbox", "len(tract.review.inbox())")
     for cell in range(4):
         lab.run_cell(cell)
     board = lab.output(3).locator("[data-testid=tract-batch]")

@@ -128,7 +128,7 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     screenshot(lab, "run-stopped", 4)
     lab.execute("model.seconds = 6")
     lab.run_cell(5, wait=False)  # while the model is asked
-    lab.output(5).get_by_text("the main call is made").wait_for()
+    lab.output(5).get_by_text("the main call is running").wait_for()
     screenshot(lab, "run-live", 5)
     lab.interrupt()
     assert not lab.wait_cell(5)

@@ -66,7 +66,7 @@ def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
     inbox.locator("summary", has_text="Change values").click()
     inbox.locator("[data-part=edits]").get_by_label("message").fill("after the restart")
     inbox.get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
-    text = lab.wait_output(2, "approve by")
+    text = lab.wait_output(2, "approved by")
     assert "half 0 then 1" in text
     assert "'after the restart'\n    Script completed: 20 tool calls" in text
     screenshot(lab, "script-taken-up", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 
 PICK = st.integers(0, 99)
 TEXT = st.text("abc 12\n", min_size=1, max_size=8)
@@ -43,7 +43,7 @@ def play(tract, steps):
         elif kind == "annotate":
             tract.annotate(target, value)
         else:
-            tract.tag(target, value)
+            tract.tags.add(target, value)
 
 
 def shown(context):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 
 
 def texts(tract, at=None):

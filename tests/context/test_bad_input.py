@@ -20,7 +20,7 @@ ON_NOTHING = {
     "reset": lambda tract: tract.reset("main"),
     "undo": lambda tract: tract.undo(),
     "redo": lambda tract: tract.redo(),
-    "tag": lambda tract: tract.tag("HEAD", "t"),
+    "tag": lambda tract: tract.tags.add("HEAD", "t"),
     "get": lambda tract: tract.get_commit("HEAD"),
     "content": lambda tract: tract.get_content("main"),
     "past": lambda tract: tract.compile(at_commit="HEAD"),
@@ -46,7 +46,7 @@ def test_an_empty_store_answers_what_it_can(tract):
     assert (
         tract.history.pinned(),
         tract.history.skipped(),
-        tract.list_tags(),
+        tract.tags.list(),
         tract.history.query_by_text("x"),
     ) == ([], [], [], [])
     assert tract.status().token_count == tract.compile().token_count == 0
@@ -61,7 +61,7 @@ BY_NAME = {
     "reset": lambda tract, name: tract.reset(name),
     "checkout": lambda tract, name: tract.checkout(name),
     "branch": lambda tract, name: tract.branch("new", source=name),
-    "tag": lambda tract, name: tract.tag(name, "t"),
+    "tag": lambda tract, name: tract.tags.add(name, "t"),
     "order": lambda tract, name: tract.compile(order=[name]),
 }
 NAMES = ["f" * 64, "f" * 65, "abc", "", "HEAD~1", "ABCDEF", "\ud800", "a\0b", "%", None, 7, b"abcd"]
@@ -72,10 +72,10 @@ NAMING = [(use, name) for name in NAMES for use in BY_NAME if name is not None o
 @pytest.mark.parametrize(("use", "name"), NAMING, ids=ascii)
 def test_what_names_nothing(tract, use, name):
     tract.user("a")
-    before = tract.status(), tract.log(), tract.list_branches(), tract.list_tags()
+    before = tract.status(), tract.log(), tract.list_branches(), tract.tags.list()
     with pytest.raises((CommitNotFoundError, EditTargetError), match="no commit"):
         BY_NAME[use](tract, name)
-    assert (tract.status(), tract.log(), tract.list_branches(), tract.list_tags()) == before
+    assert (tract.status(), tract.log(), tract.list_branches(), tract.tags.list()) == before
 
 
 @pytest.mark.parametrize("use", BY_NAME)
@@ -152,10 +152,10 @@ def test_what_is_no_tool(tract, tools):
 @pytest.mark.parametrize("tag", ["", " ", "x" * 256, "\ud800", "a\0b", 1, None])
 def test_what_is_no_tag(tract, tag):
     info = tract.user("a")
-    for use in (lambda: tract.tag(info.commit_hash, tag), lambda: tract.register_tag(tag)):
+    for use in (lambda: tract.tags.add(info.commit_hash, tag), lambda: tract.tags.register(tag)):
         with pytest.raises(ContentError):
             use()
-    assert tract.list_tags() == []
+    assert tract.tags.list() == []
 
 
 def deep(levels):

@@ -7,7 +7,7 @@ import pytest
 from tests.context.test_edits import texts
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import BudgetExceededError, EditTargetError, StoreError
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models import TokenBudget
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
@@ -114,7 +114,7 @@ def test_tools_that_were_set_in_a_failed_batch_are_still_offered(tract):
     with pytest.raises(ZeroDivisionError):
         with_tools(tract)
     info = tract.user("a")
-    assert tract.get_commit_tools(info.commit_hash) == list(tract.compile().tools) == [TOOL]
+    assert tract.get_tools(info.commit_hash) == list(tract.compile().tools) == [TOOL]
     assert tract.verify() == []
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
-from tract_jupyter.models.config import BudgetWarning, TokenBudget
+from tract_jupyter.models import BudgetWarning, TokenBudget
 
 LONG = "word " * 50
 

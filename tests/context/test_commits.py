@@ -9,9 +9,8 @@ import pytest
 from tests.models.test_content import INVALID, KINDS
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import AmbiguousPrefixError, CommitNotFoundError, ContentError, StoreLockedError
-from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.content import Priority
-from tract_jupyter.storage.refs import RefRows
+from tract_jupyter.models import CommitOperation, Priority
+from tract_jupyter.storage import RefRows
 
 
 @pytest.mark.parametrize(("model", "role", "text", "priority"), KINDS)

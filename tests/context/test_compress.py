@@ -148,7 +148,7 @@ def test_commits_are_named_by_what_log_gives(tract, said):
 
 def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
     tract.annotate(said[2], "pinned", reason="needed")
-    tract.tag(said[2], "keep")
+    tract.tags.add(said[2], "keep")
     tract.user("its edit", edit=said[2])
     commit = said[2]
     for round_ in range(3):
@@ -157,7 +157,7 @@ def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
         commit = result.copies[commit]
         assert contents(tract) == [f"before {round_}", "its edit", f"after {round_}"]
         assert tract.get_commit(commit).priority == "pinned"
-        assert tract.get_tags(commit) == ("keep",)
+        assert tract.tags.of(commit) == ("keep",)
         assert len(tract.history.versions(commit)) == 2
     check(tract)
 
@@ -597,8 +597,8 @@ def test_one_step_that_undo_takes_back(tract, said):
 def test_the_event_names_sources_and_results(tract, said):
     result = tract.compress(to_commit=said[1], content="sum")
     event = tract.events("compress")[0]
-    assert event.data["sources"] == [said[:2]]
-    assert event.data["results"] == list(result.summary_commits)
+    assert event.data["source_commits"] == [said[:2]]
+    assert event.data["summary_commits"] == list(result.summary_commits)
     assert (event.data["old"], event.data["new"]) == (said[-1], tract.head)
     assert (event.data["tokens_before"], event.data["tokens_after"]) == (
         result.tokens_before,
@@ -627,7 +627,7 @@ def test_within_a_batch_it_is_part_of_it(tract, said):
 def test_expand_brings_the_originals_back(tract, said):
     tract.annotate(said[2], "important")
     tract.user("edited", edit=said[1])
-    tract.tag(said[1], "blue")
+    tract.tags.add(said[1], "blue")
     before = shown(tract.compile())
     result = tract.compress(from_commit=said[1], to_commit=said[3], content="sum")
     tract.user("after")
@@ -635,7 +635,7 @@ def test_expand_brings_the_originals_back(tract, said):
     assert shown(tract.compile())[:-1] == before
     assert contents(tract)[-1] == "after"
     assert expanded.restored == tract.compile().commit_hashes[1:4]
-    assert tract.get_tags(expanded.restored[0]) == ("blue",)
+    assert tract.tags.of(expanded.restored[0]) == ("blue",)
     assert expanded.tokens_after == tract.status().token_count
     check(tract)
 
@@ -743,7 +743,7 @@ def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(st
         for low, high, more in rounds:
             play(tract, more)
             before = tract.compile()
-            tags = {m.commit_hash: tract.get_tags(m.commit_hash) for m in before.messages}
+            tags = {m.commit_hash: tract.tags.of(m.commit_hash) for m in before.messages}
             result = squeeze(tract, low, high)
             if result is None:
                 continue
@@ -759,7 +759,7 @@ def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(st
             assert [m.commit_hash for m in after] == [
                 result.copies.get(m.commit_hash, m.commit_hash) for m in stay
             ]
-            assert [tract.get_tags(m.commit_hash) for m in after] == [tags[m.commit_hash] for m in stay]
+            assert [tract.tags.of(m.commit_hash) for m in after] == [tags[m.commit_hash] for m in stay]
             kept = [
                 m.commit_hash
                 for m in before.messages[

@@ -5,13 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.context.diff import diff_contexts
-from tract_jupyter.context.timeline import Prefix
+from tract_jupyter.context import Prefix, diff_contexts
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import CompiledContext, Message
-from tract_jupyter.models.diff import MessageDiff
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.models import CompiledContext, Message, MessageDiff, Priority, ToolCall
 
 
 def context(*messages, source="o200k_base"):

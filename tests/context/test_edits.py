@@ -4,8 +4,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError, EditTargetError
-from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.content import Priority
+from tract_jupyter.models import CommitOperation, Priority
 
 
 def edit(tract, target, text="new", **options):

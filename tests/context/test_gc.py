@@ -11,10 +11,10 @@ from sqlalchemy import func, inspect, select
 
 from tests.context.histories import PICK, STEPS, appends, check, new_tract, play, shown
 from tract_jupyter import Tract
+from tract_jupyter.context import Reach
 from tract_jupyter.context import gc as module
-from tract_jupyter.context.gc import Reach
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError
-from tract_jupyter.storage.schema import blobs, pendings, spawns
+from tract_jupyter.storage import schema
 
 pytestmark = pytest.mark.own_store
 
@@ -29,7 +29,7 @@ def later(monkeypatch, days):
 
 def blob_count(tract):
     with tract._repository.database.read() as connection:
-        return connection.scalar(select(func.count()).select_from(blobs))
+        return connection.scalar(select(func.count()).select_from(schema.blobs))
 
 
 def now(tract, **options):
@@ -51,7 +51,7 @@ def test_an_orphan_goes_with_its_content_and_the_moves_to_it(tract, orphan):
     assert (result.blobs, result.bytes > 0, result.tokens > 0, result.dry_run) == (1, True, True, False)
     with pytest.raises(CommitNotFoundError):
         tract.get_commit(orphan)
-    assert "removed 1 commits" in str(result)
+    assert "removed 1 commit" in str(result)
     check(tract)
     assert now(tract).commits == ()
 
@@ -158,7 +158,7 @@ def test_a_compile_record_keeps_what_was_sent(tract, orphan):
 def test_a_spawn_keeps_where_it_began(tract, orphan):
     with tract._repository.database.write() as connection:
         connection.execute(
-            spawns.insert().values(
+            schema.spawns.insert().values(
                 parent_tract_id=tract.tract_id, parent_commit_hash=orphan, child_tract_id="child", purpose="",
                 inheritance="full_clone", created_at=datetime.now(UTC).isoformat(),
             )
@@ -176,14 +176,14 @@ def test_a_pending_that_waits_or_can_be_tried_again_keeps_what_it_names(tract, o
         "resumable": False, "on_timeout": "wait", "created_at": "",
     }  # fmt: skip
     with tract._repository.database.write() as connection:
-        connection.execute(pendings.insert().values(**row))
+        connection.execute(schema.pendings.insert().values(**row))
     assert now(tract).commits == ((orphan,) if status == "rejected" else ())
 
 
 def test_tags_of_an_orphan_go_with_it(tract, orphan):
-    tract.tag(orphan, "red")
+    tract.tags.add(orphan, "red")
     now(tract)
-    assert tract.list_tags() == []
+    assert tract.tags.list() == []
 
 
 def test_edits_keep_what_they_edit(tract):

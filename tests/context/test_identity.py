@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.models.test_canonical import JSON, TEXT
 from tract_jupyter import Tract
 from tract_jupyter.context import writer
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.clock import to_text
+from tract_jupyter.models import canonical_json
+from tract_jupyter.storage import to_text
 
 WORDS = st.lists(TEXT.filter(lambda tag: tag.strip() and "\0" not in tag), max_size=3, unique=True).map(tuple)
 DICTS = st.dictionaries(TEXT, JSON, max_size=3)

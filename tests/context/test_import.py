@@ -13,8 +13,7 @@ from tract_jupyter.exceptions import (
     EditTargetError,
     HistoryError,
 )
-from tract_jupyter.models.config import TokenBudget
-from tract_jupyter.models.content import Priority
+from tract_jupyter.models import Priority, TokenBudget
 
 
 @pytest.fixture
@@ -32,9 +31,9 @@ def elsewhere(tract):
 
 def test_a_message_is_copied_to_the_tip(tract, elsewhere):
     first = elsewhere[0]
-    tract.tag(first, "later")
+    tract.tags.add(first, "later")
     before = snapshot(tract)
-    result = tract.import_commit(first)
+    result = tract.import_commits([first])
     new = tract.get_commit("HEAD")
     assert texts(tract) == ["rules", "question", "m1", "t1"]
     assert (result.copies, result.commits, result.skipped) == (
@@ -43,7 +42,7 @@ def test_a_message_is_copied_to_the_tip(tract, elsewhere):
         (),
     )
     assert (new.metadata, new.tags) == ({"source": "test"}, ("plan",))
-    assert tract.get_tags(new.commit_hash) == ("later", "plan")
+    assert tract.tags.of(new.commit_hash) == ("later", "plan")
     assert snapshot(tract)["topic"] == before["topic"]
     assert tract.verify() == []
     assert tract.undo().operation == "import"
@@ -52,7 +51,7 @@ def test_a_message_is_copied_to_the_tip(tract, elsewhere):
 
 def test_where_it_comes_from_is_in_the_event(tract, elsewhere):
     old = tract.head
-    tract.import_commit(elsewhere[0])
+    tract.import_commits([elsewhere[0]])
     (event,) = tract.events("import")
     assert event.data == {
         "branch": "main",
@@ -68,7 +67,7 @@ def test_a_message_keeps_the_priority_it_has_there(tract, elsewhere):
     second = elsewhere[2]
     with on(tract, "topic"):
         tract.annotate(second, "important", retain_match=["t2"])
-    tract.import_commit(second)
+    tract.import_commits([second])
     assert by_text(tract, "t2").priority is Priority.IMPORTANT
     assert tract.get_commit("HEAD").retention["match_patterns"] == ["t2"]
 
@@ -76,7 +75,7 @@ def test_a_message_keeps_the_priority_it_has_there(tract, elsewhere):
 def test_a_priority_that_no_branch_holds_does_not_count(tract, elsewhere):
     with on(tract, "topic"):
         tract.undo()
-    tract.import_commit(elsewhere[2])
+    tract.import_commits([elsewhere[2]])
     assert by_text(tract, "t2").priority is Priority.NORMAL
 
 
@@ -85,7 +84,7 @@ def test_a_branch_stands_for_its_newest_commit(tract):
     with on(tract, "topic"):
         tract.user("t1")
         tip = tract.user("t2").commit_hash
-    assert list(tract.import_commit("topic").copies) == [tip]
+    assert list(tract.import_commits(["topic"]).copies) == [tip]
     assert texts(tract) == ["rules", "question", "t2"]
 
 
@@ -108,9 +107,9 @@ def test_an_edit_of_what_is_here_overrules_earlier_ones(tract):
         edit = tract.user("question of topic", edit=base).commit_hash
         skip = tract.annotate(base, "skip").commit_hash
     tract.user("question of main", edit=base)
-    tract.import_commit(edit)
+    tract.import_commits([edit])
     assert texts(tract) == ["rules", "question of topic"]
-    tract.import_commit(skip)
+    tract.import_commits([skip])
     assert texts(tract) == ["rules"]
 
 
@@ -120,11 +119,11 @@ def test_a_change_of_what_is_not_here_is_refused(tract, elsewhere, which):
     with pytest.raises(
         HistoryError, match="which is not in the history of 'main'; nothing was imported"
     ) as raised:
-        tract.import_commit(elsewhere[which])
+        tract.import_commits([elsewhere[which]])
     assert ("resolver='append'" in str(raised.value)) == (which == 1)
     for resolver in (lambda _: None, "abort", lambda _: 5, "append" if which == 3 else None):
         with pytest.raises(HistoryError, match="nothing was imported"):
-            tract.import_commit(elsewhere[which], resolver=resolver)
+            tract.import_commits([elsewhere[which]], resolver=resolver)
     with pytest.raises(HistoryError, match="is not in the history"):
         tract.import_commits([elsewhere[which], elsewhere[0], elsewhere[2]])  # too late
     assert (snapshot(tract), tract.events(), tract.reflog()) == before
@@ -132,7 +131,7 @@ def test_a_change_of_what_is_not_here_is_refused(tract, elsewhere, which):
 
 def test_a_change_can_be_left_out(tract, elsewhere):
     before = snapshot(tract), tract.events(), tract.reflog()
-    result = tract.import_commit(elsewhere[1], resolver="skip")
+    result = tract.import_commits([elsewhere[1]], resolver="skip")
     assert (result.commits, result.skipped) == ((), (elsewhere[1],))
     assert (snapshot(tract), tract.events(), tract.reflog()) == before
     result = tract.import_commits([elsewhere[1], elsewhere[2]], resolver=lambda issue: "skip")
@@ -147,7 +146,7 @@ def test_an_edit_can_become_a_message(tract, elsewhere):
         issues.append(issue)
         return "append"
 
-    tract.import_commit(elsewhere[1], resolver=ask)
+    tract.import_commits([elsewhere[1]], resolver=ask)
     assert texts(tract) == ["rules", "question", "m1", "t1, better"]
     (issue,) = issues
     assert (issue.commit, issue.operation, issue.target) == (elsewhere[1], "edit", elsewhere[0])
@@ -165,7 +164,7 @@ def test_an_edited_tool_result_keeps_its_link(tract):
         operation="edit", edit_target=answer,
     ).commit_hash  # fmt: skip
     tract.switch("main")
-    tract.import_commit(edit, resolver="append")
+    tract.import_commits([edit], resolver="append")
     message = tract.compile().messages[-1]
     assert (message.role, message.content, message.tool_call_id) == ("tool", "short", "c1")
 
@@ -176,14 +175,14 @@ def test_a_change_can_be_pointed_at_what_is_here(tract, elsewhere):
     assert texts(tract) == ["rules", "question", "t1, better"]
     assert by_text(tract, "t1, better").priority is Priority.PINNED
     with pytest.raises(EditTargetError, match="no commit is called"):
-        tract.import_commit(elsewhere[1], resolver="nothing")
+        tract.import_commits([elsewhere[1]], resolver="nothing")
 
 
 def test_an_empty_branch_takes_commits(tract):
     tract.branch("empty", switch=False)
     one = tract.user("one").commit_hash
     tract.switch("empty")
-    tract.import_commit(one)
+    tract.import_commits([one])
     assert texts(tract) == ["one"]
     assert tract.get_commit("HEAD").parent_hash is None
     assert tract.undo().new is None
@@ -207,7 +206,7 @@ def test_what_cannot_be_imported(tract, elsewhere):
     assert (snapshot(tract), tract.events(), tract.reflog()) == before
     tract.checkout(elsewhere[2])
     with pytest.raises(DetachedHeadError):
-        tract.import_commit(before[0]["main"][0])
+        tract.import_commits([before[0]["main"][0]])
 
 
 def test_another_tracts_commit_is_refused(tmp_path):
@@ -217,14 +216,14 @@ def test_another_tracts_commit_is_refused(tmp_path):
             Tract.open(tmp_path / "store.db", tract_id="b" * 32) as other,
             pytest.raises(CommitNotFoundError),
         ):
-            other.import_commit(foreign)
+            other.import_commits([foreign])
 
 
 def test_the_budget_is_asked(tract, elsewhere):
     before = snapshot(tract)
     tract.budget = TokenBudget(tract.status().token_count + 1, action="reject")
     with pytest.raises(BudgetExceededError):
-        tract.import_commit(elsewhere[0])
+        tract.import_commits([elsewhere[0]])
     assert snapshot(tract) == before
 
 

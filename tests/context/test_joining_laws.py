@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.context.joining import check_whole, snapshot
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import HistoryError, NothingToMergeError
-from tract_jupyter.models.merge import ConflictKind, Resolution
+from tract_jupyter.models import ConflictKind, Resolution
 
 PICK = st.integers(0, 10**6)
 BRANCHES = ["main", "one", "two"]
@@ -110,7 +110,7 @@ class Joining(RuleBasedStateMachine):
         """What only one side has, or what both see alike, is there as it was."""
         decided = {conflict.target for conflict in result.conflicts}
         for name, message in {**ours, **theirs}.items():
-            only_one = name in result.incoming or name not in self.history(result.source)
+            only_one = name in result.incoming or name not in self.history(result.source_branch)
             if name not in decided and (only_one or ours.get(name) == theirs.get(name)):
                 assert merged[name] == message
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from tract_jupyter import Tract
-from tract_jupyter.models.merge import Resolution
+from tract_jupyter.models import Resolution
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def prepare(tract, size):
             for number in range(own):
                 last = tract.user(f"{branch} {number}").commit_hash
             tract.user(f"question of {branch}", edit=target)
-        tract.tag(last, "tagged")
+        tract.tags.add(last, "tagged")
 
 
 def both(conflict):

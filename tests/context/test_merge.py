@@ -17,9 +17,7 @@ from tract_jupyter.exceptions import (
     NothingToMergeError,
     UnmergedBranchError,
 )
-from tract_jupyter.models.config import TokenBudget
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.merge import ConflictKind, MergeType, Resolution
+from tract_jupyter.models import ConflictKind, MergeType, Priority, Resolution, TokenBudget
 
 
 @pytest.fixture
@@ -78,7 +76,11 @@ def test_a_clean_merge_holds_both_sides_in_order_and_no_text_of_its_own(tract):
         one, two = tract.user("t1").commit_hash, tract.user("t2").commit_hash
     result = tract.merge("topic")
     assert texts(tract) == ["rules", "question", "m1", "m2", "t1", "t2"]
-    assert (result.merge_type, result.source, result.target) == (MergeType.CLEAN, "topic", "main")
+    assert (result.merge_type, result.source_branch, result.target_branch) == (
+        MergeType.CLEAN,
+        "topic",
+        "main",
+    )
     assert (result.base, result.bases, result.incoming) == (base, (base,), (one, two))
     assert tract.get_commit("HEAD").parents == (ours, two)
     assert result.commits == (result.merge_commit,) == (tract.head,)
@@ -413,7 +415,7 @@ def test_a_merge_is_an_event_and_a_row_of_the_reflog(tract, both_edit):
     result = tract.merge("topic", resolver="ours")
     (event,) = tract.events("merge")
     assert event.data == {
-        "branch": "main", "old": old, "new": tract.head, "source": "topic", "merged": tract.list_branches()[1].commit_hash,
+        "branch": "main", "old": old, "new": tract.head, "source_branch": "topic", "merged": tract.list_branches()[1].commit_hash,
         "merge_type": "conflict", "resolutions": {result.conflicts[0].key: "ours"},
     }  # fmt: skip
     assert [(move.operation, move.old, move.new) for move in tract.reflog()] == [("merge", old, tract.head)]
@@ -522,7 +524,7 @@ def test_a_summary_is_not_joined_with_what_it_stands_for(tract, join, compressed
         getattr(tract, join)("topic")
     assert tract.status() == before
     x = next(info for info in tract.log(None, all_branches=True) if info.message == "x")
-    tract.import_commit(x.commit_hash)
+    tract.import_commits([x.commit_hash])
     assert tract.compile().messages[-1].content == "x"
 
 

@@ -156,10 +156,10 @@ def answers(tract):
 def test_answers_are_shortened_by_the_configured_model(called):
     called.tool_result("a", "look", "a long answer " * 50)
     with pytest.raises(CompressionError, match="give content"):
-        called.compress_tool_calls()
+        called.tool_results.compress()
     client = ScriptedClient(LONG, "short")
     called.configure_llm(client)
-    called.compress_tool_calls(instructions="keep names", triggered_by="me")
+    called.tool_results.compress(instructions="keep names", triggered_by="me")
     assert answers(called) == ["short"]
     assert "keep names" in asked(client)
     assert "are the most" in asked(client)
@@ -169,7 +169,7 @@ def test_answers_are_shortened_by_the_configured_model(called):
 def test_rules_for_the_answers_of_tools(called):
     client = ScriptedClient("looked", "read")
     called.configure_llm(client)
-    called.configure_tool_summarization(
+    called.tool_results.configure_summarization(
         {"look": "keep names"}, auto_threshold=50, default_instructions="in short"
     )
     called.tool_result("a", "look", "the answer")
@@ -182,12 +182,12 @@ def test_rules_for_the_answers_of_tools(called):
 
 def test_what_no_rule_is_about_stays_and_so_does_what_the_model_cannot_shorten(called):
     called.configure_llm(ScriptedClient(*[LONG] * 4))
-    called.configure_tool_summarization({"look": "keep names"}, auto_threshold=1_000)
+    called.tool_results.configure_summarization({"look": "keep names"}, auto_threshold=1_000)
     called.tool_result("a", "look", "the answer")
     called.tool_result("b", "read", "page")
     assert answers(called) == ["the answer", "page"]
-    called.configure_tool_summarization()
-    assert called.list_hooks() == {}
+    called.tool_results.configure_summarization()
+    assert called.hooks.list() == {}
 
 
 class Down:
@@ -199,7 +199,7 @@ class Down:
 
 def test_no_answer_is_lost_because_the_model_is_not_there(called):
     called.configure_llm(Down())
-    called.configure_tool_summarization({"look": "keep names"})
+    called.tool_results.configure_summarization({"look": "keep names"})
     called.tool_result("a", "look", "the answer")
     assert answers(called) == ["the answer"]
 
@@ -218,8 +218,8 @@ def test_no_answer_is_lost_because_the_model_is_not_there(called):
 )
 def test_a_rule_that_could_never_work_is_refused_when_it_is_made(called, wrong):
     with pytest.raises(ContentError):
-        called.configure_tool_summarization(**wrong)
-    assert called.list_hooks() == {}
+        called.tool_results.configure_summarization(**wrong)
+    assert called.hooks.list() == {}
 
 
 # --- the outcome of a child

@@ -13,9 +13,7 @@ from tract_jupyter.exceptions import (
     HistoryError,
     MergeConflictError,
 )
-from tract_jupyter.models.config import TokenBudget
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.merge import ConflictKind, RebaseType, Resolution
+from tract_jupyter.models import ConflictKind, Priority, RebaseType, Resolution, TokenBudget
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -34,7 +32,7 @@ def test_own_commits_follow_the_other_branch(tract, topic):
     before = snapshot(tract)
     result = tract.rebase("main")
     assert texts(tract) == ["rules", "question", "m1", "t1", "t2"]
-    assert (result.rebase_type, result.branch, result.onto) == (RebaseType.REBASED, "topic", "main")
+    assert (result.rebase_type, result.branch, result.target_branch) == (RebaseType.REBASED, "topic", "main")
     assert (result.base, result.old_head, result.new_head) == (topic, old[1], tract.head)
     assert list(result.copies) == old
     assert tuple(result.copies.values()) == result.commits
@@ -86,7 +84,7 @@ def test_everything_of_a_commit_is_copied(tract, topic):
         generation_config={"model": "m"}, priority="important", retain="x", tools=[TOOL],
     )  # fmt: skip
     tract.tool_result("c1", "look", "seen", is_error=True)
-    tract.tag(old.commit_hash, "later")
+    tract.tags.add(old.commit_hash, "later")
     new = tract.get_commit(tract.rebase("main").copies[old.commit_hash])
     for name in (
         "content_hash",
@@ -99,12 +97,12 @@ def test_everything_of_a_commit_is_copied(tract, topic):
         "tools_hash",
     ):
         assert getattr(new, name) == getattr(tract.get_commit(old.commit_hash), name) != (), name
-    assert tract.get_tags(new.commit_hash) == tract.get_tags(old.commit_hash) == ("later", "plan")
+    assert tract.tags.of(new.commit_hash) == tract.tags.of(old.commit_hash) == ("later", "plan")
     asked, answered = tract.compile().messages[-2:]
     assert (asked.tool_calls[0].id, answered.tool_call_id, answered.is_error) == ("c1", "c1", True)
     assert tract.compile().tools == (TOOL,)
-    assert tract.untag(new.commit_hash, "later")
-    assert tract.get_tags(old.commit_hash) == ("later", "plan")
+    assert tract.tags.remove(new.commit_hash, "later")
+    assert tract.tags.of(old.commit_hash) == ("later", "plan")
 
 
 def test_there_may_be_nothing_to_do(tract, topic):
@@ -218,7 +216,7 @@ def test_a_branch_that_moves_meanwhile_is_left_alone(tract, topic):
     with on(tract, "main"):
         tract.user("question of main", edit=topic)
     old = tract.user("question of topic", edit=topic).commit_hash
-    tract.tag(old, "mine")
+    tract.tags.add(old, "mine")
 
     def slow(_):
         tract.user("faster")
@@ -227,4 +225,4 @@ def test_a_branch_that_moves_meanwhile_is_left_alone(tract, topic):
     with pytest.raises(BranchMovedError):
         tract.rebase("main", resolver=slow)
     assert texts(tract) == ["rules", "question of topic", "faster"]
-    assert [t.count for t in tract.list_tags() if t.name == "mine"] == [1]
+    assert [t.count for t in tract.tags.list() if t.name == "mine"] == [1]

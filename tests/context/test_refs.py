@@ -9,7 +9,7 @@ from tract_jupyter.exceptions import (
     CommitNotFoundError,
     InvalidBranchNameError,
 )
-from tract_jupyter.models.commit import BranchInfo
+from tract_jupyter.models import BranchInfo
 
 
 def texts(tract, **options):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tract_jupyter import Session
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import (
     BranchExistsError,
     CommitNotFoundError,
@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     StoreError,
     UnknownTractError,
 )
-from tract_jupyter.models.spawn import Curation, Inheritance
+from tract_jupyter.models import Curation, Inheritance
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -40,7 +40,7 @@ def parent(session):
     tract.annotate(tract.head and tract.log()[1].commit_hash, "important", retain_match=["answer"])
     aside = tract.user("aside")
     tract.annotate(aside.commit_hash, "skip")
-    tract.tag(tract.user("last").commit_hash, "later")
+    tract.tags.add(tract.user("last").commit_hash, "later")
     return tract
 
 
@@ -88,11 +88,11 @@ def test_a_clone_says_the_same(session, parent):
 
 
 def test_a_clone_keeps_both_kinds_of_tags_versions_and_retention(session, parent):
-    parent.register_tag("later", "for later")
+    parent.tags.register("later", "for later")
     child = session.spawn(parent, purpose="try", inheritance="full_clone")
     assert [info.message for info in child.history.query_by_tags("later")] == ["last"]
     assert [info.message for info in child.history.query_by_tags("facts")] == ["first"]
-    assert next(tag for tag in child.list_tags() if tag.name == "later").description == "for later"
+    assert next(tag for tag in child.tags.list() if tag.name == "later").description == "for later"
     assert [info.message for info in child.history.versions(named(child, "FIRST"))] == ["first", "FIRST"]
     assert [i.retention for i in child.log(None)] == [i.retention for i in parent.log(None)]
 
@@ -198,19 +198,22 @@ def test_parents_and_children_know_each_other(session, parent):
     clone = session.spawn(parent, purpose="look\nclosely", inheritance="full_clone")
     agent = session.deploy(parent, purpose="work", branch_name="topic")
     grandchild = session.spawn(agent, purpose="help", display_name="Helper")
-    assert parent.parent() is None
-    assert [child.child_id for child in parent.children()] == [
+    assert parent.family.parent() is None
+    assert [child.child_id for child in parent.family.children()] == [
         clone.tract_id,
         "parent:topic",
         grandchild.tract_id,
     ]
-    assert clone.parent() == parent.children()[0]
-    assert (clone.parent().purpose, clone.parent().display_name) == ("look\nclosely", "look closely")
-    assert clone.parent().parent_commit_hash == parent.head
-    assert agent.parent().inheritance is Inheritance.BRANCH
-    assert grandchild.parent().display_name == "Helper"
-    assert clone.children() == []
-    assert agent.parent() not in agent.children()
+    assert clone.family.parent() == parent.family.children()[0]
+    assert (clone.family.parent().purpose, clone.family.parent().display_name) == (
+        "look\nclosely",
+        "look closely",
+    )
+    assert clone.family.parent().parent_commit_hash == parent.head
+    assert agent.family.parent().inheritance is Inheritance.BRANCH
+    assert grandchild.family.parent().display_name == "Helper"
+    assert clone.family.children() == []
+    assert agent.family.parent() not in agent.family.children()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
     before = (session.list_tracts(), session.timeline())
     with pytest.raises(SessionError, match=error):
         session.spawn(parent, **{"purpose": "try", **options})
-    assert (session.list_tracts(), session.timeline(), parent.children()) == (*before, [])
+    assert (session.list_tracts(), session.timeline(), parent.family.children()) == (*before, [])
 
 
 @pytest.mark.parametrize("name", ["no such tag", "ffffff", "main:x"])
@@ -259,7 +262,7 @@ def test_an_empty_parent_has_nothing_to_give(session):
 
 
 def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monkeypatch):
-    from tract_jupyter.storage.tracts import SpawnRows
+    from tract_jupyter.storage import SpawnRows
 
     def broken(*_):
         raise RuntimeError("in the middle")
@@ -418,7 +421,7 @@ def test_curation_is_of_the_agents_branch_alone(session, parent, name):
     kept = {message[1]: message for message in shown(parent)}
     assert all(message == kept[message[1]] for message in shown(agent) if message[1] in kept)
     agent.user("go on")
-    if agent.parent().parent_commit_hash != agent.log(2)[1].commit_hash:
+    if agent.family.parent().parent_commit_hash != agent.log(2)[1].commit_hash:
         agent.undo()
         assert agent.undo().operation == "curate"
         assert shown(agent) == shown(parent)

@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
     HistoryError,
     UnmergedBranchError,
 )
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models import TokenBudget
 
 PICK = st.integers(0, 10**6)
 TEXT = st.text("ab \n<|0", max_size=4)
@@ -36,7 +36,7 @@ def everything(tract):
     """All that can be read of a tract."""
     tips = {info.name: info.commit_hash for info in tract.list_branches()}
     return (
-        tract.status(), tract.log(None), tract.list_branches(), tract.list_tags(), tract.reflog(),
+        tract.status(), tract.log(None), tract.list_branches(), tract.tags.list(), tract.reflog(),
         {name: tract.compile(at_commit=tip) for name, tip in tips.items() if tip},
         tract.history.pinned(), tract.history.skipped(), tract.compile(include_reasoning=True, include_edit_annotations=True),
     )  # fmt: skip
@@ -167,12 +167,12 @@ class Store(RuleBasedStateMachine):
         name = chain[which % len(chain)]
         tags = self.model.tags.setdefault(name, set())
         if removes:
-            assert self.tract.untag(name, tag) == (tag in tags)
+            assert self.tract.tags.remove(name, tag) == (tag in tags)
             tags.discard(tag)
         else:
-            self.tract.tag(name, tag)
+            self.tract.tags.add(name, tag)
             tags.add(tag)
-        assert self.tract.get_tags(name) == tuple(sorted(tags))
+        assert self.tract.tags.of(name) == tuple(sorted(tags))
 
     @rule(which=PICK, switch=st.booleans())
     def branch(self, which, switch):

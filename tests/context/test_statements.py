@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Engine, event
 
 from tract_jupyter import Tract
-from tract_jupyter.context.tokens import ApproximateCounter
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.context import ApproximateCounter
+from tract_jupyter.models import TokenBudget
 
 
 class Counted:
@@ -75,7 +75,7 @@ OPERATIONS = {
     "checkout": lambda tract, first: tract.checkout(first),
     "reset": lambda tract, first: tract.reset(first),
     "undo": lambda tract, _: tract.undo(),
-    "tag": lambda tract, first: tract.tag(first, "t"),
+    "tag": lambda tract, first: tract.tags.add(first, "t"),
     "versions": lambda tract, first: tract.history.versions(first),
     "pinned": lambda tract, _: tract.history.pinned(),
     "text": lambda tract, _: tract.history.query_by_text("no such text"),

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter import Tract
-from tract_jupyter.context import tokens
-from tract_jupyter.context.tokens import ApproximateCounter, TiktokenCounter, default_counter
+from tract_jupyter.context import ApproximateCounter, TiktokenCounter, default_counter, tokens
 
 RANKS = {bytes([n]): n for n in range(256)} | {b"th": 256, b"the": 257, b" the": 258}
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""

@@ -160,7 +160,7 @@ def said(tract):
 
 def test_answers_become_shorter_in_their_places_and_undo_brings_them_back(tract, talk):
     before, tokens = tract.compile(), tract.status().token_count
-    result = tract.compress_tool_calls(content=["a", "b", "c"])
+    result = tract.tool_results.compress(content=["a", "b", "c"])
     assert result.commits == (talk["good answer"], talk["look"], talk["read"])
     assert said(tract) == ["hello", "", "a", "", "b", "c", "", "well"]
     assert result.tokens == tokens - tract.status().token_count > 0
@@ -172,9 +172,9 @@ def test_answers_become_shorter_in_their_places_and_undo_brings_them_back(tract,
 
 
 def test_answers_of_one_tool_or_named_ones_are_shortened(tract, talk):
-    tract.compress_tool_calls(name="read", content=["r"])
+    tract.tool_results.compress(name="read", content=["r"])
     assert said(tract)[2:6] == ["answer of look", "", "answer of look", "r"]
-    tract.compress_tool_calls([talk["look"][:12], talk["good answer"]], content=["second", "first"])
+    tract.tool_results.compress([talk["look"][:12], talk["good answer"]], content=["second", "first"])
     assert said(tract)[2:6] == ["first", "", "second", "r"]
 
 
@@ -188,16 +188,16 @@ def test_a_summarizer_sees_each_answer_and_what_must_be_kept(tract, talk):
         )
         return "42"
 
-    tract.compress_tool_calls(name="look", summarizer=summarize, instructions="short", target_tokens=9)
+    tract.tool_results.compress(name="look", summarizer=summarize, instructions="short", target_tokens=9)
     assert seen == [("answer of look", [], "short", 9), ("answer of look", [["42"]], "short", 9)]
     with pytest.raises(CompressionError, match="must contain '42'"):
-        tract.compress_tool_calls([talk["look"]], content=["43"])
+        tract.tool_results.compress([talk["look"]], content=["43"])
 
 
 def test_pinned_answers_stay_and_skipped_ones_are_left_alone(tract, talk):
     tract.annotate(talk["good answer"], "pinned")
     tract.annotate(talk["look"], "skip")
-    assert tract.compress_tool_calls(content=["r"]).commits == (talk["read"],)
+    assert tract.tool_results.compress(content=["r"]).commits == (talk["read"],)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +215,14 @@ def test_bad_requests_change_nothing(tract, talk, given, options, reason):
     before = tract.head
     names = [talk[name] for name in given] if isinstance(given, list) else given
     with pytest.raises(CompressionError, match=reason):
-        tract.compress_tool_calls(names, **options)
+        tract.tool_results.compress(names, **options)
     assert tract.head == before
 
 
 def test_nothing_is_shortened_on_a_detached_head(tract, talk):
     tract.checkout(talk["good"])
     with pytest.raises(DetachedHeadError):
-        tract.compress_tool_calls(content=["x"])
+        tract.tool_results.compress(content=["x"])
 
 
 def test_an_edit_that_answers_a_call_says_whether_it_failed(tract, talk):
@@ -242,26 +242,26 @@ def test_a_shortened_answer_stays_failed_if_an_edit_said_so(tract, is_error):
     edit = {"metadata": {"tool_call_id": "1", "name": "look", "is_error": is_error}, "edit": first}
     tract.tool_result("1", "look", "a long answer that says more", is_error=is_error, **edit)
     assert failed(tract) == [is_error]
-    tract.compress_tool_calls(content=["short"])
+    tract.tool_results.compress(content=["short"])
     assert failed(tract) == [is_error]
     assert tract.compile().messages[-1].tool_call_id == "1"
-    tract.compress_tool_calls(content=["s"])  # and again
+    tract.tool_results.compress(content=["s"])  # and again
     assert failed(tract) == [is_error]
 
 
 def test_answers_to_shorten_are_named_by_what_log_gives(tract, talk):
     found = tract.tool_turns.results("read")
-    assert tract.compress_tool_calls(found, content=["r"]).commits == (talk["read"],)
+    assert tract.tool_results.compress(found, content=["r"]).commits == (talk["read"],)
 
 
 @pytest.mark.parametrize("commits", [5, [5], [None], [["a"]], b"abcd"])
 def test_what_is_no_list_of_answers(tract, talk, commits):
     head = tract.head
     with pytest.raises(CompressionError, match="'?log'? lists"):
-        tract.compress_tool_calls(commits, content=["r"])
+        tract.tool_results.compress(commits, content=["r"])
     assert tract.head == head
 
 
 def test_one_answer_is_no_list(tract, talk):
     with pytest.raises(CompressionError, match=r"not one commit; use \['"):
-        tract.compress_tool_calls(tract.tool_turns.results("read")[0], content=["r"])
+        tract.tool_results.compress(tract.tool_turns.results("read")[0], content=["r"])

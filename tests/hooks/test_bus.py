@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tract_jupyter.exceptions import OperationError, PendingStateError
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
 
 
@@ -25,7 +25,7 @@ def calls():
 
 
 def outcomes(tract):
-    return [(event.operation, event.handler, event.outcome) for event in tract.hook_log()]
+    return [(event.operation, event.handler, event.outcome) for event in tract.hooks.log()]
 
 
 def noting(calls, name, then=None):
@@ -45,7 +45,7 @@ def test_handlers_run_in_order_until_one_decides(t, calls):
     assert (pending.status, pending.rejection_reason) == ("rejected", "b says no")
     assert calls == [("a", "outer"), ("b", "outer")]
     assert outcomes(t) == [("outer", "a", "undecided"), ("outer", "b", "rejected")]
-    assert {event.pending_id for event in t.hook_log()} == {pending.pending_id}
+    assert {event.pending_id for event in t.hooks.log()} == {pending.pending_id}
 
 
 def test_catch_alls_see_everything_even_what_is_decided(t, calls):
@@ -265,7 +265,7 @@ def test_the_log_is_bounded(t):
     t.on("outer", lambda p: p.approve())
     for _ in range(1_005):
         t.fire("outer")
-    assert len(t.hook_log()) == 1_000
+    assert len(t.hooks.log()) == 1_000
 
 
 def test_a_handler_calls_an_action(tract, spec):

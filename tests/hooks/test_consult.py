@@ -94,7 +94,7 @@ def test_it_may_look_and_change_before_it_decides(pending):
         (reply(None, call("execute_tool")), "no action"),
         (reply(None, call("")), "no action"),
         (reply(None, {"id": None}), "no action"),
-        (reply(None, call("reject", "{reason: no}")), "no JSON"),
+        (reply(None, call("reject", "{reason: no}")), "not JSON"),
         (reply(None, call("reject", '["no"]')), "JSON object"),
         (reply(None, call("reject", {"reason": 3})), "'reason' should be a valid string"),
         (reply(None, call("mark", {"level": "huge"})), "'level'"),
@@ -180,7 +180,7 @@ def test_a_handler_may_consult_and_the_model_may_pass_it_on(tract, spec):
     tract.on("check", lambda p: p.approve(), name="rest")
     assert tract.fire("check").status == "approved"
     assert tract.fire("check").status == "rejected"
-    assert [(e.handler, e.outcome) for e in tract.hook_log()] == [
+    assert [(e.handler, e.outcome) for e in tract.hooks.log()] == [
         ("model", "passed_through"), ("rest", "approved"), ("model", "rejected")]  # fmt: skip
 
 
@@ -206,4 +206,4 @@ def test_left_open_by_a_model_in_a_handler_it_waits_in_the_inbox(tract):
     tract.on("generate", lambda p: p.consult("?", client=ScriptedClient("hm"), max_turns=1))
     with pytest.raises(UndecidedError):
         tract.generate()
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef, compile_action
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from tract_jupyter.hooks.builtin.base import BuiltinPending
-from tract_jupyter.hooks.pending import action
+from tract_jupyter.hooks import action
+from tract_jupyter.hooks.builtin import BuiltinPending
 from tract_jupyter.operations import ActionDef
 
 TYPES = {

@@ -12,7 +12,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreLockedError
-from tract_jupyter.hooks.bus import HookLog
+from tract_jupyter.hooks import HookLog
 from tract_jupyter.storage import journal
 
 
@@ -36,7 +36,7 @@ def test_another_process_reads_it(tmp_path, spec):
     code = f"""
         from tract_jupyter import Tract
         with Tract.open({str(tmp_path / "t.db")!r}) as t:
-            print(*[(e.operation, e.handler, e.outcome) for e in t.hook_log()])
+            print(*[(e.operation, e.handler, e.outcome) for e in t.hooks.log()])
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
@@ -54,16 +54,16 @@ def test_it_can_be_asked_for_parts(t):
     with pytest.raises(ValueError):
         t.fire("inner")
     second = t.fire("outer")
-    assert brief(t.hook_log("inner")) == [("inner", "c", "raised")]
-    assert t.hook_log("inner")[0].error == "ValueError: no such"
-    assert brief(t.hook_log(handler="b")) == [("outer", "b", "approved")] * 2
-    assert brief(t.hook_log("outer", outcome="undecided")) == [("outer", "a", "undecided")] * 2
+    assert brief(t.hooks.log("inner")) == [("inner", "c", "raised")]
+    assert t.hooks.log("inner")[0].error == "ValueError: no such"
+    assert brief(t.hooks.log(handler="b")) == [("outer", "b", "approved")] * 2
+    assert brief(t.hooks.log("outer", outcome="undecided")) == [("outer", "a", "undecided")] * 2
     for pending in (first, second):
-        events = t.hook_log(pending_id=pending.pending_id)
+        events = t.hooks.log(pending_id=pending.pending_id)
         assert brief(events) == [("outer", "a", "undecided"), ("outer", "b", "approved")]
-    assert brief(t.hook_log(limit=1)) == [("outer", "b", "approved")]
-    assert t.hook_log("nothing") == []
-    times = [event.timestamp for event in t.hook_log()]
+    assert brief(t.hooks.log(limit=1)) == [("outer", "b", "approved")]
+    assert t.hooks.log("nothing") == []
+    times = [event.timestamp for event in t.hooks.log()]
     assert times == sorted(times)
 
 
@@ -76,7 +76,7 @@ def bound(monkeypatch):
 def test_the_oldest_go(t, bound):
     t.on("outer", lambda p: p.approve())
     fired = [t.fire("outer").pending_id for _ in range(60)]
-    kept = [event.pending_id for event in t.hook_log()]
+    kept = [event.pending_id for event in t.hooks.log()]
     assert 20 <= len(kept) < 25
     assert kept == fired[-len(kept) :]
 
@@ -90,7 +90,7 @@ def test_it_is_bounded_too_where_many_processes_write_a_little(tmp_path, spec, b
             for _ in range(4):
                 t.fire("citation_check")
     with Tract.open(tmp_path / "t.db") as t:
-        assert len(t.hook_log()) < 25
+        assert len(t.hooks.log()) < 25
 
 
 def test_one_tract_does_not_push_out_the_log_of_another(tmp_path, spec, bound):
@@ -104,7 +104,7 @@ def test_one_tract_does_not_push_out_the_log_of_another(tmp_path, spec, bound):
         one.fire("citation_check")
         for _ in range(40):
             two.fire("citation_check")
-        assert (len(one.hook_log()), len(two.hook_log()) < 25) == (1, True)
+        assert (len(one.hooks.log()), len(two.hooks.log()) < 25) == (1, True)
 
 
 class Kept(list):
@@ -161,4 +161,4 @@ def test_what_could_not_be_written_is_written_the_next_time(t, monkeypatch):
     with pytest.raises(StoreLockedError):
         t.fire("outer")
     t.fire("outer")
-    assert brief(t.hook_log()) == [("outer", "a", "approved")] * 2
+    assert brief(t.hooks.log()) == [("outer", "a", "approved")] * 2

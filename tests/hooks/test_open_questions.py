@@ -22,13 +22,13 @@ def fire(tract, spec):
 
 
 def waiting(tract):
-    return [stored.pending_id for stored in tract.inbox()]
+    return [stored.pending_id for stored in tract.review.inbox()]
 
 
 def test_what_code_fires_for_review_is_in_the_inbox_until_it_is_decided(tract, fire):
     pending = fire(review=True)
     assert waiting(tract) == [pending.pending_id]
-    assert tract.operations.rebuild(tract.inbox()[0]).fields == pending.fields
+    assert tract.operations.rebuild(tract.review.inbox()[0]).fields == pending.fields
     pending.verify()
     assert (pending.status, waiting(tract)) == ("approved", [])
 
@@ -226,7 +226,7 @@ def test_what_another_process_left_in_the_inbox_is_the_open_one(one, other, aske
     first, second = ASKED[asked](one), ASKED[asked](other)
     assert first is not second
     assert waiting(other) == [second.pending_id] == [first.pending_id]
-    assert other.reviewer.ledger.vouches(other.inbox()[0])
+    assert other.reviewer.ledger.vouches(other.review.inbox()[0])
     first.reject("no")
     with pytest.raises(PendingStateError, match="somebody else decided this first"):
         second.approve()
@@ -243,7 +243,7 @@ def test_what_a_process_waits_for_is_its_own_question(one, other):
 def test_what_is_on_display_here_already_is_shown_anew_where_it_is_asked_again(one, other):
     ASKED["compress"](one)
     other.reviewer.channel = channel = FakeChannel()
-    in_the_inbox = other.reviewer.show_again(other.operations.rebuild(other.inbox()[0]))
+    in_the_inbox = other.reviewer.show_again(other.operations.rebuild(other.review.inbox()[0]))
     pending = ASKED["compress"](other)
     ticket = other.reviewer.show(pending)
     assert channel.forgotten[-1] == pending.pending_id == in_the_inbox.pending.pending_id

@@ -15,7 +15,7 @@ def t(tract, spec):
 
 
 def outcomes(tract):
-    return [(event.operation, event.handler, event.outcome) for event in tract.hook_log()]
+    return [(event.operation, event.handler, event.outcome) for event in tract.hooks.log()]
 
 
 # --- places
@@ -27,9 +27,9 @@ def test_before_after_and_at(t):
         ("second", {"at": 1}), ("last", {"at": 6}),
     ]:  # fmt: skip
         assert t.on("outer", lambda p: None, name=name, **place) == name
-    assert t.list_hooks() == {"outer": ["first", "second", "a", "past", "mid", "b", "last"]}
+    assert t.hooks.list() == {"outer": ["first", "second", "a", "past", "mid", "b", "last"]}
     t.fire("outer")
-    assert [event.handler for event in t.hook_log()[:-1]] == t.list_hooks()["outer"]
+    assert [event.handler for event in t.hooks.log()[:-1]] == t.hooks.list()["outer"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_place_that_is_none(t, place, words):
     t.on("outer", lambda p: None, name="a")
     with pytest.raises(OperationError, match=words):
         t.on("outer", lambda p: None, **place)
-    assert t.list_hooks() == {"outer": ["a"]}
+    assert t.hooks.list() == {"outer": ["a"]}
 
 
 @pytest.mark.parametrize("name", ["", "x" * 101, 3])
@@ -56,7 +56,7 @@ def test_a_name_that_cannot_be_stored_on_every_database(t, name):
 
 
 def test_what_was_skipped_for_running_already_is_logged(t):
-    t.on("outer", lambda p: (t.fire("outer") if len(t.hook_log()) < 5 else None, p.approve()), name="again")
+    t.on("outer", lambda p: (t.fire("outer") if len(t.hooks.log()) < 5 else None, p.approve()), name="again")
     t.fire("outer")
     assert ("outer", "again", "skipped") in outcomes(t)
 
@@ -65,18 +65,18 @@ def test_what_nobody_decided_is_logged_and_waits_in_the_inbox(t):
     t.on("outer", lambda p: None, name="a")
     pending = t.fire("outer")
     assert outcomes(t) == [("outer", "a", "undecided"), ("outer", "", "unresolved")]
-    assert [stored.pending_id for stored in t.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in t.review.inbox()] == [pending.pending_id]
 
 
 def test_what_one_left_open_is_not_approved_because_the_next_passed_it_on(t):
     t.on("outer", lambda p: None, name="waits")
     t.on("outer", lambda p: p.pass_through(), name="passes")
-    assert (t.fire("outer").status, len(t.inbox())) == ("pending", 1)
+    assert (t.fire("outer").status, len(t.review.inbox())) == ("pending", 1)
 
 
 def test_the_text_of_an_error_is_logged(t):
     t.on("outer", lambda p: 1 / 0, name="bad")
     with pytest.raises(ZeroDivisionError):
         t.fire("outer")
-    (event,) = t.hook_log(outcome="raised")
+    (event,) = t.hooks.log(outcome="raised")
     assert event.error == "ZeroDivisionError: division by zero"

@@ -6,7 +6,8 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, PendingError, RejectedError
-from tract_jupyter.hooks import ValidationResult, auto_retry
+from tract_jupyter.hooks import auto_retry
+from tract_jupyter.hooks.builtin import ValidationResult
 from tract_jupyter.operations import ActionDef
 
 

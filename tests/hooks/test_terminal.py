@@ -112,7 +112,7 @@ def test_left_for_later_it_waits_in_the_inbox(tract, pending, lines):
     typist = Typist(*lines)
     assert pending.review(typist) == "pending"
     assert "(Enter: later, in %tract inbox)" in typist.questions[0]
-    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
     assert pending.review(Typist("approve")) == "approved"
 
 

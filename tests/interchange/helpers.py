@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tract_jupyter import Tract
 
 if TYPE_CHECKING:
-    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.models import CompiledContext
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 spoken = texts.filter(str.strip)

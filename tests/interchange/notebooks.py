@@ -147,7 +147,7 @@ def entries(kinds: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[
 
 def entries_of(tract: Tract) -> list[dict[str, Any]]:
     """The entries of a tract's context, as they were committed."""
-    from tract_jupyter.interchange.entries import entry_of
+    from tract_jupyter.interchange import entry_of
 
     found = []
     for message in tract.compile().messages:

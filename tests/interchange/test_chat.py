@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from tests.interchange.helpers import anthropic_requests, anything, compiled, openai_lists, seen
 from tests.models.shapes import check_anthropic, check_openai
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.chat import read_anthropic, read_messages, read_openai
-from tract_jupyter.interchange.entries import entry_of
+from tract_jupyter.interchange import entry_of, read_anthropic, read_messages, read_openai
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
 DIGEST = hashlib.sha256(b"\x89PNG picture").hexdigest()

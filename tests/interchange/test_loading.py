@@ -7,7 +7,7 @@ import pytest
 from nbformat import v3, v4
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.notebook import load_notebook, read_notebook, write_notebook
+from tract_jupyter.interchange import load_notebook, read_notebook, write_notebook
 
 
 def texts(source):

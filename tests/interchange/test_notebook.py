@@ -8,10 +8,8 @@ from nbformat import v4
 
 from tests.interchange.helpers import compiled
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.notebook import read_notebook, write_notebook
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import Message
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.interchange import read_notebook, write_notebook
+from tract_jupyter.models import Message, Priority, ToolCall
 
 PNG = base64.b64encode(b"picture").decode()
 

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from tests.interchange.helpers import compiled, openai_lists, seen
 from tests.interchange.notebooks import contents, customs, entries, entries_of, notebooks
 from tract_jupyter import Tract
-from tract_jupyter.interchange.chat import read_openai
-from tract_jupyter.interchange.entries import checked
-from tract_jupyter.interchange.notebook import read_notebook, write_notebook
+from tract_jupyter.interchange import checked, read_notebook, read_openai, write_notebook
 
 
 def on_disk(notebook):

@@ -5,7 +5,7 @@ import base64
 import pytest
 from nbformat import v4
 
-from tract_jupyter.interchange.cells import outputs_text
+from tract_jupyter.interchange import outputs_text
 
 PNG = base64.b64encode(b"picture").decode()
 IMAGE = "[image/png, 7 B, sha256 "

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.interchange.cells import as_seen, bounded, without_escapes
+from tract_jupyter.interchange import as_seen, bounded, without_escapes
 
 terminal = st.text(st.sampled_from("ab\x1b[]0;m\x07\\\r\n(B"), max_size=30)
 

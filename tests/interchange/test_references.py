@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from tract_jupyter.interchange.entries import DataReference
+from tract_jupyter.interchange import DataReference
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.review.decision import deciding
-from tract_jupyter.review.records import is_waited_for
+from tract_jupyter.review import deciding, is_waited_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kernels.kernel import Kernel
     from tract_jupyter import Tract
-    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.storage import StoredPending
 
 
 class Outcome:
@@ -38,7 +37,7 @@ class Outcome:
 
     def waiting(self) -> StoredPending:
         """The one request in the inbox."""
-        (stored,) = self.store.inbox()
+        (stored,) = self.store.review.inbox()
         return stored
 
     def until_waited_for(self, kernel: Kernel) -> None:
@@ -56,7 +55,7 @@ class Outcome:
 
     def decide_here(self, action: str = "go") -> str:
         """Decide the oldest request in this process's inbox; returns its id."""
-        pending = self.store.operations.rebuild(self.store.inbox()[0])
+        pending = self.store.operations.rebuild(self.store.review.inbox()[0])
         with deciding("inbox"):
             pending.execute_tool(action, {})
         return pending.pending_id
@@ -65,4 +64,4 @@ class Outcome:
         """Check that it was decided once, over this channel, and that its action ran once."""
         assert self.decisions(pending_id) == [("go", channel)]
         assert self.effects == ["1"]
-        assert self.store.inbox() == []
+        assert self.store.review.inbox() == []

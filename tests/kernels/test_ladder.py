@@ -94,11 +94,11 @@ def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outc
         assert "%tract inbox" in cell.error
     assert kernel.panels == []
     kernel.run("'the kernel runs on'")
-    waiting = outcome.store.inbox()
+    waiting = outcome.store.review.inbox()
     assert ([stored.status for stored in waiting], outcome.effects) == (["pending"] * 3, [])
     pending_id = outcome.decide_here()
     assert outcome.decisions(pending_id) == [("go", "inbox")]
-    assert (len(outcome.store.inbox()), outcome.effects) == (2, ["1"])
+    assert (len(outcome.store.review.inbox()), outcome.effects) == (2, ["1"])
 
 
 @pytest.mark.usefixtures("no_probe")
@@ -113,11 +113,11 @@ def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outco
     kernel.run("%load_ext tract_jupyter", stdin=False)
     assert kernel.end(kernel.begin(code, stdin=False)).raised == ""
     assert outcome.effects == ["1", "1"]
-    newest, first = outcome.store.decisions(limit=2)
+    newest, first = outcome.store.review.decisions(limit=2)
     assert [(d.action, d.channel) for d in (first, newest)] == [("go", "prompt"), ("go", "recorded")]
     again = kernel.end(kernel.begin(code, stdin=False))
     assert "needs a decision, and nobody can be asked here" in again.error
-    assert (outcome.effects, len(outcome.store.inbox())) == (["1", "1"], 1)
+    assert (outcome.effects, len(outcome.store.review.inbox())) == (["1", "1"], 1)
 
 
 @on(Row.MAIN_7, Row.MAIN_6)

@@ -7,6 +7,8 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.llm import sdk
+
 REPLY = {
     "id": "r1",
     "object": "chat.completion",
@@ -17,6 +19,23 @@ REPLY = {
     ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }  # fmt: skip
+
+MESSAGE = REPLY["choices"][0]["message"]
+"""The message of `REPLY`, which says more than the form between rooms has a place for."""
+READ = {
+    **REPLY,
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant", "content": "Hello", "reasoning": "hm", "reasoning_field": "reasoning_content",
+                "provider_blocks": {"dialect": "chat", "model": "m", "blocks": [MESSAGE]},
+            },
+            "finish_reason": "stop",
+        }
+    ],
+}  # fmt: skip
+"""`REPLY` as a client of the model `m` gives it."""
 
 
 def chunk(delta=None, *, finish=None, **more):
@@ -36,17 +55,21 @@ class Answer:
     Args:
         body: JSON, or bytes.
         hangs: after the body, or instead of it, nothing comes until the provider is closed.
+        step: how many bytes are sent at once.
     """
 
-    def __init__(self, body=REPLY, status=200, *, kind=None, hangs=False, claims=None, **headers):
+    def __init__(self, body=REPLY, status=200, *, kind=None, hangs=False, claims=None, step=None, **headers):
         is_raw = isinstance(body, bytes)
         self.body = body if is_raw else json.dumps(body).encode()
         self.status = status
         self.kind = kind or (
-            "text/event-stream" if is_raw and body.startswith((b"data", b":")) else "application/json"
+            "text/event-stream"
+            if is_raw and body.startswith((b"data", b":", b"event"))
+            else "application/json"
         )
         self.hangs = hangs
         self.claims = claims
+        self.step = step or max(1, len(self.body))
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
@@ -56,7 +79,8 @@ class Provider:
     def __init__(self, answers, port):
         self.answers = list(answers)
         self.requests = []
-        self.url = f"http://127.0.0.1:{port}/v1"
+        self.root = f"http://127.0.0.1:{port}"
+        self.url = f"{self.root}/v1"
         self.asked = threading.Event()
         self.closed = threading.Event()
 
@@ -67,7 +91,7 @@ class Provider:
 
 @contextmanager
 def provider(*answers):
-    """A provider that runs until the end of the block."""
+    """A provider that runs until the end of the block; each request is one that the official SDK could send."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args):
@@ -89,8 +113,9 @@ def provider(*answers):
                 self.send_header(name, value)
             self.end_headers()
             try:
-                self.wfile.write(answer.body)
-                self.wfile.flush()
+                for place in range(0, len(answer.body), answer.step):
+                    self.wfile.write(answer.body[place : place + answer.step])
+                    self.wfile.flush()
                 here.asked.set()
                 if answer.hangs:
                     here.closed.wait()
@@ -108,3 +133,5 @@ def provider(*answers):
         server.shutdown()
         thread.join()
         server.server_close()
+    for path, _, body in here.requests:
+        assert not sdk.problems_of(path, body)

@@ -14,11 +14,11 @@ from email.utils import format_datetime
 import httpx
 import pytest
 
-from tests.llm.providers import REPLY, Answer, chunk, provider, sse
+from tests.llm.providers import READ, REPLY, Answer, chunk, provider, sse
 from tract_jupyter import OpenAIClient, Tract
 from tract_jupyter.exceptions import LLMConfigError, LLMError, LLMRequestError
-from tract_jupyter.llm.call import ended_by
-from tract_jupyter.llm.openai import retry_after
+from tract_jupyter.llm import ended_by, retry_after
+from tract_jupyter.models import Delta
 
 HELLO = [{"role": "user", "content": "Hi"}]
 KEY = "sk-very-secret-123"
@@ -36,6 +36,10 @@ def client(where, **options):
     )
 
 
+def texts(stream):
+    return [delta.text for delta in stream]
+
+
 def refused(where, **options):
     with pytest.raises(LLMRequestError) as caught:
         client(where, **options).chat(HELLO)
@@ -47,7 +51,7 @@ def refused(where, **options):
 
 def test_a_reply_comes_as_the_provider_gave_it():
     with provider(Answer()) as there:
-        assert client(there).chat(HELLO, temperature=0.5) == REPLY
+        assert client(there).chat(HELLO, temperature=0.5) == READ
     assert there.requests[0][0] == "/v1/chat/completions"
     assert there.bodies == [{"model": "m", "messages": HELLO, "temperature": 0.5, "stream": False}]
 
@@ -84,7 +88,7 @@ def test_an_empty_key_sends_none(monkeypatch):
 def test_a_transport_can_take_the_place_of_the_network():
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=REPLY))
     made = OpenAIClient("m", transport=transport)
-    assert made.chat(HELLO) == made.chat(HELLO) == REPLY
+    assert made.chat(HELLO) == made.chat(HELLO) == READ
 
 
 # --- streams
@@ -102,13 +106,23 @@ def test_a_stream_gives_the_text_in_pieces_and_then_the_reply():
     ]
     with provider(Answer(sse(*pieces))) as there:
         stream = client(there).stream(HELLO)
-        assert list(stream) == ["Hel\u2028", "lo"]
+        assert list(stream) == [
+            Delta("reasoning", "let me "), Delta("reasoning", "see"), Delta("text", "Hel\u2028"), Delta("text", "lo"),
+        ]  # fmt: skip
     assert there.bodies[0]["stream"] is True
     choice = stream.reply["choices"][0]
     assert choice["message"] == {
         "role": "assistant",
         "content": "Hel\u2028lo",
-        "reasoning_content": "let me see",
+        "reasoning": "let me see",
+        "reasoning_field": "reasoning_content",
+        "provider_blocks": {
+            "dialect": "chat",
+            "model": "m",
+            "blocks": [
+                {"role": "assistant", "content": "Hel\u2028lo", "reasoning_content": "let me see"},
+            ],
+        },
     }
     assert (choice["finish_reason"], stream.reply["usage"]) == ("stop", {"total_tokens": 4})
 
@@ -139,13 +153,14 @@ def test_chat_can_tell_of_each_piece():
         Answer(sse(chunk({"content": "a"}), chunk({"content": "b"}, finish="stop"), done=False))
     ) as there:
         reply = client(there).chat(HELLO, on_delta=told.append)
-    assert (told, reply["choices"][0]["message"]["content"]) == (["a", "b"], "ab")
+    assert told == [Delta("text", "a"), Delta("text", "b")]
+    assert reply["choices"][0]["message"]["content"] == "ab"
 
 
 def test_a_provider_that_does_not_stream_is_understood():
     with provider(Answer()) as there:
         stream = client(there).stream(HELLO)
-        assert (list(stream), stream.reply) == (["Hello"], REPLY)
+        assert (texts(stream), stream.reply) == (["hm", "Hello"], READ)
 
 
 def test_a_truncated_stream_is_no_reply():
@@ -161,7 +176,7 @@ def test_a_truncated_stream_is_no_reply():
 def test_a_stream_that_fails_before_its_first_piece_is_asked_for_again():
     good = Answer(sse(chunk({"content": "a"}, finish="stop")))
     with provider(Answer({}, 503), Answer(b": nothing\n\n"), good) as there:
-        assert list(client(there).stream(HELLO)) == ["a"]
+        assert texts(client(there).stream(HELLO)) == ["a"]
 
 
 def test_an_error_within_a_stream_is_told():
@@ -170,17 +185,19 @@ def test_an_error_within_a_stream_is_told():
         list(client(there, api_key=KEY).stream(HELLO))
 
 
-def test_what_is_no_json_within_a_stream_is_passed_over():
+def test_what_is_no_event_within_a_stream_is_passed_over():
     with provider(
-        Answer(sse(b"data: {oops", b"data: []", b"event: x", chunk({"content": "a"}, finish="stop")))
+        Answer(
+            sse(b"data: hello", b"data:", b"data: []", b"event: x", chunk({"content": "a"}, finish="stop"))
+        )
     ) as there:
-        assert list(client(there).stream(HELLO)) == ["a"]
+        assert texts(client(there).stream(HELLO)) == ["a"]
 
 
 def test_a_stream_that_is_closed_early_ends_its_request():
     with provider(Answer(sse(chunk({"content": "a"}), done=False), hangs=True)) as there:
         stream = client(there).stream(HELLO)
-        assert next(iter(stream)) == "a"
+        assert next(iter(stream)) == Delta("text", "a")
         stream.close()
         with pytest.raises(LLMRequestError, match="not read to its end"):
             stream.reply  # noqa: B018
@@ -191,7 +208,7 @@ def test_a_stream_that_is_closed_early_ends_its_request():
 
 def test_a_provider_that_is_busy_is_asked_again():
     with provider(Answer({}, 429, Retry_After="0"), Answer({}, 500), Answer()) as there:
-        assert client(there).chat(HELLO) == REPLY
+        assert client(there).chat(HELLO) == READ
     assert len(there.requests) == 3
     assert there.bodies[0] == there.bodies[2]
 
@@ -284,7 +301,7 @@ def test_a_server_that_is_not_there():
 
 def test_an_answer_that_breaks_off_is_asked_for_again():
     with provider(Answer(claims=10_000), Answer()) as there:
-        assert client(there).chat(HELLO) == REPLY
+        assert client(there).chat(HELLO) == READ
 
 
 @pytest.mark.parametrize(
@@ -293,7 +310,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again():
 def test_what_is_no_reply_is_told(body):
     with provider(Answer(body, kind="application/json")) as there:
         error = refused(there)
-    assert "no JSON object" in str(error)
+    assert "not a JSON object" in str(error)
     assert (error.code, len(there.requests), len(str(error)) < 500) == ("provider_error", 1, True)
 
 
@@ -303,7 +320,7 @@ def test_an_error_with_status_200_is_an_error():
 
 
 def test_a_huge_answer_is_not_read(monkeypatch):
-    monkeypatch.setattr("tract_jupyter.llm.openai.MAX_REPLY", 1_000)
+    monkeypatch.setattr("tract_jupyter.llm.http.MAX_REPLY", 1_000)
     with provider(Answer(b" " * 5_000, kind="application/json")) as there:
         assert "larger than 1,000 bytes" in str(refused(there))
     with provider(Answer(b"x" * 5_000, 400)) as there:
@@ -385,7 +402,7 @@ def test_another_thread_ends_a_call(body, options):
     with provider(Answer(body, hangs=True, kind="text/plain")) as there:
         made = cancelled_by(there, OpenAIClient.cancel, **options)
         there.answers = [Answer()]
-        assert made.chat(HELLO) == REPLY
+        assert made.chat(HELLO) == READ
 
 
 def test_an_abort_ends_a_call():
@@ -446,7 +463,7 @@ def test_a_closed_client_asks_no_more():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"base_url": "localhost:11434"}, {"base_url": "ftp://x/v1"}, {"base_url": "https://u:p@x/v1"}, {"base_url": None},
+        {"base_url": "localhost:11434"}, {"base_url": "ftp://x/v1"}, {"base_url": "https://u:p@x/v1"}, {"base_url": 5},
         {"base_url": "https://x/v1?key=1"}, {"timeout": 0}, {"timeout": float("nan")}, {"max_retries": -1},
         {"max_retries": True}, {"backoff": "1"}, {"headers": {"X": "a\nb"}},
         {"base_url": "http://[x"}, {"base_url": "http://@x/v1"}, {"base_url": "http://x/\x1b[2J"}, {"api_key": 5},

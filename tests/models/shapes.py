@@ -8,8 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tract_jupyter.models.context import Message
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.models import Message, ToolCall
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

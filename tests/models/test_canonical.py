@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json, digest, plain, sha256
+from tract_jupyter.models import canonical_json, digest, plain, sha256
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

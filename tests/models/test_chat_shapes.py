@@ -5,17 +5,17 @@ from hypothesis import given, settings
 
 from tests.models.shapes import check_anthropic, check_openai, contexts
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.context import (
+from tract_jupyter.models import (
     NO_TEXT,
     OPENING,
     CompiledContext,
     Message,
+    ToolCall,
     anthropic_messages,
     anthropic_tool,
     openai_message,
     openai_messages,
 )
-from tract_jupyter.models.toolcall import ToolCall
 
 CALL = ToolCall("a", "weather", {"city": "Oslo"})
 USER = Message("user", "hi")

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.content import (
+from tract_jupyter.models import (
     ArtifactContent,
     Content,
     DialogueContent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.models.text import counted, cut_middle, printable
+from tract_jupyter.models import counted, cut_middle, printable
 
 
 @pytest.mark.parametrize("hidden", [

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from tests.models.shapes import calls
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.models import ToolCall
 
 
 @given(calls)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.fire_line import parse_fire
-from tract_jupyter.review.prompt import split_words
+from tract_jupyter.notebook import parse_fire
+from tract_jupyter.review import split_words
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -53,8 +53,8 @@ def test_review_is_an_option():
         ("op --fields 3", "takes a dict"),
         ("op --fields", "neither"),
         ("op --reveiw", "Did you mean '--review'"),
-        ("op word", "no field=value"),
-        ("op 1a=2", "no field=value"),
+        ("op word", "not field=value"),
+        ("op 1a=2", "not field=value"),
     ],
 )
 def test_what_cannot_be_read_is_refused(line, words):

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.notebook.cell_syntax import parse_cell, parse_python
-from tract_jupyter.operations import spec_to_dict
-from tract_jupyter.operations.check import check_spec
+from tract_jupyter.notebook import parse_cell, parse_python
+from tract_jupyter.operations import check_spec, spec_to_dict
 
 CELL = '''"""Verify source URLs.
 
@@ -206,18 +205,18 @@ def test_the_name_may_stand_in_the_first_line_only():
     [
         ("json", '{"name": "a", "name": "b"}', "named twice"),
         ("json", "[1]", "object"),
-        ("json", "{", "no valid JSON"),
+        ("json", "{", "not valid JSON"),
         ("json", '{"description": "no name"}', "no 'name'"),
         ("json", '{"name": "x", "feilds": {}}', "Did you mean 'fields'"),
         ("json", '{"name": "x", "actions": {"a": {"code": 1}}}', "should be a str"),
         ("json", '{"name": "x", "actions": {"a": {}}}', "no 'code'"),
         ("json", '{"name": "x", "fields": {"a": "int"}}', "should be a dict"),
-        ("json", "[" * 100_000, "nested too deeply|no valid JSON"),
+        ("json", "[" * 100_000, "nested too deeply|not valid JSON"),
         ("yaml", "name: a\nname: b", "named twice"),
         ("yaml", "- 1", "object"),
         ("yaml", "a: &x 1\nb: *x", "aliases"),
-        ("yaml", "a: !!python/object/apply:os.system ['x']", "no valid YAML"),
-        ("yaml", "a: [", "no valid YAML"),
+        ("yaml", "a: !!python/object/apply:os.system ['x']", "not valid YAML"),
+        ("yaml", "a: [", "not valid YAML"),
     ],
 )
 def test_a_wrong_dict_form_is_refused(form, text, words):

@@ -7,9 +7,8 @@ from contextlib import suppress
 import pytest
 
 from tract_jupyter.exceptions import CodeDecisionError, FingerprintError
-from tract_jupyter.notebook import channels
-from tract_jupyter.notebook.channels import NotebookChannel
-from tract_jupyter.review.decision import Answer, deciding
+from tract_jupyter.notebook import NotebookChannel, channels
+from tract_jupyter.review import Answer, deciding
 
 
 class FrontEnd:
@@ -84,7 +83,7 @@ def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, 
 def quarantined(tract, spec):
     """A stored operation that nobody here has approved."""
     tract.register_operation(spec(fields={}))
-    tract.revoke_trust("citation_check")
+    tract.operations.revoke("citation_check")
     return tract.operations.review_quarantined("citation_check")
 
 

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebook.outline import stands_alone
-from tract_jupyter.context.timeline import Prefix
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import CompiledContext, Message
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.notebook.views.context import context_view
+from tract_jupyter.context import Prefix
+from tract_jupyter.models import CompiledContext, Message, Priority, ToolCall
+from tract_jupyter.notebook.views import context_view
 
 HOSTILE = "</pre></details><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\ud800\nnext"
 

@@ -38,7 +38,7 @@ def fire(shell):
 
 
 def last(shell):
-    return shell.namespace["tract"].decisions(limit=1)[0]
+    return shell.namespace["tract"].review.decisions(limit=1)[0]
 
 
 def test_nothing_waits(shell):
@@ -61,12 +61,12 @@ def test_to_look_at_what_could_be_typed_asks_nobody(shell, fire):
     pending, name = fire(x=3)
     tract = shell.namespace["tract"]
     tract.reviewer.keep(pending, unshown=True)
-    (before,) = tract.inbox()
+    (before,) = tract.review.inbox()
     line = f"%tract decide {name} "
     with provisionalcompleter():
         offered = {one.text for one in shell.ip.Completer.completions(line, len(line))}
     assert {"go", "approve", "reject"} <= offered
-    assert tract.inbox() == [before]
+    assert tract.review.inbox() == [before]
     assert pending.is_unshown
 
 
@@ -133,12 +133,13 @@ def test_values_stand_in_the_line(shell, fire, line, fields):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("fly", "'fly' is none of its actions"),
+        ("fly", "'fly' is not one of its actions"),
         ("go n=many", "should be a valid integer"),
-        ("go m=1", "'m=1' is no value of it"),
-        ("go n=1 n=2", "given once"),
+        ("go m=1", "there is no value 'm'"),
+        ("go n=1 n=2", "'n' is given twice"),
         ("stop", "why"),
-        ("approve y=1", "'y=1' is no value of it"),
+        ("approve y=1", "there is no value 'y'"),
+        ("approve y", "'y' is not name=value"),
         ("session x=1", "session takes no values"),
     ],
 )
@@ -206,8 +207,8 @@ def test_a_prompt_takes_the_values_in_its_line_too(shell, fire, monkeypatch, typ
     assert (pending.status, pending.fields["x"]) == (status, x)
     assert next(given, None) is None
     for word, why in {
-        "go m=7": "'m=7' is no value of it",
-        "fly away": "'fly' is none of its actions",
+        "go m=7": "there is no value 'm'",
+        "fly away": "'fly' is not one of its actions",
     }.items():
         assert (why in text) == (word in typed)
 
@@ -225,3 +226,55 @@ def test_what_types_nonsense_is_asked_a_few_times_only(shell, fire, monkeypatch)
     result = shell.run("tools.fire_deploy(x=8)")
     assert len(asked) == 15  # when it is put up, and once more for the code that waits
     assert "5 answers could not be read" in result.error
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_what_code_spoilt_can_be_turned_down(shell, fire, is_shown):
+    pending, name = fire()
+    if is_shown:
+        shell.run(f"%tract decide {name}")
+    pending.fields["x"] = "many"
+    shell.run(f"%tract decide {name} approve")
+    assert pending.status == "pending"
+    result = shell.run(f"%tract decide {name} reject it is spoilt")
+    assert result.ok, result.error
+    assert (pending.status, pending.rejection_reason) == ("rejected", "it is spoilt")
+
+
+@pytest.mark.parametrize("fields", ['{"x": "many"}', '{"x": 1, "more": 2}'])
+def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tmp_path, fields):
+    _, name = fire()
+    with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
+        connection.execute("UPDATE pendings SET fields_json = ?", (fields,))
+    shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
+    line = f"%tract decide {name} reject"
+    assert "turns it down" in shell.run(f"%tract decide {name}").error
+    inbox = shell.run("%tract inbox").text
+    assert "deploy: 'x' should be" in inbox or "'more' is unknown" in inbox
+    assert "%tract decide ID reject REASON turns down" in inbox
+    assert f"{line} REASON" in shell.run(f"%tract decide {name} approve").error
+    result = shell.run(f"{line} it is spoilt")
+    assert result.ok, result.error
+    assert (last(shell).action, last(shell).reason) == ("reject", "it is spoilt")
+    assert "Nothing waits" in shell.run("%tract inbox").text
+
+
+def test_what_code_changed_is_shown_anew(shell, fire):
+    pending, name = fire(x=3)
+    assert "x: int = 3" in shell.run(f"%tract decide {name}").text
+    pending.fields["x"] = 8
+    text = shell.run(f"%tract decide {name}").text
+    assert "x: int = 8" in text
+    assert "x: int = 3" not in text
+    assert shell.run(f"%tract decide {name} approve").ok
+    assert pending.status == "approved"
+
+
+@pytest.mark.parametrize("line", ["zzzz", "zz approve"])
+def test_a_mistyped_id_is_told_from_an_action(shell, fire, line):
+    pending, name = fire()
+    error = shell.run(f"%tract decide {line}").error
+    assert f"no waiting request has an id that begins with '{line.split()[0]}'" in error
+    assert name in error
+    assert "Its actions: " in error
+    assert pending.status == "pending"

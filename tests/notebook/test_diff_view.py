@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebook.outline import stands_alone
-from tract_jupyter.context.diff import diff_contexts
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import CompiledContext, Message
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.notebook.views.diff import diff_lines, diff_view
+from tract_jupyter.context import diff_contexts
+from tract_jupyter.models import CompiledContext, Message, Priority, ToolCall
+from tract_jupyter.notebook.views import diff_lines, diff_view
 
 HOSTILE = "</pre></ins><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\ud800\nnext"
 

@@ -100,7 +100,7 @@ def test_the_names_are_configurable(bare_shell):
 
 def test_a_name_that_is_none_is_refused(shell, caplog):
     shell.run("%config TractJupyter.tools_name = 'a b'")
-    assert "no Python name" in caplog.text
+    assert "not a valid Python name" in caplog.text
     assert "'tools'" in shell.run("%config TractJupyter.tools_name").text
 
 

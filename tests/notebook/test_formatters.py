@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from tract_jupyter.context.diff import diff_contexts
-from tract_jupyter.llm.connections import Models
-from tract_jupyter.models.context import CompiledContext, Message
+from tests.hooks.fakes import ScriptedClient
+from tract_jupyter.context import diff_contexts
+from tract_jupyter.llm import Models
+from tract_jupyter.models import CompiledContext, Message
 from tract_jupyter.notebook import formatters
 
 CONTEXT = CompiledContext((Message("user", "hello", token_count=5),), 8, "o200k_base", "a" * 64)
@@ -35,6 +36,14 @@ def test_a_value_is_shown_as_its_view(registered, value, text):
     assert repr(value) in registered.run("print(repr(value))").text
 
 
+def test_a_reply_is_shown_as_its_run_if_there_was_one(registered, tract):
+    tract.configure_llm(ScriptedClient("Yes.", "No."))
+    plain, told = tract.chat("Well?"), tract.chat("Really?", on_event=lambda _: None)
+    registered.namespace.update(plain=plain, told=told)
+    assert repr(plain) in registered.run("plain").text
+    assert f"Run {told.run.run_id[:8]}: done" in registered.run("told").text
+
+
 def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):
     monkeypatch.setenv("MINE", "Zq7-secret")
     models = registered.namespace["value"] = Models()
@@ -43,6 +52,8 @@ def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):
     models.add_credential("other", of="local", key_env="MINE")
     result = registered.run(SHOW)
     assert "key from MINE (set)" in result.html
+    models.use("ollama/small", operation="compress")
+    assert "Asked for compress: small at http" in registered.run(SHOW).text
     assert "another key of local" in result.text
     assert "<b>" not in result.html
     assert "Zq7" not in result.html + result.text
@@ -81,7 +92,6 @@ print(*(name for name in sys.modules if name.startswith("tract_jupyter.")))
 """
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert set(output.split()) == {
-        "tract_jupyter.doors",
         "tract_jupyter.notebook",
         "tract_jupyter.notebook.formatters",
     }

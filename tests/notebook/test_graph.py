@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebook.outline import stands_alone
-from tract_jupyter.models.commit import BranchInfo, CommitInfo, CommitOperation
-from tract_jupyter.models.content import Priority
-from tract_jupyter.notebook.views.graph import graph, lay_out
+from tract_jupyter.models import BranchInfo, CommitInfo, CommitOperation, Priority
+from tract_jupyter.notebook.views import graph, lay_out
 
 HOSTILE = "</title></svg><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\ud800\nnext"
 START = datetime(2025, 3, 4, 12, tzinfo=UTC)

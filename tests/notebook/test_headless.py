@@ -103,14 +103,14 @@ def test_tutorials_in_one_folder_decide_about_their_own_questions_only(tmp_path,
             assert set(tract.status().operations) == ACTIVE.get(name, set())
             approved = {
                 decision.pending_id
-                for decision in tract.decisions(limit=1_000)
+                for decision in tract.review.decisions(limit=1_000)
                 if decision.action != "reject"
             }
             activations = {event.data["name"] for event in tract.events("operation.activated", limit=1_000)}
             assert activations <= ACTIVE.get(name, set())
-            assert not approved & {stored.pending_id for stored in tract.inbox()}
+            assert not approved & {stored.pending_id for stored in tract.review.inbox()}
     with Tract.open(stores["quickstart"]) as tract:
-        assert "Activate operation word_count" in {stored.title for stored in tract.inbox()}
+        assert "Activate operation word_count" in {stored.title for stored in tract.review.inbox()}
     assert not (tmp_path / "count.txt").exists()
 
 
@@ -121,7 +121,7 @@ OTHERS = (
 )
 APPROVE_ALL = (
     "from tract_jupyter.exceptions import TractError\n"
-    "for stored in tract.inbox():\n"
+    "for stored in tract.review.inbox():\n"
     "    pending = tract.operations.rebuild(stored)\n"
     "    try:\n        pending.named(pending.fingerprint).approve()\n"
     "    except TractError as error:\n        print(type(error).__name__, error)\n"

@@ -89,7 +89,14 @@ def test_undo_says_beforehand_what_moves(talk):
         ("pin nowhere", "no commit is called"),
         ("undo now", "takes no arguments"),
         ("redo", "nothing to redo"),
-        ("log --all", "takes one number"),
+        ("log all", "takes one number"),
+        ("log --all", "%tract log has no option '--all'. Usage: %tract log [N] [--current]"),
+        ("undo --yse", "no option '--yse'. Did you mean '--yes'? Usage: %tract undo [--yes]"),
+        ("redo --nosuch", "no option '--nosuch'. Usage: %tract redo [--yes]"),
+        ("compile --nosuch", "no option '--nosuch'. Usage: %tract compile [--at COMMIT]"),
+        ("run --nosuch", "no option '--nosuch'. Usage: %tract run [ID] [--prompt | --resume | --replay]"),
+        ("run zzz", "there is no run 'zzz'; t.runs(), or %tract runs, lists them"),
+        ("status --nosuch", "no option '--nosuch'. Usage: %tract status"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(talk, line, told):
@@ -105,3 +112,15 @@ def test_on_an_empty_context(shell):
     assert "nothing to undo" in shell.run("%tract undo").error
     assert shell.run("%tract compile").ok
     assert shell.run("%tract diff").ok
+
+
+def test_a_branch_in_quotes_is_refused_whole(talk):
+    assert 'without quotes, and has no spaces; got "a b"' in talk.run('%tract branch "a b"').error
+
+
+def test_help_explains_one_command(shell):
+    text = shell.run("%tract help undo").text
+    assert "%tract undo" in text
+    assert "%tract inbox" not in text
+    assert "no command 'und'. Did you mean 'undo'?" in shell.run("%tract help und").error
+    assert "usage: %tract help [COMMAND]" in shell.run("%tract help undo redo").error

@@ -48,7 +48,7 @@ def test_servers_are_listed(added):
 
 
 def test_a_server_is_removed(added):
-    assert "was ended" in added.run("%tract mcp remove liar").text
+    assert "was removed" in added.run("%tract mcp remove liar").text
     assert "None. %tract mcp" in added.run("%tract mcp").text
     assert not added.run("tools.liar").ok
 
@@ -67,7 +67,7 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
         ("add liar", "usage: %tract "),
         ("add liar python server.py", "is started by %tract mcp add liar -- COMMAND"),
         ("add liar --", "is started by"),
-        ("add liar --trust -- python", "is started by"),
+        ("add liar --trust -- python", "no option '--trust'"),
         ("add liar -- python 'x", "No closing quotation"),
         ("add class -- python", "cannot be the name"),
         ("add status -- python", "there is a tool 'status' already"),
@@ -104,7 +104,7 @@ def test_a_tool_that_fails_shows_no_lines_of_ours(shell):
 
 
 def test_completion(added):
-    assert complete(added, "%tract m") == ["mcp"]
+    assert complete(added, "%tract mc") == ["mcp"]
     assert complete(added, "%tract mcp ") == ["add", "list", "remove"]
     assert complete(added, "%tract mcp remove ") == ["liar"]
     assert "--" in complete(added, "%tract mcp add x ")

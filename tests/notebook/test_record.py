@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.notebook.conftest import LOAD, Kernel
-from tract_jupyter.review.lock import PROJECT_FILE
+from tract_jupyter.review import PROJECT_FILE
 
 pytestmark = [
     pytest.mark.kernel,
@@ -158,7 +158,7 @@ def test_what_was_recorded_is_carried_out_once_without_a_person(lock, headless, 
     decided_by = json.loads(lock.read_text())["entries"][0]["decided_by"]
     assert shown == f"approved recorded {decided_by}\n"
     assert "[approved] Activate operation deploy" in defined
-    assert f"approve by {decided_by} (recorded)" in defined
+    assert f"approved by {decided_by} (recorded)" in defined
     assert "[approved] deploy" in fired or fire is IN_A_THREAD
 
 
@@ -326,7 +326,7 @@ def test_the_name_of_the_file_is_a_setting_and_a_damaged_one_is_left_alone(shell
         "tract.propose_operation(OperationSpec('x', '', {}, {'go': ActionDef('go', '', {}, 'pending.approve()')})).approve()"
     )
     (tmp_path / "other.json").write_text("{")
-    assert "other.json is no readable lock file" in shell.run("%tract record").error
+    assert "other.json cannot be read as a lock file" in shell.run("%tract record").error
     assert (tmp_path / "other.json").read_text() == "{"
     (tmp_path / "other.json").unlink()
     assert "other.json: 1 decision, 1 of them new" in shell.run("%tract record").text

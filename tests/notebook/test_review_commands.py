@@ -5,9 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from tract_jupyter import Tract
+from tract_jupyter.notebook import FrontEnd
 from tract_jupyter.notebook.commands import review
-from tract_jupyter.notebook.front_end import FrontEnd
 
 CELL = '''%%tract_operation deploy --activate --ask
 """Put it into production."""
@@ -33,7 +32,7 @@ def test_help_lists_them(shell):
 
 
 def test_grants_are_listed_with_what_they_cover(deploy):
-    assert "None." in deploy.run("%tract grants").text
+    assert "None yet." in deploy.run("%tract grants").text
     grant(deploy, scope="always", uses=3, pattern={"target": "a/*"})
     grant(deploy, scope="session")
     deploy.run("tract.fire('deploy', {'target': 'a/c'})")
@@ -85,8 +84,8 @@ def test_the_inbox_shows_each_request_where_nothing_can_be_clicked(deploy):
 def test_one_by_one_says_how_many_more_there_are(deploy, monkeypatch):
     deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
     tract = deploy.namespace["tract"]
-    few = tract.inbox(3)
-    monkeypatch.setattr(Tract, "inbox", lambda _: few)
+    few = tract.review.inbox(3)
+    monkeypatch.setattr(type(tract.review), "inbox", lambda _, limit=100: few)
     text = deploy.run("%tract inbox").text
     assert text.count("[pending] deploy") == 3
     assert "1 more waits: %tract inbox shows it" in text
@@ -97,7 +96,8 @@ def test_one_by_one_says_how_many_more_there_are(deploy, monkeypatch):
 def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
     deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
     monkeypatch.setattr(FrontEnd, "can_click", True)
-    monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("all is read"))
+    kind = type(deploy.namespace["tract"].review)
+    monkeypatch.setattr(kind, "inbox", lambda _: pytest.fail("all is read"))
     monkeypatch.setattr(review.Inbox, "show", lambda inbox: print("the list"))
     assert deploy.run("%tract inbox").text == "the list\n"
 
@@ -153,3 +153,16 @@ class TestInAKernel:
         assert "Inbox: 1 of 2 decided" in result.text
         assert "[approved] deploy (target = 'b', n = 1)" in result.text
         assert "[pending] deploy (target = 'c', n = 1)" in result.text
+
+
+def test_an_operation_that_waits_for_its_approval_is_nowhere_unknown(shell):
+    shell.run("%%tract_operation other\nx: int = 1\ndef go(pending):\n    pending.approve()\n")
+    (waiting,) = shell.namespace["tract"].review.inbox()
+    line = f"%tract decide {waiting.pending_id[:8]}"
+    for typed in ("%tract_fire other", "%tract ops", "%tract review other"):
+        result = shell.run(typed)
+        assert line in result.error + result.text
+    assert "None yet" not in shell.run("%tract ops").text
+    shell.run(line)
+    assert shell.run(f"{line} activate").ok
+    assert "Waiting for approval" not in shell.run("%tract ops").text

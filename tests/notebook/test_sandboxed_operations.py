@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.notebook.verify import steps
+from tract_jupyter.notebook import steps
+from tract_jupyter.notebook.panels import body_html, record_html
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review.channel import NoChannel
+from tract_jupyter.review import NoChannel
 
 CELL = '''%%tract_operation check --sandbox
 """Check it."""

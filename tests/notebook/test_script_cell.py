@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
@@ -72,9 +74,23 @@ def test_findings_are_told(kernel):
     assert "of level critical. %%tract_check shows more" in result.text
 
 
-def test_status_has_the_totals(kernel):
-    kernel.run("%%tract_script\ntools.status()")
-    assert "; one by one ≈" in kernel.run("%tract").text
+def test_the_view_the_status_and_the_tools_say_one_number(kernel):
+    kernel.run("before = tools.savings()")
+    view = kernel.run("%%tract_script --out r\ntools.status()").text
+    verdict = kernel.run("print(r.savings.verdict)").text.strip()
+    assert re.fullmatch(r"≈ [\d,]+ tokens saved \(\d+%\)", verdict)
+    assert f"{verdict}: one by one ≈ " in view
+    assert kernel.run("print(tools.savings() == before + r.savings)").text.strip() == "True"
+    assert (
+        f"; {kernel.run('print(tools.savings().verdict)').text.strip()}: one by one ≈ "
+        in kernel.run("%tract").text
+    )
+
+
+def test_a_persons_own_loop_counts_nowhere(kernel):
+    before = kernel.run("%tract").text
+    kernel.run("for _ in range(20): tools.status()")
+    assert kernel.run("%tract").text == before
 
 
 ASKING = """%%tract_operation deploy --activate --ask
@@ -98,7 +114,7 @@ def test_what_is_asked_is_no_output_of_the_script(kernel):
     assert (
         kernel.run("print([(o.kind, o.text) for o in r.outputs])").text.strip() == "[('stdout', 'before\\n')]"
     )
-    assert kernel.run("print(r.savings.output_characters)").text.strip() == "7"
+    assert kernel.run("print(len(r.text))").text.strip() == "7"
 
 
 def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
@@ -107,11 +123,11 @@ def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
     result = kernel.run(f"%%tract_script --out r\n{show}", typed=())
     assert result.ok
     assert "deploy" in result.text
-    assert kernel.run("print(r.outputs, r.savings.output_characters)").text.strip() == "() 0"
+    assert kernel.run("print(r.outputs)").text.strip() == "()"
 
 
 def test_what_a_display_adds_for_the_eye_is_no_text_that_a_model_reads(kernel):
     kernel.run(
         "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
     )
-    assert kernel.run("print(r.savings.output_characters == len(r.text))").text.strip() == "True"
+    assert kernel.run("print('<b>' in r.to_dict()['output'])").text.strip() == "False"

@@ -73,7 +73,7 @@ def test_what_was_changed_in_the_store_is_offered_with_the_change_and_not_run(st
 def test_what_was_turned_down_is_listed_and_not_asked_about_again(stored):
     stored.run("%tract trust revoke deploy no")
     stored.run("%tract inbox")
-    stored.run("tract.operations.rebuild(tract.inbox()[0]).reject('no')")
+    stored.run("tract.operations.rebuild(tract.review.inbox()[0]).reject('no')")
     text = stored.run("%tract inbox").text
     assert "[pending]" not in text
     assert "%tract review deploy/no" in text
@@ -86,7 +86,7 @@ def test_looking_twice_asks_once(stored):
     text = stored.run("%tract inbox").text
     assert "[pending] Activate handler no of deploy" in text
     assert "not active" not in text  # what is asked there is not listed besides
-    assert stored.run("print(len(tract.inbox()))").text.strip() == "1"
+    assert stored.run("print(len(tract.review.inbox()))").text.strip() == "1"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,12 +13,11 @@ import pytest
 
 import tract_jupyter
 from tests.review.rigging import project
-from tract_jupyter import Tract, verify
+from tract_jupyter import Tract, verify, verify_store
 from tract_jupyter.__main__ import main
-from tract_jupyter.exceptions import ContentError, TrustError
-from tract_jupyter.notebook.fire_line import parse_fire
-from tract_jupyter.notebook.verify import steps
-from tract_jupyter.review.lock import PROJECT_FILE, RecordedDecision, read_lock, write_lock
+from tract_jupyter.exceptions import ContentError, StoreError, TrustError
+from tract_jupyter.notebook import parse_fire, steps
+from tract_jupyter.review import PROJECT_FILE, RecordedDecision, read_lock, write_lock
 
 LOAD = "%load_ext tract_jupyter"
 DEFINE = """%%tract_operation deploy --ask
@@ -223,7 +223,7 @@ def test_a_damaged_lock_file(book, tmp_path):
     (tmp_path / "tract.lock.json").write_text("{")
     (found,) = verify(book(DEFINE))
     assert (found.kind, found.path) == ("refused", tmp_path / "tract.lock.json")
-    assert "no readable lock file" in found.why
+    assert "cannot be read as a lock file" in found.why
 
 
 # --- what only a run tells
@@ -233,13 +233,14 @@ def test_a_damaged_lock_file(book, tmp_path):
     ("%tract_fire deploy x=$n", "values of its variables"),
     ("%tract_fire deploy --fields $all", "values of its variables"),
     ("%tract_fire deploy \\\n x=3", "values of its variables"),
-    ("for i in range(3):\n    %tract_fire deploy x=3", "up to the code around it"),
-    ("if 'deploy' in tract.status().operations:\n    p = %tract_fire deploy y=$n --review", "up to the code around it"),
-    ("if 'other' in tract.status().operations:\n    p = %tract_fire other", "up to the code around it"),
+    ("for i in range(3):\n    %tract_fire deploy x=3", "the code around it decides"),
+    ("if 'deploy' in tract.status().operations:\n    p = %tract_fire deploy y=$n --review", "the code around it decides"),
+    ("if 'other' in tract.status().operations:\n    p = %tract_fire other", "the code around it decides"),
     ("tools.fire_deploy(x=3)", "Python code"),
     ("await tract.fire('deploy', {'x': 3})", "Python code"),
     ("tract.fire(name)", "Python code"),
     ("tract.propose_operation(spec)", "Python code"),
+    ("tools.propose_operation(name='x', actions={})", "Python code"),
     ("get_ipython().run_line_magic('tract_fire', line)", "Python code"),
     ("%run other.py", "Python code"),
     ("tract.on('deploy', f)\n%tract_fire deploy x=3", "a handler may decide"),
@@ -285,7 +286,7 @@ def test_an_action_that_may_leave_it_open_may_ask_again(book, lock):
     ("%%tract_operation deploy\nx = 1", 1, "line 2: "), ("%%tract_operation\nx: int", 1, "name the operation"),
     ("%%tract_operation a b\nx: int", 1, "unrecognized arguments: b"),
     ("\n\n%%tract_operation deploy\ndef go(pending):\n    yield 1", 3, "yield"),
-    ("%%tract_operation x --json\n{", 1, "no valid JSON"),
+    ("%%tract_operation x --json\n{", 1, "not valid JSON"),
     (DEFINE.replace("--ask", "--activate --ask") + "\ndef approve(pending):\n    pass", 1, "reserved"),
 ])  # fmt: skip
 def test_a_definition_that_is_none(book, cell, line, why):
@@ -363,9 +364,9 @@ def test_what_is_no_notebook(tmp_path):
 def test_what_it_says_is_what_is_asked_in_a_notebook(shell, book, lock, tmp_path):
     entries = read_lock(lock(DEFINE, FIRE))
     shell.run(DEFINE)
-    shell.run("tract.operations.rebuild(tract.inbox()[0]).approve()")
+    shell.run("tract.operations.rebuild(tract.review.inbox()[0]).approve()")
     shell.run(FIRE)
-    asked = {stored.identity for stored in shell.namespace["tract"].inbox()}
+    asked = {stored.identity for stored in shell.namespace["tract"].review.inbox()}
     assert asked == {entry.identity for entry in entries if entry.kind == "operation"}
 
 
@@ -420,3 +421,59 @@ def test_it_runs_as_a_module_without_ipython(book):
 
 def test_it_is_public():
     assert {"verify", "Refusal"} <= set(tract_jupyter.__all__)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sqlite:///{}/none.db", "there is no store sqlite:///"),
+        ("sqlite:///file:{}/none.db?uri=true", "there is no store sqlite:///"),
+        ("{}/no folder/none.db", "there is no store"),
+        ("sqlite:///{}/empty.db", "is no store: the file is empty"),
+        ("{}/empty.db", "is no store: the file is empty"),
+        ("{}/garbage.sqlite", "is no store: it does not begin as an SQLite file does"),
+        ("sqlite://", "a store in memory, which is always empty"),
+        ("nonsense://x", "there is no driver for nonsense://x"),
+    ],
+)
+def test_a_store_that_is_none_is_refused_and_none_is_made(tmp_path, capsys, text, told):
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "garbage.sqlite").write_text("garbage")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    store = text.format(tmp_path)
+    with pytest.raises(StoreError, match=re.escape(told)):
+        verify_store(store)
+    assert main(["verify", store]) == 2
+    shown = capsys.readouterr()
+    assert told in shown.err
+    assert shown.out == ""
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_in_a_database_without_a_store_none_is_made(postgres_server, capsys):
+    with postgres_server.database() as url:
+        with pytest.raises(StoreError, match="there is no store in postgresql.*Nothing was changed"):
+            verify_store(url)
+        assert main(["verify", url]) == 2
+        assert "there is no store" in capsys.readouterr().err
+        database = url.partition("@/")[2].partition("?")[0]
+        assert postgres_server.sql("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", database) == []
+
+
+def test_a_path_with_the_signs_of_a_url_is_a_path(tmp_path):
+    path = tmp_path / "a?b%20c.db"
+    with Tract.open(path) as tract:
+        tract.user("x")
+    assert [found.tract_id for found in verify_store(path)] == [tract.tract_id]
+    assert [
+        found.tract_id for found in verify_store(f"sqlite:///file:{tmp_path}/a%253Fb%252520c.db?uri=true")
+    ]
+
+
+def test_what_only_a_run_tells_leaves_the_exit_code_at_0(book, capsys):
+    """As its help says."""
+    assert main(["verify", str(book("tools.fire_x()"))]) == 0
+    assert ": unknown: " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["verify", "--help"])
+    assert "listed as unknown, leaves it at 0" in " ".join(capsys.readouterr().out.split())

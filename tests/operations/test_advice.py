@@ -3,8 +3,7 @@
 import pytest
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.advice import Advice
+from tract_jupyter.operations import ActionDef, Advice
 
 ACTION = ActionDef("go", "Go", {"n": "int"}, "import os\nos.system('x')\n", ["n"])
 
@@ -50,3 +49,8 @@ def test_an_operation_of_a_script_is_shown_with_its_advice(tract, spec):
     tract.operations.advice = Advice(["TJ101"])
     pending = tract.propose_operation(spec(name="fresh"))
     assert "1 rule is switched off: TJ101." in pending.review_request().code[0].analysis_note
+
+
+def test_only_advice_takes_the_place_of_the_advice(tract):
+    with pytest.raises(TractError, match="is an Advice of tract_jupyter.operations, got 3"):
+        tract.operations.advice = 3

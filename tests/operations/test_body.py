@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tract_jupyter.operations.action import as_function
+from tract_jupyter.operations import as_function
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from tract_jupyter.exceptions import ContentError, ParameterError, PendingStateError
-from tract_jupyter.hooks import Pending, PendingStatus
+from tract_jupyter.hooks import Pending
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import make_dynamic_pending_class
 
 
@@ -145,7 +146,7 @@ def test_fields_without_a_json_form_can_be_neither_shown_nor_recorded(tract, spe
     pending = tract.operations.registry.require_class("citation_check")(tract=tract, fields={"a": value})
     with pytest.raises(ContentError, match="JSON|surrogate"):
         tract.reviewer.show(pending)
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
     ran = []
     with pytest.raises(ContentError):
         tract.fire("citation_check", {"a": value}, execute_fn=ran.append)
@@ -160,7 +161,7 @@ def test_a_nul_in_a_field_is_just_a_character(tract, spec):
     tract.fire("citation_check", {"a": "x\0y"}, execute_fn=lambda p: None)
     assert tract.events("custom:*")[0].data["fields"] == {"a": "x\0y"}
     tract.reviewer.show(tract.fire("citation_check", {"a": "x\0y"}, review=True))
-    assert tract.inbox()[0].fields == {"a": "x\0y"}
+    assert tract.review.inbox()[0].fields == {"a": "x\0y"}
 
 
 def test_mutable_defaults_are_fresh_in_every_pending(tract, spec):

@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     UnknownOperationError,
 )
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import Trust
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def test_a_saved_handler_decides_at_once_and_after_a_restart(path):
     for _ in range(2):
         with Tract.open(path) as t:
             assert fired(t) == "the handler says no"
-            assert t.list_hooks() == {"citation_check": ["no"]}
-            (decision, *_) = t.decisions()
+            assert t.hooks.list() == {"citation_check": ["no"]}
+            (decision, *_) = t.review.decisions()
             assert (decision.decided_by, decision.channel) == ("handler:no", "handler")
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "compile", counting)
     with Tract.open(path) as t:
-        t.list_hooks()
+        t.hooks.list()
         t.status()
         assert not [name for name in compiled if name.startswith("<action:handler")]
         assert not target.exists()
@@ -69,7 +69,7 @@ def test_rolled_back_with_its_batch_it_decides_no_more(path, name):
         with pytest.raises(ValueError, match="after all"), t.batch():  # noqa: PT012 # a batch is a block
             t.hooks.save_handler("citation_check", name, "pending.approve()")
             raise ValueError("after all")
-        assert t.list_hooks() == {"citation_check": ["no"]}
+        assert t.hooks.list() == {"citation_check": ["no"]}
         assert fired(t) == "the handler says no"
 
 
@@ -89,7 +89,7 @@ def test_in_a_locked_store_it_is_not_activated(path):
 def test_another_secret_quarantines_and_review_activates(path, tmp_path):
     trust = Trust(tmp_path / "other")
     with Tract.open(path, trust=trust) as t:
-        assert t.list_hooks() == {}
+        assert t.hooks.list() == {}
         assert "nobody here has approved it" in t.hooks.saved.quarantined["citation_check", "no"]
         t.operations.review_quarantined("citation_check").approve()
         assert fired(t) == ""
@@ -100,6 +100,15 @@ def test_another_secret_quarantines_and_review_activates(path, tmp_path):
         assert t.hooks.saved.quarantined == {}
     with Tract.open(path, trust=trust) as t:
         assert fired(t) == "the handler says no"
+
+
+def test_one_that_is_quarantined_is_not_said_to_be_missing(path, tmp_path):
+    with Tract.open(path, trust=Trust(tmp_path / "other")) as t:
+        told = "handler 'no' of 'citation_check' is quarantined, .*%tract review citation_check/no'"
+        with pytest.raises(SpecError, match=told):
+            t.hooks.revoke_handler("citation_check", "no")
+        with pytest.raises(SpecError, match="no stored handler 'other'"):
+            t.hooks.revoke_handler("citation_check", "other")
 
 
 @pytest.mark.parametrize(
@@ -119,14 +128,14 @@ def test_what_was_changed_in_the_store_is_quarantined(path, column, value):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE handlers SET {column} = ?", (value,))
     with Tract.open(path) as t:
-        assert (t.list_hooks(), len(t.hooks.saved.quarantined)) == ({}, 1)
+        assert (t.hooks.list(), len(t.hooks.saved.quarantined)) == ({}, 1)
         assert fired(t) == ""
 
 
 def test_revoking_deactivates_for_good_until_it_is_reviewed_again(path):
     with Tract.open(path) as t:
-        t.revoke_trust("citation_check", "no")
-        assert (fired(t), t.list_hooks()) == ("", {})
+        t.hooks.revoke_handler("citation_check", "no")
+        assert (fired(t), t.hooks.list()) == ("", {})
     with Tract.open(path) as t:
         assert ("citation_check", "no") in t.hooks.saved.quarantined
         t.hooks.saved.review_quarantined("citation_check", "no").approve()
@@ -135,17 +144,16 @@ def test_revoking_deactivates_for_good_until_it_is_reviewed_again(path):
 
 def test_revoking_an_operation_deactivates_it_for_good_until_it_is_reviewed_again(path):
     with Tract.open(path) as t:
-        t.revoke_trust("citation_check")
+        t.operations.revoke("citation_check")
         with pytest.raises(UnknownOperationError):
             t.fire("citation_check")
         assert "took its approval back" in t.operations.quarantined["citation_check"]
         with pytest.raises(UnknownOperationError):
-            t.revoke_trust("citation_check")
+            t.operations.revoke("citation_check")
     with Tract.open(path) as t:
         assert t.status().quarantined == ("citation_check",)
         pending = t.operations.review_quarantined("citation_check")
-        assert pending.code_blocks()[0].title == "Changes since the last approved version"
-        assert pending.code_blocks()[0].code == ""
+        assert [block.title for block in pending.code_blocks()] == ["verify"]  # nothing has changed
         pending.approve()
         assert t.status().operations == ("citation_check",)
 
@@ -162,7 +170,7 @@ def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
         assert table.title == "What it can access that the approved version could not"
         assert (reached["imports"], reached["files"]) == ("os", "delete:x")
         pending.approve()
-        assert t.list_hooks() == {"citation_check": ["no"]}
+        assert t.hooks.list() == {"citation_check": ["no"]}
 
 
 def test_deleted_for_good(path):
@@ -172,14 +180,14 @@ def test_deleted_for_good(path):
         with pytest.raises(SpecError, match="no stored handler"):
             t.hooks.delete_handler("citation_check", "no")
     with Tract.open(path) as t:
-        assert (t.list_hooks(), t.hooks.saved.quarantined) == ({}, {})
+        assert (t.hooks.list(), t.hooks.saved.quarantined) == ({}, {})
 
 
 @pytest.mark.parametrize(
     ("operation", "name", "code", "words"),
     [
         ("nothing", "no", "pass", "no operation 'nothing'"),
-        ("citation_check", "not a name", "pass", "no name for a handler"),
+        ("citation_check", "not a name", "pass", "not a name for a handler"),
         ("citation_check", "no", "", "there is no code"),
         ("citation_check", "no", "def", "invalid syntax"),
         ("citation_check", "no", "yield 1", "yield"),
@@ -198,18 +206,18 @@ def test_a_proposal_can_be_approved_by_another_process(path):
     with Tract.open(path) as t:
         t.reviewer.keep(t.hooks.propose_handler("citation_check", "more", "pending.reject('more')"))
     with Tract.open(path) as t:
-        t.operations.rebuild(t.inbox()[0]).approve()
-        assert t.list_hooks() == {"citation_check": ["no", "more"]}
-        assert t.inbox() == []
+        t.operations.rebuild(t.review.inbox()[0]).approve()
+        assert t.hooks.list() == {"citation_check": ["no", "more"]}
+        assert t.review.inbox() == []
 
 
 def test_an_operation_that_is_forgotten_takes_its_handlers_along(path, spec):
     with Tract.open(path) as other, Tract.open(path) as t:
         other.hooks.save_handler("citation_check", "theirs", "pending.approve()")
         t.unregister_operation("citation_check")
-        assert (t.list_hooks(), t.hooks.saved.active) == ({}, {})
+        assert (t.hooks.list(), t.hooks.saved.active) == ({}, {})
     with Tract.open(path) as t:
-        assert (t.list_hooks(), t.hooks.saved.active, t.hooks.saved.quarantined) == ({}, {}, {})
+        assert (t.hooks.list(), t.hooks.saved.active, t.hooks.saved.quarantined) == ({}, {}, {})
         t.register_operation(spec(fields={}, unhandled="ask"))
         assert t.fire("citation_check").status == "pending"  # nobody decides for the new one
 
@@ -219,7 +227,7 @@ def test_what_cannot_be_unregistered_keeps_its_handlers(path):
         t.hooks.save_handler("gc", "veto", "pending.reject('no')")
         with pytest.raises(UnknownOperationError):
             t.unregister_operation("gc")
-        assert t.list_hooks()["gc"] == ["veto"]
+        assert t.hooks.list()["gc"] == ["veto"]
 
 
 def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
@@ -236,7 +244,7 @@ def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
         assert fired(t) == "never"
         t.off("citation_check", "veto")
         t.hooks.save_handler("citation_check", "veto", "pending.reject('stored')")
-        assert t.list_hooks()["citation_check"] == ["no", "veto"]
+        assert t.hooks.list()["citation_check"] == ["no", "veto"]
 
 
 # --- a guard that is not approved here
@@ -255,11 +263,11 @@ def test_what_a_lost_guard_guarded_asks_a_person(unguarded):
     assert unguarded.status().quarantined_handlers == ("citation_check/no",)
     pending = unguarded.fire("citation_check")
     assert pending.status == "pending"
-    assert [one.pending_id for one in unguarded.inbox()] == [pending.pending_id]
+    assert [one.pending_id for one in unguarded.review.inbox()] == [pending.pending_id]
     why = pending.review_request().why
     assert "'no'" in why
     assert "not approved here" in why
-    assert "not_approved" in [event.outcome for event in unguarded.hook_log("citation_check", handler="no")]
+    assert "not_approved" in [event.outcome for event in unguarded.hooks.log("citation_check", handler="no")]
 
 
 def test_handlers_behind_a_lost_guard_decide_nothing(unguarded):
@@ -272,7 +280,7 @@ def test_a_catch_all_sees_what_a_lost_guard_guarded_and_approves_nothing(unguard
     unguarded.on("*", lambda pending: (seen.append(pending.operation), pending.approve()), name="yes")
     pending = unguarded.fire("citation_check")
     assert (pending.status, seen) == ("pending", ["citation_check"])
-    (event,) = unguarded.hook_log("citation_check", handler="yes")
+    (event,) = unguarded.hooks.log("citation_check", handler="yes")
     assert event.outcome == "undecided"
     assert "not approved here" in event.error
     assert pending.approve() is None
@@ -284,7 +292,7 @@ def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
         t.hooks.delete_handler("citation_check", "no")
         t.hooks.save_handler("*", "watch", "pass")
         t.on("*", lambda pending: pending.approve())
-        t.revoke_trust("*", "watch")
+        t.hooks.revoke_handler("*", "watch")
         assert t.fire("citation_check").status == "pending"
 
 
@@ -329,17 +337,17 @@ def test_a_lost_guard_asks_until_it_is_deleted_or_reviewed(unguarded, how):
 def test_a_guard_whose_approval_was_taken_back_keeps_its_place(path):
     with Tract.open(path) as t:
         t.on("citation_check", lambda pending: pending.approve(), name="yes")
-        t.revoke_trust("citation_check", "no")
+        t.hooks.revoke_handler("citation_check", "no")
         assert t.fire("citation_check").status == "pending"
         t.hooks.saved.review_quarantined("citation_check", "no").approve()
-        assert t.list_hooks() == {"citation_check": ["no", "yes"]}
+        assert t.hooks.list() == {"citation_check": ["no", "yes"]}
 
 
 def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
     with Tract.open(path) as t:
         t.hooks.save_handler("*", "watch", "pass")
         t.hooks.delete_handler("citation_check", "no")
-        t.revoke_trust("*", "watch")
+        t.hooks.revoke_handler("*", "watch")
         assert t.fire("citation_check").status == "pending"
         t.on("citation_check", lambda pending: pending.approve())
         assert t.fire("citation_check").status == "approved"
@@ -348,7 +356,7 @@ def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
 def test_a_lost_guard_of_the_package_s_own_operations_asks_too(path):
     with Tract.open(path) as t:
         t.hooks.save_handler("gc", "never", "pending.reject('never')")
-        t.revoke_trust("gc", "never")
+        t.hooks.revoke_handler("gc", "never")
         with pytest.raises(UndecidedError, match="inbox"):
             t.gc()
 
@@ -394,7 +402,7 @@ def test_what_is_left_of_handlers_that_were_approved_together_asks_a_person(toge
     with Tract.open(together) as t:
         assert t.fire("citation_check", triggered_by="bad").status in {"pending", "rejected"}
         assert t.fire("citation_check", triggered_by="good").status == "pending"
-        assert t.list_hooks().get("*") == ["seen"]
+        assert t.hooks.list().get("*") == ["seen"]
         assert "citation_check/yes" in t.status().quarantined_handlers
 
 
@@ -405,7 +413,7 @@ def test_handlers_that_a_person_adds_changes_and_deletes_stay_together(together)
     with Tract.open(together) as one, Tract.open(together) as other:
         other.hooks.save_handler("citation_check", "last", "pass")  # while the first one does not know of it
         one.hooks.save_handler("citation_check", "more", "str(pending)")
-        one.revoke_trust("citation_check", "more")
+        one.hooks.revoke_handler("citation_check", "more")
     with Tract.open(together) as t:
         assert statuses(t) == ["rejected", "approved"]
         assert t.status().quarantined_handlers == ("citation_check/more",)

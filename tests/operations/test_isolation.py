@@ -8,12 +8,13 @@ from tract_jupyter.exceptions import SpecError
 from tract_jupyter.operations import (
     ActionDef,
     OperationSpec,
+    gained,
     make_dynamic_pending_class,
     spec_from_dict,
+    spec_reach,
     spec_to_dict,
+    spec_to_json,
 )
-from tract_jupyter.operations.advice import gained, spec_reach
-from tract_jupyter.operations.spec import spec_to_json
 
 DATA = {"name": "op", "actions": {"go": {"code": "import json\npending.approve()"}}}
 

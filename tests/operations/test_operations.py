@@ -17,8 +17,9 @@ from tract_jupyter.exceptions import (
     TrustError,
     UnknownOperationError,
 )
-from tract_jupyter.hooks import Pending, PendingStatus
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.hooks import Pending
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import Trust
 
 URL = "https://a.example"
 
@@ -160,7 +161,7 @@ def test_fire_field_type_validation(tract, spec, fields, words):
         tract.fire("citation_check", fields, execute_fn=lambda p: pytest.fail("it ran"))
     assert isinstance(caught.value, ValueError)
     assert words in str(caught.value)
-    assert tract.hook_log() == []
+    assert tract.hooks.log() == []
 
 
 @pytest.mark.parametrize(
@@ -339,15 +340,15 @@ def test_unhandled_ask_is_put_before_a_person(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     pending = tract.fire("citation_check", {"urls": []})
     assert pending.status is PendingStatus.PENDING
-    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
     tract.on("citation_check", lambda p: p.reject())
     assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
 
 
 def test_without_a_secret_nothing_is_activated(tract, spec, tmp_path):
     (tmp_path / "file").write_text("x")
-    tract.operations._signer = Trust(tmp_path / "file" / "secret").for_tract("store", "tract")
+    tract.operations.stored._signer = Trust(tmp_path / "file" / "secret").for_tract("store", "tract")
     with pytest.raises(TrustError, match="secret"):
         tract.register_operation(spec())
     assert tract.operations.registry.operation_names == set()
@@ -486,3 +487,27 @@ def test_what_was_offered_and_recorded_is_done_again_where_nobody_can_be_asked(t
     tract.reviewer.channel.lock = lock
     pending = tract.operations.fire("citation_check", {"urls": ["a"]}, offer=True)
     assert (pending.decision.action, pending.decision.channel) == ("verify", "recorded")
+
+
+@pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
+def test_what_was_put_into_one_pending_stops_no_other(tract, spec, value):
+    tract.register_operation(spec())
+    spoilt = tract.fire("citation_check", {"urls": []}, review=True)
+    spoilt.fields["urls"] = value
+    with pytest.raises(ContentError, match="no JSON form"):
+        spoilt.review_request()
+    other = tract.fire("citation_check", {"urls": []}, review=True)
+    other.verify()
+    assert (spoilt.status, other.status) == (PendingStatus.PENDING, PendingStatus.APPROVED)
+
+
+def test_fields_that_are_none_cannot_be_shown(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": []}, review=True)
+    pending.fields = 3
+    with pytest.raises(PendingError, match="are a dict, not 3. Nothing was decided"):
+        pending.review_request()
+    proposed = tract.propose_operation(spec(name="other"))
+    proposed.fields["spec"] = 3
+    with pytest.raises(SpecError, match="it is no JSON"):
+        proposed.review_request()

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
+from tract_jupyter.models import safe_repr
 from tract_jupyter.models.schema import Parameter, Parameters, parse_type, type_text
-from tract_jupyter.models.text import safe_repr
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 PLAIN = {

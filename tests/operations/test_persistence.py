@@ -11,9 +11,9 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ParameterError, SpecError, StoreLockedError, UnknownOperationError
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import Trust
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_nothing_is_compiled_or_run_on_opening(path, spec, tmp_path, monkeypatch
         t.status()
         t.as_tools()
         dir(t.tools)
-        t.inbox()
+        t.review.inbox()
         assert compiled == []
         pending = t.fire("citation_check", {"urls": []}, review=True)
         assert set(compiled) == {"<action:citation_check.verify>"}
@@ -88,6 +88,29 @@ def test_in_a_locked_store_it_is_not_activated(stored, spec):
             with pytest.raises(StoreLockedError):
                 t.register_operation(spec(name="fresh"))
         assert t.status().operations == ("citation_check",)
+
+
+def test_what_is_quarantined_is_not_said_to_be_missing(stored, tmp_path):
+    told = "operation 'citation_check' is quarantined, .*nobody here has approved it.*'%tract review citation_check'"
+    with Tract.open(stored, trust=Trust(tmp_path / "other")) as t:
+        for call in (t.fire, t.operations.revoke):
+            with pytest.raises(UnknownOperationError, match=told):
+                call("citation_check")
+        with pytest.raises(UnknownOperationError, match="no active operation 'other'"):
+            t.fire("other")
+
+
+def test_what_is_revoked_is_told_so_after_a_restart(stored):
+    with Tract.open(stored) as t:
+        t.operations.revoke("citation_check")
+    with Tract.open(stored) as t:
+        assert t.operations.quarantined == {
+            "citation_check": "its approval was taken back, or it never had one"
+        }
+        with pytest.raises(UnknownOperationError, match="its approval was taken back"):
+            t.fire("citation_check", {"urls": []})
+        t.operations.review_quarantined("citation_check").approve()
+        assert t.operations.quarantined == {}
 
 
 def test_another_secret_quarantines(stored, tmp_path):
@@ -222,7 +245,7 @@ def test_the_order_survives_a_proposal_that_another_process_approves(path, spec)
     with Tract.open(path) as t:
         t.reviewer.show(t.propose_operation(spec(fields=fields)))
     with Tract.open(path) as t:
-        t.operations.rebuild(t.inbox()[0]).approve()
+        t.operations.rebuild(t.review.inbox()[0]).approve()
         assert t.tools.fire_citation_check(1, 2)["fields"] == {"zeta": 1, "alpha": 2}
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.advice import gained, spec_reach
+from tract_jupyter.operations import ActionDef, gained, spec_reach
 
 
 def granted(tract):

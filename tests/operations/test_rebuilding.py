@@ -29,7 +29,7 @@ def asked(tmp_path, spec):
             t.register_operation(spec(name="note", fields={"x": {"type": "int", "required": True}}))
             for pending in (KINDS[kind](t, spec), t.fire("note", {"x": 2}, review=True)):
                 t.reviewer.keep(pending)
-            first = t.inbox()[0].pending_id
+            first = t.review.inbox()[0].pending_id
         with closing(sqlite3.connect(tmp_path / "t.db")) as connection, connection:
             connection.execute(
                 f"UPDATE pendings SET {column} = ? WHERE pending_id = ?", (json.dumps(value), first)
@@ -43,7 +43,7 @@ def asked(tmp_path, spec):
 @pytest.mark.parametrize("kind", KINDS)
 def test_fields_that_cannot_be_read_are_told_and_hide_no_other_request(asked, kind, value):
     with Tract.open(asked(kind, "fields_json", value)) as t:
-        first, second = t.inbox()
+        first, second = t.review.inbox()
         with pytest.raises(TractError):
             t.operations.rebuild(first)
         assert t.operations.rebuild(second).review_request().title == "note"
@@ -64,6 +64,6 @@ def test_what_was_shown_and_cannot_be_read_is_told(asked, change):
         data["request"] = {**data["request"], **change} if change else {}
         connection.execute("UPDATE pendings SET request_json = ?, resumable = 0", (json.dumps(data),))
     with Tract.open(path) as t:
-        for stored in t.inbox():
+        for stored in t.review.inbox():
             with pytest.raises(TractError):
                 t.operations.rebuild(stored)

@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import (
     SandboxError,
     SpecError,
 )
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef, compile_action
 from tract_jupyter.sandbox import subset
 
@@ -63,7 +63,7 @@ def test_without_a_decision_it_stays_open_with_its_changes(fired):
 def test_the_decision_is_one_and_goes_through_the_gate(tract, fired):
     pending = fired("pending.approve()")
     pending.go()
-    assert [(made.action, made.channel) for made in tract.decisions()] == [("go", "code")]
+    assert [(made.action, made.channel) for made in tract.review.decisions()] == [("go", "code")]
 
 
 def test_what_approval_runs_sees_the_changed_fields_and_runs_once(fired):
@@ -210,7 +210,7 @@ def test_without_the_extra_it_is_defined_and_fired_and_nothing_is_decided(tract,
     pending = fired("pending.approve()")
     with pytest.raises(NoSandboxError, match="pip install"):
         pending.go()
-    assert (pending.status, tract.decisions()) == (PendingStatus.PENDING, [])
+    assert (pending.status, tract.review.decisions()) == (PendingStatus.PENDING, [])
     pending.approve()
     assert pending.status is PendingStatus.APPROVED
 

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError, TractError
 from tract_jupyter.hooks import Pending
+from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.operations import (
     ActionDef,
     OperationSpec,
     make_dynamic_pending_class,
     spec_from_dict,
+    spec_from_json,
     spec_to_dict,
+    spec_to_json,
 )
-from tract_jupyter.operations.check import BUILTIN_OPERATIONS
-from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 
 
 def go(**parts: Any) -> ActionDef:
@@ -45,7 +46,7 @@ def everything(tract: Tract) -> tuple[Any, ...]:
         sorted(tract.executor.tools()),
         dir(tract.tools),
         tract.operations.quarantined,
-        tract.inbox(),
+        tract.review.inbox(),
         tract.events(),
         tract.status(),
     )
@@ -70,8 +71,8 @@ def test_spec_validation(tract, name):
 
 
 BAD_NAMES = [
-    ("has space-!", "no name"), ("", "no name"), ("1st", "no name"), ("a.b", "no name"), ("a\0b", "no name"),
-    ("a\nb", "no name"), ("class", "keyword"), ("None", "keyword"), ("await", "keyword"), ("__init__", "underscore"),
+    ("has space-!", "not a name"), ("", "not a name"), ("1st", "not a name"), ("a.b", "not a name"), ("a\0b", "not a name"),
+    ("a\nb", "not a name"), ("class", "keyword"), ("None", "keyword"), ("await", "keyword"), ("__init__", "underscore"),
     ("_private", "underscore"), ("a\ud800", "surrogate"), ("x" * 60, "59 is the most"), ("\ufb01re", "reads it as 'fire'"),
 ]  # fmt: skip
 
@@ -165,8 +166,8 @@ WRONG = [
     (fields("dict[int, str]"), "keys of a dict are strings"),
     (fields("list[int, str]"), "takes one type"),
     (fields("str[int]"), "no type in brackets"),
-    (fields("Literal[()]"), "nothing in the brackets"),
-    (fields("Union[()]"), "nothing in the brackets"),
+    (fields("Literal[()]"), "are empty"),
+    (fields("Union[()]"), "are empty"),
     (fields("Literal[1.5]"), "Literal takes"),
     (fields("__import__('os').getcwd()"), "not a type name"),
     (fields("lambda: 1"), "not a type name"),
@@ -201,7 +202,7 @@ WRONG = [
     (op(actions={"go": go(params=["a"])}), "params should be a dict"),
     (op(actions={"go": go(params={"abc": "str"}, required=["abd"])}), "Did you mean 'abc'"),
     (op(actions={"go": go(params={"abc": "str"}, required="abc")}), "required should be a list"),
-    (op(actions={"go": go(params={"a": "str"}, defaults={"b": "x"})}), "'b' is no parameter"),
+    (op(actions={"go": go(params={"a": "str"}, defaults={"b": "x"})}), "'b' is not a parameter"),
     (op(actions={"go": go(params={"a": "str"}, defaults={"a": 3})}), "default 3 of 'a' is not of type str"),
     (op(actions={"go": go(params={"a": "str"}, required=["a"], defaults={"a": ""})}), "required and has a default"),
     (op(actions={"go": go(code=3)}), "code should be a str"),

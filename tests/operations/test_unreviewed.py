@@ -13,10 +13,9 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.lifecycle import MOST_UNREVIEWED
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import MOST_UNREVIEWED, ActionDef
+from tract_jupyter.review import Trust
 
 CODE = "pending.fields['verified'] = True\npending.approve()"
 
@@ -48,12 +47,12 @@ def test_it_is_active_at_once_and_recorded_as_not_reviewed(tract, sandboxed, pro
     pending = propose(sandboxed())
     assert pending.status is PendingStatus.APPROVED
     assert (tract.status().operations, unreviewed(tract)) == (("citation_check",), {"citation_check"})
-    (made,) = tract.decisions()
+    (made,) = tract.review.decisions()
     assert (made.action, made.channel, made.decided_by) == ("approve", "automatic", "nobody")
     event = tract.events("operation.activated")[0]
     assert (event.actor, event.data["reviewed"]) == ("agent:7", False)
     assert "runs in the sandbox" in event.data["why"]
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propose):
@@ -102,7 +101,7 @@ def remove(tract, spec):
 
 def revoke(tract, spec):
     tract.register_operation(spec)
-    tract.revoke_trust(spec.name)
+    tract.operations.revoke(spec.name)
 
 
 KNOWN = {
@@ -132,7 +131,7 @@ def test_the_same_again_is_told(sandboxed, propose):
 def test_what_the_sandbox_lacks_is_told_and_nothing_is_stored(tract, sandboxed, propose):
     with pytest.raises(SpecError, match="no module 'os'"):
         propose(sandboxed("import os"))
-    assert (tract.events(), tract.decisions()) == ([], [])
+    assert (tract.events(), tract.review.decisions()) == ([], [])
 
 
 def test_there_are_only_so_many(tract, sandboxed, propose):
@@ -215,7 +214,7 @@ def test_rolled_back_with_its_batch_it_is_not_active(tract, sandboxed, propose):
 ELSEWHERE = """
 from tract_jupyter import Tract
 with Tract.open({path!r}) as t:
-    (stored,) = t.inbox()
+    (stored,) = t.review.inbox()
     pending = t.operations.rebuild(stored)
     pending.verify()
     print(pending.status, pending.fields)

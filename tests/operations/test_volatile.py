@@ -8,10 +8,9 @@ from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, press
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import GrantError, ParameterError, SpecError
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.activation import REQUEST
-from tract_jupyter.review.decision import deciding
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import REQUEST, ActionDef
+from tract_jupyter.review import deciding
 
 FIELDS = {"n": {"type": "int", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}
 
@@ -75,7 +74,7 @@ def test_a_person_accepts_it_in_a_panel(t, proposed):
 def test_a_person_accepts_it_in_another_process(t, proposed, own_store):
     t.reviewer.keep(proposed)
     with Tract.open(url=own_store) as other:
-        again = other.operations.rebuild(other.inbox()[0])
+        again = other.operations.rebuild(other.review.inbox()[0])
         assert again.requests == ("at",)
         again.approve(volatile=True)
     t.operations.look_again()
@@ -123,10 +122,12 @@ def test_a_request_that_somebody_put_into_the_store_is_doubted(t, proposed, own_
     t.reviewer.keep(proposed)
     Attacker(own_store).rewrite("pendings", "fields_json", '"volatile":["at"]', '"volatile":["n"]')
     with Tract.open(url=own_store) as other:
-        assert "changed in the store" in other.operations.rebuild(other.inbox()[0]).review_request().why
+        assert (
+            "changed in the store" in other.operations.rebuild(other.review.inbox()[0]).review_request().why
+        )
     Attacker(own_store).rewrite("pendings", "fields_json", '"volatile":["n"]', '"volatile":7')
     with Tract.open(url=own_store) as other:
-        assert other.operations.rebuild(other.inbox()[0]).requests == ()
+        assert other.operations.rebuild(other.review.inbox()[0]).requests == ()
 
 
 def test_what_was_accepted_is_what_was_decided(t, proposed):
@@ -134,7 +135,7 @@ def test_what_was_accepted_is_what_was_decided(t, proposed):
     press(t, t.reviewer.show(proposed), "reject")
     again = t.propose_operation(proposed.spec.with_volatile(["at"]), actor="agent:a")
     again.approve(volatile=True)
-    decision = t.decisions()[0]
+    decision = t.review.decisions()[0]
     assert (decision.identity, decision.arguments) == (asked, {"volatile": True})
     assert decision.fingerprint == again.fingerprint != asked
 

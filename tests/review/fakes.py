@@ -7,15 +7,13 @@ from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.review.decision import Answer
+from tract_jupyter.review import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.recorded import RecordedDecisions
-    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review import RecordedDecisions, ReviewRequest, Ticket
 
 
 def click(ticket: Ticket, action: str, **arguments: Any) -> bool:
@@ -53,6 +51,9 @@ class FakeChannel:
         self.shown.append((ticket.request, ticket.status.value))
         if ticket.status.is_open and self.steps:
             self.steps.popleft()(ticket)
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def forget(self, ticket: Ticket) -> None:
         self.forgotten.append(ticket.pending.pending_id)

@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import NullPool, create_engine
 
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter.review.lock import Project
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import Project, Trust
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 PROJECT = "ab" * 16
@@ -61,7 +60,7 @@ class Attacker:
 
 def in_the_inbox_of(t: Any) -> Any:
     """The panel that `%tract inbox` shows for what waits the longest."""
-    return t.reviewer.show_again(t.operations.rebuild(t.inbox()[0]))
+    return t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0]))
 
 
 def press(t: Any, ticket: Any, action: str, **arguments: Any) -> None:

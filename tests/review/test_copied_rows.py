@@ -12,12 +12,10 @@ from tests.hooks.fakes import ScriptedClient
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, TractError, UndecidedError
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.rebuilding import RemotePending
-from tract_jupyter.review.trust import Signer, Trust
-from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.model import OperationProfile
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import ActionDef, RemotePending
+from tract_jupyter.review import Signer, Trust
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission
 
 FAILS = "tools.write(path='a')\n1 / 0"
@@ -59,7 +57,7 @@ def a_grant(t, spec):
 
 def an_approval_for_a_cell(t, spec):
     t.reviewer.show(t.fire("citation_check", {"urls": []}, review=True, execute_fn=print))
-    RemotePending(t.inbox()[0], tract=t).approve()
+    RemotePending(t.review.inbox()[0], tract=t).approve()
 
 
 def a_question(t, spec):
@@ -74,7 +72,7 @@ def a_profile(t, spec):
 
 
 def calls_of_a_script(t, spec):
-    assert t.run_script(FAILS).error is not None
+    assert t.scripts.run(FAILS).error is not None
 
 
 def the_beginning_of_a_run(t, spec):
@@ -94,7 +92,7 @@ def is_granted(t):
 
 
 def is_vouched_for(t):
-    return t.operations.rebuild(t.inbox()[0]).doubt == ""
+    return t.operations.rebuild(t.review.inbox()[0]).doubt == ""
 
 
 def is_used(t):
@@ -104,16 +102,16 @@ def is_used(t):
 
 
 def is_replayed(t):
-    return t.run_script(FAILS).replayed_count > 0
+    return t.scripts.run(FAILS).replayed_count > 0
 
 
 def is_resumed(t):
     (run,) = t.runs()
     t.configure_llm(ScriptedClient("On the mat."))
     try:
-        t.resume_run(run.run_id)
+        t.runs.resume(run.run_id)
     except TractError as error:
-        return "you have not begun it" not in str(error)
+        return "you did not begin it" not in str(error)
     return True
 
 

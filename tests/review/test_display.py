@@ -10,28 +10,29 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.facade.test_restoring import MADE
+from tests.hooks.builtin.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis import split_lines
+from tract_jupyter.models import printable
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.panels.inbox import InboxPages, InboxRow
-from tract_jupyter.notebook.panels.panel import Panel
-from tract_jupyter.notebook.panels.render import record_html, record_text
-from tract_jupyter.operations.spec import ActionDef, OperationSpec
-from tract_jupyter.review.channel import Ticket
-from tract_jupyter.review.display import LONGEST_PIECE, needed_pieces, shown_code, shown_rows
-from tract_jupyter.review.request import (
+from tract_jupyter.notebook.panels import InboxPages, InboxRow, Panel, record_html, record_text
+from tract_jupyter.operations import ActionDef, OperationSpec
+from tract_jupyter.review import (
+    LONGEST_PIECE,
     CodeBlock,
     ReviewAction,
     ReviewRequest,
+    Ticket,
     ValueRow,
     ValueTable,
+    needed_pieces,
     request_from_dict,
+    request_text,
     request_to_dict,
+    shown_code,
+    shown_rows,
 )
-from tract_jupyter.review.request_text import request_text
 
 HIDDEN = st.sampled_from(
     list("\x00\x07\x1b\x7f\x85\xad\u115f\u200b\u200d\u202e\u2028\u2066\u3164\ufe0f\ufeff\U000e0041\t\r\n\f")
@@ -150,7 +151,7 @@ def test_all_of_a_call_is_in_every_view(quiet, values):
 
 
 def tool_call(tract, values):
-    from tract_jupyter.toolkit.pendings import PendingToolCall
+    from tract_jupyter.toolkit import PendingToolCall
 
     def tool(a, b, c):
         """Do it."""
@@ -163,7 +164,7 @@ def tool_call(tract, values):
 @LAW
 @given(BODIES, TEXTS)
 def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
-    from tract_jupyter.scripts.pendings import PendingScript
+    from tract_jupyter.scripts import PendingScript
 
     code = "\n".join(body)
     script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)

@@ -51,7 +51,7 @@ def die_in(place, step, decision):
 
         setattr(Ledger, {step!r}, die)
         with Tract.open(url={place!r}) as t:
-            t.operations.rebuild(t.inbox()[0]).{decision}
+            t.operations.rebuild(t.review.inbox()[0]).{decision}
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
@@ -60,7 +60,7 @@ def die_in(place, step, decision):
 def offered(t):
     """The one thing in the inbox, and its panel."""
     t.reviewer.channel = FakeChannel()
-    (stored,) = t.inbox()
+    (stored,) = t.review.inbox()
     return stored, t.reviewer.show_again(t.operations.rebuild(stored))
 
 
@@ -79,7 +79,7 @@ def test_killed_between_decision_and_execution(proposal):
         assert t.status().operations == ()  # nor by looking
         press(t, ticket, "approve")
         assert t.status().operations == ("fresh",)
-        assert t.inbox() == []
+        assert t.review.inbox() == []
         first, second = t.reviewer.ledger.decisions(stored.pending_id)
         assert (first.error, second.error) == ("superseded by a later decision", None)
         assert len(t.events("operation.activated")) == 1
@@ -90,7 +90,7 @@ def test_what_was_approved_and_not_run_can_still_be_rejected(proposal):
     with Tract.open(url=proposal) as t:
         _, ticket = offered(t)
         press(t, ticket, "reject", reason="on second thoughts")
-        assert (t.status().operations, t.inbox()) == ((), [])
+        assert (t.status().operations, t.review.inbox()) == ((), [])
 
 
 def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_itself(place, out):
@@ -101,7 +101,7 @@ def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_
         assert "how far it came is not known" in ticket.request.why
         assert out.read_text() == "x"
         press(t, ticket, "reject", reason="it has run")
-        assert (out.read_text(), t.inbox()) == ("x", [])
+        assert (out.read_text(), t.review.inbox()) == ("x", [])
 
 
 def test_a_person_may_run_again_what_was_begun(place, out):
@@ -109,7 +109,7 @@ def test_a_person_may_run_again_what_was_begun(place, out):
     with Tract.open(url=place) as t:
         _, ticket = offered(t)
         press(t, ticket, "write")
-        assert (out.read_text(), t.inbox()) == ("xx", [])
+        assert (out.read_text(), t.review.inbox()) == ("xx", [])
 
 
 def test_an_action_that_was_chosen_and_not_run(place, out):
@@ -119,7 +119,7 @@ def test_an_action_that_was_chosen_and_not_run(place, out):
         assert (stored.status, out.exists()) == ("pending", False)
         assert "chose 'write'" in ticket.request.why
         press(t, ticket, "write")
-        assert (out.read_text(), t.inbox()) == ("x", [])
+        assert (out.read_text(), t.review.inbox()) == ("x", [])
 
 
 def test_of_two_who_take_over_what_was_not_run_one_runs_it(place, out):

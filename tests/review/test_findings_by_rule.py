@@ -1,7 +1,7 @@
 """Findings folded by rule, as every way of showing them begins."""
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.review.display import by_rule, in_short, lines_text
+from tract_jupyter.review import by_rule, in_short, lines_text
 
 
 def finding(code, line, level, *, reason="why", text="x"):

@@ -18,10 +18,9 @@ from tract_jupyter.exceptions import (
     StoreError,
     StoreLockedError,
 )
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review.decision import current_person, deciding
-from tract_jupyter.review.ledger import Ledger
+from tract_jupyter.review import Ledger, current_person, deciding
 from tract_jupyter.toolkit import Permission, ToolDefinition, Traits
 
 ACTIONS = {
@@ -259,7 +258,7 @@ def test_locked_just_before_it_was_begun_it_can_be_tried_again(tract, fire, monk
         pending.approve()
     assert ran == []
     pending.approve()
-    assert (ran, pending.status, tract.inbox()) == ([pending], "approved", [])
+    assert (ran, pending.status, tract.review.inbox()) == ([pending], "approved", [])
 
 
 def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
@@ -268,7 +267,7 @@ def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
     failing_once(monkeypatch, "finish")
     with pytest.raises(StoreLockedError, match="was carried out, but that could not be stored"):
         pending.approve()
-    assert (ran, pending.status, len(tract.inbox())) == ([pending], "approved", 1)
+    assert (ran, pending.status, len(tract.review.inbox())) == ([pending], "approved", 1)
 
 
 def test_failed_and_not_stored_it_is_not_run_again_as_if_it_had_not_begun(tract, fire, monkeypatch):
@@ -291,7 +290,7 @@ def test_put_aside_by_another_process_just_before_it_was_begun_it_does_not_run(o
 
         def taken_over(ledger, *about, **options):
             monkeypatch.setattr(Ledger, "begin", begin)
-            other.operations.rebuild(other.inbox()[0]).reject("not this one")
+            other.operations.rebuild(other.review.inbox()[0]).reject("not this one")
             return begin(ledger, *about, **options)
 
         monkeypatch.setattr(Ledger, "begin", taken_over)
@@ -305,7 +304,7 @@ def test_whoever_is_second_gives_no_standing_approval(on_disk):
     pending = on_disk.fire("citation_check", review=True)
     on_disk.reviewer.keep(pending)
     with Tract.open(on_disk.location) as other:
-        other.operations.rebuild(other.inbox()[0]).reject()
+        other.operations.rebuild(other.review.inbox()[0]).reject()
         with pytest.raises(DecidedFirstError):
             pending.approve(scope="always")
         assert other.review.grants.all() == []
@@ -317,7 +316,7 @@ def test_values_that_another_process_changed_are_looked_at_before_they_are_appro
     pending = on_disk.fire("citation_check", review=True)
     on_disk.reviewer.keep(pending)
     with Tract.open(on_disk.location) as other:
-        other.operations.rebuild(other.inbox()[0]).bump()
+        other.operations.rebuild(other.review.inbox()[0]).bump()
         with pytest.raises(DecidedFirstError, match="chose 'bump'"):
             pending.approve()
     assert (pending.status, pending.fields) == ("pending", {"n": 1})
@@ -336,10 +335,10 @@ def test_what_another_process_is_carrying_out_is_left_alone(on_disk):
 
     with Tract.open(on_disk.location) as other:
         other.during = during
-        other.operations.rebuild(other.inbox()[0]).run()
+        other.operations.rebuild(other.review.inbox()[0]).run()
     on_disk.reviewer.channel.look()
     assert seen == [("pending", 0, 1)]
-    assert (ticket.status, on_disk.inbox()) == ("approved", [])
+    assert (ticket.status, on_disk.review.inbox()) == ("approved", [])
 
 
 def spec_with(t, action):
@@ -359,7 +358,7 @@ def test_decided_in_a_batch_that_is_rolled_back_it_is_open_again_and_says_so(tra
     assert (pending.status, pending.fields, pending.executed_at) == (PendingStatus.PENDING, {"n": 0}, None)
     assert (pending.result, pending.decision, pending.rejection_reason) == (None, None, "")
     assert "rolled back" in pending.note
-    assert (len(tract.inbox()), rows(tract, pending)) == (1, [])
+    assert (len(tract.review.inbox()), rows(tract, pending)) == (1, [])
     assert pending.approve(edits={"n": 2}) == "ran"
     assert [row.action for row in rows(tract, pending)] == ["approve"]
 

@@ -13,8 +13,8 @@ from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, press
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.operations.rebuilding import RemotePending
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import RemotePending
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}
@@ -254,6 +254,18 @@ def test_an_altered_one_covers_nothing(t, fire, give, own_store, change):
     assert all(grant.state == "not signed by you" for grant in t.review.grants.all())
 
 
+def test_one_that_cannot_be_read_is_listed_beside_the_others(fire, give, t, own_store):
+    give(5)
+    Attacker(own_store).set("grants", pattern_json="[" * 100_000 + "]" * 100_000)
+    good = give(6)
+    damaged, other = t.review.grants.all()
+    assert (damaged.covers, damaged.whom, damaged.ignores) == ("unreadable", "unreadable", ())
+    assert damaged.state == "not signed by you"
+    assert other == good
+    assert fire(5).status is PendingStatus.PENDING
+    assert fire(6).status is PendingStatus.APPROVED
+
+
 def test_one_that_was_revoked_stays_so(t, fire, give, own_store):
     t.review.grants.revoke(give().grant_id)
     Attacker(own_store).set("grants", revoked_at=None)
@@ -274,7 +286,7 @@ def test_a_forged_one_covers_nothing(t, fire, own_store):
 def test_one_given_in_the_inbox_is_not_given_again_when_the_approval_is_used(t, fire, own_store):
     t.reviewer.keep(t.fire("citation_check", review=True, execute_fn=print))
     with Tract.open(url=own_store) as other:
-        remote = RemotePending(t.inbox()[0], tract=other)
+        remote = RemotePending(t.review.inbox()[0], tract=other)
         remote.approve(scope="always", uses=1)
     fired = [t.fire("citation_check", review=True, execute_fn=lambda p: None) for _ in range(3)]
     assert [t.reviewer.granted(pending) for pending in fired] == [
@@ -346,10 +358,10 @@ def test_a_changed_script_is_another_actor(t):
     add_writer(t, ran := [])
     code = "tools.write(path='a')"
     t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve", scope="always"))
-    assert t.run_script(code).error is None
+    assert t.scripts.run(code).error is None
     t.reviewer.channel = FakeChannel(reachable=False)
-    assert t.run_script(code).error is None
-    changed = t.run_script(code + "  # as before, and more")
+    assert t.scripts.run(code).error is None
+    changed = t.scripts.run(code + "  # as before, and more")
     assert "covers it for script:" in str(changed.error)
     assert ran == [("a", 0), ("a", 0)]
 
@@ -393,7 +405,7 @@ def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
     t.reviewer.keep(fired_by(t, "agent:a", review=True))
     Attacker(own_store).set("pendings", actor="agent:b")
     with Tract.open(url=own_store) as other:
-        again = other.operations.rebuild(other.inbox()[0])
+        again = other.operations.rebuild(other.review.inbox()[0])
         with pytest.raises(GrantError, match="changed in the store since"):
             again.approve(scope="always")
         assert other.review.grants.all() == []
@@ -402,7 +414,7 @@ def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
 def test_an_approval_that_was_left_for_a_cell_is_not_used_by_another_actor(t, own_store):
     t.reviewer.show(fired_by(t, "user", 3, execute_fn=print, review=True))
     with Tract.open(url=own_store) as elsewhere:
-        RemotePending(elsewhere.inbox()[0], tract=elsewhere).approve()
+        RemotePending(elsewhere.review.inbox()[0], tract=elsewhere).approve()
     theirs, mine = (
         fired_by(t, actor, 3, execute_fn=lambda _: "done", review=True) for actor in ("agent:b", "user")
     )

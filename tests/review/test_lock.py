@@ -20,10 +20,17 @@ from tract_jupyter.exceptions import (
     TrustError,
 )
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.lock import RecordedDecision, lock_text, merged, read_lock, write_lock
-from tract_jupyter.review.recorded import RecordedDecisions, recordable_decisions
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import (
+    Answer,
+    RecordedDecision,
+    RecordedDecisions,
+    Trust,
+    lock_text,
+    merged,
+    read_lock,
+    recordable_decisions,
+    write_lock,
+)
 
 IDENTITY = "ab" * 32
 
@@ -67,15 +74,15 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
 
 @pytest.mark.parametrize(("text", "why"), [
     ("", "Expecting value"),
-    ("[]", "no object with a version"),
-    ('{"version": 1}', "no object with a version"),
+    ("[]", "not an object with a version"),
+    ('{"version": 1}', "not an object with a version"),
     ('{"version": 2, "entries": []}', "version 2"),
     ('{"version": true, "entries": []}', "version True"),
     ('{"version": 1, "entries": [1]}', "entry 1: it should have exactly kind, title"),
     ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it should have exactly"),
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
     ('{"version": 1, "entries": [NaN]}', "NaN is no JSON"),
-    ("[" * 200_000, "no readable lock file"),
+    ("[" * 200_000, "cannot be read as a lock file"),
 ])  # fmt: skip
 def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
     path = tmp_path / "tract.lock.json"
@@ -88,7 +95,7 @@ def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
 
 
 @pytest.mark.parametrize(("changes", "why"), [
-    ({"arguments": []}, "arguments are no object"), ({"decided_by": 1}, "decided_by is no text"),
+    ({"arguments": []}, "arguments are not an object"), ({"decided_by": 1}, "decided_by is not a text"),
     ({"identity": "AB" * 32}, "not 64 hex digits"), ({"identity": ""}, "not 64 hex digits"),
     ({"title": "\ud800"}, "surrogate"), ({"more": 1}, "exactly"),
 ])  # fmt: skip
@@ -300,7 +307,7 @@ def test_a_recorded_decision_settles_what_is_asked(runs, way):
         (decision,) = decisions(tract)
         assert (decision["channel"], decision["action"]) == ("recorded", "go")
         assert decision["decided_by"] == read_lock(runs.path)[0].decided_by
-        assert tract.inbox() == []
+        assert tract.review.inbox() == []
         assert [shown[1] for shown in tract.reviewer.channel.shown] == ["approved"]
 
 
@@ -383,7 +390,7 @@ def test_one_changed_character_refuses(runs, changes):
         with pytest.raises(NobodyToAskError, match="other code or other values"):
             tract.reviewer.decide_now(pending)
         assert (runs.ran, pending.status, decisions(tract)) == ([], "pending", [])
-        assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+        assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
 
 
 def test_changed_values_refuse(runs):
@@ -438,7 +445,7 @@ def test_a_damaged_file_stops_whatever_asks(runs):
     with runs.headless() as tract:
         for way in WAYS.values():
             pending = runs.ask(tract)
-            with pytest.raises(LockFileError, match="tract.lock.json is no readable lock file"):
+            with pytest.raises(LockFileError, match="tract.lock.json cannot be read as a lock file"):
                 way(tract, pending)
             assert pending.status == "pending"
 
@@ -505,7 +512,7 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
 
 def test_a_gated_tool_call_is_settled(tract, lock):
     from tract_jupyter.models.schema import Parameter, Parameters
-    from tract_jupyter.toolkit.pendings import PendingToolCall
+    from tract_jupyter.toolkit import PendingToolCall
 
     pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),
                               definition_hash="0" * 64)  # fmt: skip

@@ -9,9 +9,8 @@ import pytest
 
 from tests.review.rigging import project
 from tract_jupyter import ActionDef, OperationSpec, Tract
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review import NoChannel, decision, personal_channel
-from tract_jupyter.review.recorded import recordable_decisions
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import NoChannel, decision, personal_channel, recordable_decisions
 
 CHANNEL = '''
 from tract_jupyter.review import Answer, NoChannel, personal_channel
@@ -110,6 +109,6 @@ def test_without_the_decorator_it_decides_once_and_nothing_of_it_stands_or_is_re
 @pytest.mark.parametrize("name", ["model", "handler", "grant", "recorded", "timeout", "dict", "tool", "call"])
 def test_no_channel_takes_the_name_of_a_rule_or_a_model(name):
     before = decision.personal_channels()
-    with pytest.raises(ValueError, match=f"'{name}' is no name for a person's channel"):
+    with pytest.raises(ValueError, match=f"'{name}' is not a name for a person's channel"):
         personal_channel(type("Channel", (NoChannel,), {"name": name}))
     assert decision.personal_channels() == before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.review.grants import covers, pattern_text
+from tract_jupyter.review import covers, pattern_text
 
 PATTERNS = st.text(st.sampled_from("ab./\\*?"), max_size=8)
 VALUES = st.text(st.sampled_from("ab./\\\n"), max_size=10)

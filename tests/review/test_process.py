@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tract_jupyter import Tract
-from tract_jupyter.review.process import process_text
+from tract_jupyter.review import process_text
 
 
 def test_a_program_whose_name_is_no_text_asks_like_any_other(tmp_path):
@@ -19,7 +19,7 @@ def test_a_program_whose_name_is_no_text_asks_like_any_other(tmp_path):
     )
     subprocess.run([sys.executable, program], cwd=tmp_path, check=True)
     with Tract.open(tmp_path / "t.db") as t:
-        (stored,) = t.inbox()
+        (stored,) = t.review.inbox()
         assert process_text(stored.origin) == "caf\ufffd.py"
 
 

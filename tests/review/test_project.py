@@ -9,17 +9,17 @@ import shutil
 import pytest
 
 from tract_jupyter.exceptions import LockFileError
-from tract_jupyter.review.lock import (
+from tract_jupyter.review import (
     LOCK_FILE,
     PROJECT_FILE,
     Project,
     RecordedDecision,
+    RecordedDecisions,
+    Trust,
     merged,
     read_lock,
     write_lock,
 )
-from tract_jupyter.review.recorded import RecordedDecisions
-from tract_jupyter.review.trust import Trust
 
 IDENTITY = "cd" * 32
 CELL = "p = %tract_fire deploy x=3"

@@ -6,8 +6,8 @@ import pytest
 
 from tract_jupyter import ActionDef, OperationSpec, Tract
 from tract_jupyter.exceptions import FingerprintError
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import deciding
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import deciding
 
 SPEC = OperationSpec(
     "deploy", "Deploy it.", {"n": {"type": "list[int]"}}, {"go": ActionDef("go", "", {}, "pending.approve()")}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Engine, event
 
-from tract_jupyter.review.process import has_ended, this_process
+from tract_jupyter.review import has_ended, this_process
 
 
 @pytest.fixture

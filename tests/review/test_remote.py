@@ -12,9 +12,8 @@ from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import DecidedFirstError, FingerprintError, TrustError
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.review import process
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import Trust, process
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -107,7 +106,7 @@ def test_what_is_kept_and_then_given_a_time_is_as_it_was_asked(first, second, ti
 
 def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, own_store, tmp_path, ran):
     with Tract.open(url=own_store, trust=Trust(tmp_path / "other")) as other:
-        remote = other.operations.rebuild(other.inbox()[0])
+        remote = other.operations.rebuild(other.review.inbox()[0])
         with pytest.raises(TrustError, match="another user"):
             remote.approve()
         remote.reject("not mine")
@@ -144,7 +143,7 @@ def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeyp
 def test_edits_are_carried_out_where_it_was_asked(first, second, ticket, ran):
     press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
     first.reviewer.channel.look()
-    assert (ran, ticket.pending.fields, first.inbox()) == ([5], {"n": 5}, [])
+    assert (ran, ticket.pending.fields, first.review.inbox()) == ([5], {"n": 5}, [])
 
 
 def test_what_changed_where_it_was_asked_is_not_what_was_decided(first, second, ticket, ran):
@@ -222,7 +221,7 @@ def test_the_approval_counts_when_the_cell_is_run_again_and_once(first, approved
     approved()
     pending = again()
     assert first.reviewer.granted(pending)
-    assert (ran, pending.status, first.inbox()) == ([1], "approved", [])
+    assert (ran, pending.status, first.review.inbox()) == ([1], "approved", [])
     assert pending.decision.channel == "fake"
     assert not first.reviewer.granted(again())
     assert ran == [1]
@@ -276,7 +275,7 @@ def test_what_any_process_can_run_is_run_from_the_inbox_and_not_by_a_later_cell(
     first.reviewer.ledger.wait(pending.pending_id, 0)
     later = second.operations.registry.require_class("citation_check")(tract=second)
     assert not second.reviewer.granted(later)
-    assert [stored.pending_id for stored in second.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in second.review.inbox()] == [pending.pending_id]
 
 
 def test_when_whoever_waited_has_ended_it_can_be_carried_out_here(first, second):
@@ -335,7 +334,7 @@ def test_what_a_cell_run_again_took_is_left_alone_by_who_asked(first, second, ag
 
     pending.check_current = just_before
     first.reviewer.channel.look()
-    assert (len(ran), first.inbox()) == (1, [])
+    assert (len(ran), first.review.inbox()) == (1, [])
     (row,) = first.reviewer.ledger.decisions(pending.pending_id)
     assert row.error == "carried out by a later cell"
 

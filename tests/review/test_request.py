@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.review.decision import fingerprint
-from tract_jupyter.review.request import (
+from tract_jupyter.review import (
     CodeBlock,
     ReviewAction,
     ReviewRequest,
     ValueRow,
     ValueTable,
+    fingerprint,
     show_value,
 )
 

@@ -14,13 +14,13 @@ from tests.review.rigging import Attacker, press
 from tract_jupyter import Tract
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import PendingError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
-from tract_jupyter.review.decision import Subject
-from tract_jupyter.review.request import (
+from tract_jupyter.review import (
     CodeBlock,
     ReviewAction,
     ReviewRequest,
+    Subject,
     ValueRow,
     ValueTable,
     request_from_dict,
@@ -152,11 +152,11 @@ def test_an_unreadable_request_is_said_and_hides_no_other(waiting, text):
     attacker.run("UPDATE pendings SET request_json = ? WHERE pending_id = ?", text, first)
     with Tract.open(url=waiting) as t:
         t.reviewer.channel = FakeChannel()
-        bad, good = t.inbox()
+        bad, good = t.review.inbox()
         with pytest.raises(PendingError, match="run its cell again|run the cell"):
             t.operations.rebuild(bad)
         press(t, t.reviewer.show_again(t.operations.rebuild(good)), "reject")
-        assert len(t.inbox()) == 1
+        assert len(t.review.inbox()) == 1
 
 
 @pytest.mark.parametrize("column", ["fields_json", "created_at", "waited_until", "expires_at", "status"])
@@ -165,7 +165,7 @@ def test_other_columns_that_cannot_be_read_give_no_error_of_pythons_own(waiting,
     Attacker(waiting).set("pendings", **{column: value})
     with Tract.open(url=waiting) as t:
         t.reviewer.channel = FakeChannel()
-        for row in t.inbox():
+        for row in t.review.inbox():
             try:
                 t.reviewer.show_again(t.operations.rebuild(row))
             except PendingError:

@@ -13,11 +13,10 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, UndecidedError
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
+from tract_jupyter.review import Answer, Decision, is_waited_for
 from tract_jupyter.review import reviewer as reviewer_module
-from tract_jupyter.review.decision import Answer, Decision
-from tract_jupyter.review.records import is_waited_for
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -51,13 +50,13 @@ def decisions(tract):
 def test_show_stores_it_and_returns_and_a_later_click_is_carried_out(tract, ask):
     pending = ask()
     ticket = tract.reviewer.show(pending)
-    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
     assert click(ticket, "approve")
     assert pending.status is PendingStatus.PENDING  # the click itself runs nothing
     tract.reviewer.channel.run_due()
     assert pending.status is PendingStatus.APPROVED
     assert ticket.settled.is_set()
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
     assert tract.reviewer.channel.shown[-1][1] == "approved"
     (decision,) = decisions(tract)
     assert (decision["action"], decision["channel"], decision["pending_id"]) == (
@@ -72,13 +71,13 @@ def test_showing_twice_is_one_request(tract, ask):
     pending = ask()
     assert tract.reviewer.show(pending) is tract.reviewer.show(pending)
     assert len(tract.reviewer.channel.shown) == 1
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
 
 
 def test_show_again_moves_it_and_old_and_new_panel_are_one_ticket(tract, ask):
     pending = ask()
     first = tract.reviewer.show(pending)
-    rebuilt = tract.operations.rebuild(tract.inbox()[0])
+    rebuilt = tract.operations.rebuild(tract.review.inbox()[0])
     assert tract.reviewer.show_again(rebuilt) is first
     assert tract.reviewer.channel.forgotten == [pending.pending_id]
     click(first, "reject", reason="no")
@@ -92,7 +91,7 @@ def test_what_is_decided_cannot_be_asked(tract, ask):
     for again in (tract.reviewer.show, tract.reviewer.decide_now):
         with pytest.raises(PendingStateError, match="nothing to ask"):
             again(pending)
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 # --- waiting
@@ -341,18 +340,18 @@ def test_an_action_that_raises_is_failed_and_can_be_retried(tract, ask):
     ]  # fmt: skip
     assert [event.data["error"] for event in tract.events("failed")] == ["OSError: down"]
     assert (pending.status, pending.error) == ("approved", None)
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_a_failed_one_stays_in_the_inbox_with_its_error(tract, ask):
     ticket = tract.reviewer.show(ask("raise ValueError('\\ud800')"))
     click(ticket, "verify")
     tract.reviewer.channel.run_due()
-    (stored,) = tract.inbox()
+    (stored,) = tract.review.inbox()
     assert (stored.status, stored.error) == ("failed", "ValueError: \\ud800")
     click(ticket, "reject")
     tract.reviewer.channel.run_due()
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_what_approval_runs_may_raise_and_be_retried(tract, ask):
@@ -380,11 +379,11 @@ def test_interrupted_half_way_is_failed_in_memory_and_in_the_store(tract, ask):
     with pytest.raises(KeyboardInterrupt):
         tract.reviewer.decide_now(pending)
     assert pending.status is PendingStatus.FAILED
-    assert [stored.status for stored in tract.inbox()] == ["failed"]
+    assert [stored.status for stored in tract.review.inbox()] == ["failed"]
     assert tract.reviewer.channel.notes[-1] == "Interrupted before it ended."
     click(tract.reviewer.show(pending), "reject")
     tract.reviewer.channel.run_due()
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 # --- not what was shown
@@ -423,11 +422,11 @@ def test_an_operation_that_was_replaced_or_removed_does_not_run_but_can_be_rejec
     tract.reviewer.channel.run_due()
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
     assert change in tract.reviewer.channel.notes[-1]
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
     click(ticket, "reject", reason="outdated")
     tract.reviewer.channel.run_due()
     assert (ran, pending.rejection_reason) == ([], "outdated")
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_a_proposal_that_was_changed_after_it_was_shown_is_not_activated(tract, spec):
@@ -450,7 +449,7 @@ def test_nobody_to_ask_is_said_at_once_and_it_stands_in_the_inbox(tract, spec):
         tract.reviewer.decide_now(pending)
     with pytest.raises(NobodyToAskError, match="inbox"):
         asyncio.run(tract.reviewer.decide(pending))
-    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
     assert pending.status is PendingStatus.PENDING
 
 
@@ -469,7 +468,7 @@ def test_no_panel_and_no_input_is_said(tract, ask):
     pending = ask(channel=channel)
     with pytest.raises(NobodyToAskError, match="takes no input"):
         tract.reviewer.decide_now(pending)
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
     click(tract.reviewer.show(pending), "approve")
     channel.run_due()
     assert pending.status is PendingStatus.APPROVED
@@ -489,7 +488,7 @@ def test_whoever_sees_it_first_sees_that_it_is_waited_for(tract, ask, wait):
     seen = []
 
     def look(ticket):
-        seen.append(is_waited_for(tract.inbox()[0]))
+        seen.append(is_waited_for(tract.review.inbox()[0]))
         click(ticket, "approve")
 
     wait(tract.reviewer, ask("pending.approve()", look))
@@ -501,7 +500,7 @@ def test_within_a_batch_nobody_is_waited_for(tract, ask, wait):
     pending = ask()
     with tract.batch(), pytest.raises(UndecidedError, match="within batch()"):
         wait(tract.reviewer, pending)
-    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
 
 
 def test_asking_and_writing_at_once_do_not_wait_for_each_other(tract, ask):
@@ -519,7 +518,7 @@ def test_asking_and_writing_at_once_do_not_wait_for_each_other(tract, ask):
     with ThreadPoolExecutor(2) as pool:
         for asked in [pool.submit(within_a_batch), pool.submit(alone)]:
             asked.result(timeout=60)
-    assert len(tract.inbox()) == 2
+    assert len(tract.review.inbox()) == 2
 
 
 def test_an_interrupted_wait_leaves_it_decidable(tract, ask):
@@ -534,7 +533,7 @@ def test_an_interrupted_wait_leaves_it_decidable(tract, ask):
             await waiting
 
     asyncio.run(main())
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
     ticket = tract.reviewer.show(pending)
     assert ticket.waiting == 0
     assert click(ticket, "approve")
@@ -618,7 +617,7 @@ def test_a_decision_of_another_process_is_noticed(two, out):
     pending = first.fire("citation_check", review=True)
 
     def elsewhere(ticket):
-        other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+        other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
         click(other, "write")
         second.reviewer.channel.run_due()
 
@@ -628,14 +627,14 @@ def test_a_decision_of_another_process_is_noticed(two, out):
     assert pending.status is PendingStatus.APPROVED
     assert "(fake) chose 'write'" in first.reviewer.channel.notes[-1]
     assert out.read_text() == "x"
-    assert first.inbox() == second.inbox() == []
+    assert first.review.inbox() == second.review.inbox() == []
 
 
 def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
     first, second = two
     pending = first.fire("citation_check", review=True)
     mine = first.reviewer.show(pending)
-    other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+    other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
     click(other, "write")
     click(mine, "write")
     second.reviewer.channel.run_due()
@@ -651,7 +650,7 @@ def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
 def test_a_round_that_was_renumbered_after_the_others_decision_runs_nothing(two, out):
     first, second = two
     mine = first.reviewer.show(first.fire("citation_check", review=True))
-    other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+    other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
     click(other, "write")
     second.reviewer.channel.run_due()
     click(mine, "reject", reason=3)  # does not fit: a new round
@@ -664,7 +663,7 @@ def test_a_round_that_was_renumbered_after_the_others_decision_runs_nothing(two,
 def test_what_the_inbox_rebuilds_runs_exactly_once(two, out):
     first, second = two
     first.reviewer.show(first.fire("citation_check", {"n": 7}, review=True, triggered_by="a test"))
-    (stored,) = second.inbox()
+    (stored,) = second.review.inbox()
     rebuilt = second.operations.rebuild(stored)
     assert (rebuilt.fields, rebuilt.triggered_by, rebuilt.pending_id) == (
         {"n": 7},
@@ -684,7 +683,7 @@ def test_what_the_inbox_rebuilds_runs_exactly_once(two, out):
 def test_a_proposal_can_be_approved_in_another_process(two, spec):
     first, second = two
     first.reviewer.show(first.propose_operation(spec(name="fresh"), triggered_by="a model"))
-    (stored,) = second.inbox()
+    (stored,) = second.review.inbox()
     pending = second.operations.rebuild(stored)
     assert pending.title == "Activate operation fresh"
     click(second.reviewer.show_again(pending), "approve")
@@ -694,7 +693,7 @@ def test_a_proposal_can_be_approved_in_another_process(two, spec):
 
 def in_the_inbox_of(t):
     """The panel that `%tract inbox` shows."""
-    return t.reviewer.show_again(t.operations.rebuild(t.inbox()[0]))
+    return t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0]))
 
 
 def test_what_lives_in_the_other_process_is_decided_here_and_carried_out_there(two):
@@ -711,7 +710,7 @@ def test_what_lives_in_the_other_process_is_decided_here_and_carried_out_there(t
     first.reviewer.channel.look()
     assert (pending.status, ran, ticket.settled.is_set()) == ("approved", [5], True)
     assert "chose 'approve'" in first.reviewer.channel.notes[-1]
-    assert first.inbox() == []
+    assert first.review.inbox() == []
     first.reviewer.channel.look()
     assert ran == [5]
 
@@ -729,7 +728,7 @@ def test_who_waits_carries_out_what_is_decided_elsewhere(two, out):
     first.reviewer.channel.steps.append(elsewhere)
     assert first.reviewer.decide_now(pending).action == "write"
     assert (out.read_text(), pending.status) == ("x", "approved")
-    assert first.inbox() == []
+    assert first.review.inbox() == []
 
 
 def test_a_rejection_elsewhere_reaches_who_waits_with_its_reason(two):
@@ -755,9 +754,9 @@ def test_it_survives_the_process_that_asked(tmp_path, spec, out):
         t.reviewer.show(t.fire("citation_check", review=True))
     with Tract.open(tmp_path / "t.db") as t:
         t.reviewer.channel = FakeChannel()
-        click(t.reviewer.show_again(t.operations.rebuild(t.inbox()[0])), "approve")
+        click(t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0])), "approve")
         t.reviewer.channel.run_due()
-        assert t.inbox() == []
+        assert t.review.inbox() == []
         assert t.status().waiting == 0
 
 
@@ -766,7 +765,7 @@ def test_what_a_handler_left_open_is_the_same_pending_in_the_inbox_of_its_own_pr
     ran = []
     first.on("citation_check", lambda p: None)
     pending = first.fire("citation_check", execute_fn=ran.append)
-    assert first.operations.rebuild(first.inbox()[0]) is pending
+    assert first.operations.rebuild(first.review.inbox()[0]) is pending
     click(in_the_inbox_of(first), "approve")
     first.reviewer.channel.run_due()
     assert (ran, pending.status) == ([pending], "approved")

@@ -7,9 +7,8 @@ import pytest
 from tests.review.fakes import click
 from tests.review.rigging import Attacker, add_writer, as_json, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.rebuilding import RemotePending
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import ActionDef, RemotePending
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 LATER = "2026-01-01T00:00:01.000000+00:00"
@@ -147,7 +146,7 @@ def test_an_approval_of_another_tract_of_the_store_runs_nothing(own_store, spec,
         for t in (one, other):
             t.register_operation(operation)
         one.reviewer.show(one.fire("citation_check", review=True, execute_fn=print))
-        RemotePending(one.inbox()[0], tract=one).approve()  # left to whoever runs the cell again
+        RemotePending(one.review.inbox()[0], tract=one).approve()  # left to whoever runs the cell again
         attacker.set("pendings", tract_id="other")
         attacker.set("decisions", tract_id="other")
         assert other.reviewer.granted(other.fire("citation_check", review=True, execute_fn=print)) is False
@@ -202,7 +201,7 @@ def test_a_decision_does_not_count_again_in_a_later_round(first, second, attacke
 
 def test_a_status_without_a_decision_is_asked_about_in_the_inbox(first, second, shown, attacker):
     attacker.set("pendings", status="approved", resumable=True)
-    assert second.operations.rebuild(second.inbox()[0]).status is PendingStatus.PENDING
+    assert second.operations.rebuild(second.review.inbox()[0]).status is PendingStatus.PENDING
 
 
 def test_a_decision_that_was_carried_out_does_not_count_again(first, shown, ran, attacker):

@@ -14,7 +14,7 @@ from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import DecisionTimeoutError, PendingStateError
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.review import reviewer as reviewer_module
 
 
@@ -73,7 +73,7 @@ def test_deny_expires_it_and_that_is_nobodys_no(t, fire, clock, ran, way):
     assert (decision.channel, decision.decided_by) == ("timeout", "nobody")
     assert row_of(t, pending) == EXPIRED
     assert t.reviewer.ledger.get(pending.pending_id).status == "expired"
-    assert t.inbox() == []
+    assert t.review.inbox() == []
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_stop_raises_and_it_stays_decidable(t, fire, clock, ran, way):
     with pytest.raises(DecisionTimeoutError, match="within 60 s") as caught:
         waits(t)[way](pending)
     assert caught.value.pending is pending
-    assert (pending.status, len(t.inbox())) == (PendingStatus.PENDING, 1)
+    assert (pending.status, len(t.review.inbox())) == (PendingStatus.PENDING, 1)
     press(t, t.reviewer.show(pending), "approve")
     assert ran == [pending]
 
@@ -163,9 +163,9 @@ def test_expired_within_a_batch_that_is_rolled_back_it_is_as_the_store_has_it(t,
     t.reviewer.keep(pending)
     with pytest.raises(PendingStateError, match="has expired"), t.batch():
         pending.approve()
-    assert (pending.status, pending.rounds, len(t.inbox())) == (PendingStatus.PENDING, 0, 1)
+    assert (pending.status, pending.rounds, len(t.review.inbox())) == (PendingStatus.PENDING, 0, 1)
     pending.reject("late")
-    assert (pending.status, t.inbox()) == (PendingStatus.REJECTED, [])
+    assert (pending.status, t.review.inbox()) == (PendingStatus.REJECTED, [])
 
 
 def test_a_late_click_expires_it_and_says_so(t, fire, ran):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import TrustError
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review import Trust
 
 
 @pytest.fixture

@@ -8,11 +8,18 @@ import threading
 import time
 from pathlib import Path
 
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import OperationContext, OperationResult
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
-from tract_jupyter.runs.workers import Job, current_abort, report_progress
+from tract_jupyter.runs import (
+    Hook,
+    Job,
+    OperationContext,
+    OperationResult,
+    OperationStatus,
+    Trigger,
+    current_abort,
+    execute,
+    make_plan,
+    report_progress,
+)
 
 
 def done(context, **debug):

@@ -109,13 +109,55 @@ RULES = {
     "G29": "What never started has no start time",
     "G30": "A second rewrite of the user's message goes on from the first",
     "G31": "Codes are in lower snake case",
+    "E1": "A commit is a step of its own, made twice: before the main call and after the reply",
+    "E2": "It is given what has ended at the hook: status, order, dependencies and effects; only `done` has any",
+    "E3": "Effects of one operation are applied in the order in which it gave them",
+    "E4": "Each hook has its effects: the prompt before, the reply after, the user's message and artifacts at both",
+    "E5": "Every effect is checked first: its form, its hook, its size, how many there are, its tag",
+    "E6": "An effect of a required operation that cannot be applied fails the run",
+    "E7": "An effect of an optional operation that cannot be applied is only reported",
+    "E8": "The report of a commit lists every effect with its status and its error",
+    "E9": "Without a profile, or with one that is switched off, a run is plain generation",
+    "E10": "`executionMode: sequential` runs one operation at a time",
+    "E11": "Artifacts and counters belong to a branch, a profile and its session; a new session starts empty",
+    "E12": "A run ends as `done`, `failed` (before the barrier, in the main call, or after it) or `aborted`",
+    "E13": "Every planned operation is recorded, even if the run fails early",
+    "E14": "An abort or a deadline is signalled to running operations and to the main call",
+    "E15": "The events of a run are numbered from 1, without gaps",
+    "E16": "One operation of a profile writes a tag; this is checked when it is saved",
+    "E17": "A dependency is another operation of the same profile or block, and there are no circles",
+    "E18": "An operation runs only at hooks at which its dependencies run too",
+    "E19": "A profile is data: ids are unique, `order` is a number, and nothing in it plans or runs",
+    "E20": "Kind `llm`: one question to a model; its value is the text or the parsed JSON",
+    "E21": "Kind `template`: a text that is rendered without a model; its value is a string",
+    "E22": "Kind `guard`: exactly the declared keys, each with a boolean, as one JSON artifact",
+    "E23": "A condition asks a guard that is a dependency; all conditions of an operation must hold",
+    "E24": "The history of an artifact holds its newest values, up to `maxItems`",
+    "E25": "An attempt may have a time limit; errors that may pass are tried again, a bounded number of times",
+    "X01": "`activation`: an operation may be due only every so many turns or context tokens",
+    "X02": "Errors of planning have stable codes, and end the run as failed",
+    "X03": "A new value takes the old one's place in either write mode; the history has both",
+    "X04": "An operation configures one artifact; its exposures say what else the value becomes",
+    "X05": "What is exposed as `ui_inline` stands beside the run and is never sent",
+    "X06": "A bad effect neither undoes the operation's other effects nor stops them",
+    "X07": "An operation of an unknown kind is skipped as `unsupported_kind`",
+    "X08": "JSON is found in a reply as it stands, in a code block, or by a pattern",
+    "X09": "What templates see of a run",
+    "X10": "A text is rendered once, within limits, and what data says is never executed",
+    "X11": "Blocks: operations that several profiles share; their ids get the block's as a prefix",
 }  # fmt: skip
 
 
+ABOUT = (
+    "Docstrings and comments name a rule by its code. R: what a run and its operations are. G: what that leaves open. E: commits, profiles, artifacts",
+    "and the basic kinds. X: activation, exposures, blocks, and how replies and templates are read.",
+)
+
+
 def expanded(named: str) -> set[str]:
-    """The rules in a text such as `R10, R25, G8 to G10`."""
-    found = set(re.findall(r"\b[RG]\d+\b", named))
-    for letter, first, last in re.findall(r"\b([RG])(\d+) to [RG](\d+)\b", named):
+    """The rules in a text such as `R10, R25, G8 to G10, X01`."""
+    found = set(re.findall(r"\b[RGEX]\d+\b", named))
+    for letter, first, last in re.findall(r"\b([RGE])(\d+) to [RGE](\d+)\b", named):
         found |= {f"{letter}{number}" for number in range(int(first), int(last) + 1)}
     return found
 
@@ -149,7 +191,7 @@ def by_vectors() -> dict[str, list[str]]:
 def table() -> str:
     """The page's table, in the order of the rules."""
     tests, vectors = by_tests(), by_vectors()
-    lines = ["", "## Rules and tests", "", "| rule | | tests | vectors |", "|---|---|---|---|"]
+    lines = ["", "## Rules and tests", "", *ABOUT, "", "| rule | | tests | vectors |", "|---|---|---|---|"]
     for rule, text in RULES.items():
         named = "<br>".join(f"`{name}`" for name in sorted(tests.get(rule, [])))
         lines.append(f"| {rule} | {text} | {named} | {_ranges(vectors.get(rule, []))} |")

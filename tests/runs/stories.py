@@ -5,40 +5,45 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tract_jupyter.runs.effect_types import AppendAfterLastUser, ArtifactUpsert, AssistantReplaceText
-from tract_jupyter.runs.events import (
-    CommitFinished,
-    MainFinished,
-    MainStarted,
-    OperationAttempt,
-    OperationFinished,
-    OperationProgress,
-    OperationStarted,
-    OperationWaiting,
-    PhaseChanged,
-    RunEvent,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-)
-from tract_jupyter.runs.model import (
+from tract_jupyter.runs import (
+    AppendAfterLastUser,
+    ArtifactUpsert,
     ArtifactView,
+    AssistantReplaceText,
+    CommitFinished,
+    Hook,
+    MainFinished,
     MainReply,
+    MainStarted,
     Operation,
+    OperationAttempt,
     OperationConfig,
     OperationDefinition,
+    OperationFinished,
+    OperationProgress,
     OperationResult,
+    OperationStarted,
+    OperationStatus,
+    OperationWaiting,
+    PhaseChanged,
     ResultError,
+    RunEvent,
+    RunFinished,
     RunMessage,
+    RunPhase,
+    RunResumed,
+    RunStarted,
+    RunStatus,
     Skip,
+    SkippedReason,
+    Trigger,
+    sealed,
 )
-from tract_jupyter.runs.root_hash import sealed
-from tract_jupyter.runs.terms import Hook, OperationStatus, RunPhase, RunStatus, SkippedReason, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tract_jupyter.runs.events import EventData
+    from tract_jupyter.runs import EventData
 
 BEFORE, AFTER = Hook.BEFORE, Hook.AFTER
 RUN = "a" * 32

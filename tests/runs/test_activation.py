@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.activation import (
+from tract_jupyter.runs import (
+    Activation,
     CountedTurn,
     Counters,
+    RunMessage,
     advance,
     context_tokens,
     replay,
     skip_details,
     steps_of,
 )
-from tract_jupyter.runs.model import Activation, RunMessage
 
 
 def every(turns=None, tokens=None):

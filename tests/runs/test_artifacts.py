@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts, session_key, upserted
-from tract_jupyter.runs.effect_types import ArtifactUpsert
+from tract_jupyter.runs import Artifacts, ArtifactUpsert, MemoryArtifacts, session_key, upserted
 
 
 def write(value, tag="t", *, persisted=False, enabled=True, items=20, **fields):
@@ -38,7 +37,7 @@ def test_a_write_without_history_empties_it():
 
 @pytest.mark.parametrize("mode", ["replace", "append"])
 def test_both_write_modes_take_the_old_values_place(mode):
-    """R52: X03, the log is the history; equal values are kept twice."""
+    """R52, X03: the log is the history; equal values are kept twice."""
     one = after(write("x", write_mode=mode), write("x", write_mode=mode))["t"]
     assert (one.value, one.history, one.write_mode) == ("x", ("x", "x"), mode)
 

@@ -3,12 +3,20 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import PlanError, RunError
-from tract_jupyter.runs.commit import CommitItem, CommitReport, commit, commit_order
-from tract_jupyter.runs.model import Operation, OperationResult
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.terms import MAX_EFFECTS, Hook, OperationStatus
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import (
+    MAX_EFFECTS,
+    CommitItem,
+    CommitReport,
+    Hook,
+    MemoryTarget,
+    Operation,
+    OperationResult,
+    OperationStatus,
+    Prompt,
+    Turn,
+    commit,
+    commit_order,
+)
 
 
 def system(payload, mode="append"):
@@ -166,7 +174,7 @@ def test_all_kinds_of_effects_are_applied_in_list_order():
 
 
 def test_a_note_is_in_no_prompt():
-    """R41: X05, at neither hook."""
+    """R41, X05: at neither hook."""
     for hook in Hook:
         assert texts(commit_now(item("a", NOTE), hook=hook).turn) == ["S", "U"]
 
@@ -197,7 +205,7 @@ def test_later_writes_of_one_tag_win_and_all_are_in_its_history():
 
 
 def test_a_bad_effect_leaves_the_others_of_its_operation():
-    """R41, E6, G21, G22: reported; a required operation fails the run."""
+    """R41, E6, G21, G22, X06: reported; a required operation fails the run."""
     bad = [system("1"), reply("no"), {"type": "nothing"}, system("2")]
     for required in (False, True):
         turn, report = commit_now(item("a", *bad, required=required), item("b", system("3"), order=20))

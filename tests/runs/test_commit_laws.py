@@ -7,11 +7,16 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.commit import CommitItem, commit, commit_order
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.terms import Hook, OperationStatus
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import (
+    CommitItem,
+    Hook,
+    MemoryTarget,
+    OperationStatus,
+    Prompt,
+    Turn,
+    commit,
+    commit_order,
+)
 
 TEXT = st.sampled_from(["", "x", "y", "\u00e4"])
 ROLE = st.sampled_from(["system", "user", "assistant", "developer", "tool"])

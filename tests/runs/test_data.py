@@ -6,9 +6,8 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import RunFailedError
-from tract_jupyter.runs.model import OperationDefinition, Retry
+from tract_jupyter.runs import Hook, OperationDefinition, Retry
 from tract_jupyter.runs.profile import OperationProfile, run_operation
-from tract_jupyter.runs.terms import Hook
 
 
 @pytest.fixture

@@ -3,8 +3,15 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.runs.effect_types import ArtifactUpsert, SystemUpdate
-from tract_jupyter.runs.effects import (
+from tract_jupyter.runs import (
+    MAX_EFFECTS,
+    MAX_ERROR_TEXT,
+    MAX_TEXT,
+    ArtifactSpec,
+    ArtifactUpsert,
+    ErrorCode,
+    Hook,
+    SystemUpdate,
     allowed_effects,
     check_effect,
     check_effects,
@@ -12,8 +19,6 @@ from tract_jupyter.runs.effects import (
     checked_value,
     effects_of,
 )
-from tract_jupyter.runs.model import ArtifactSpec
-from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook
 
 SYSTEM = {"type": "prompt.system_update", "mode": "append", "payload": "x"}
 WELL_FORMED = {

@@ -6,12 +6,17 @@ import pytest
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import OperationResult, Skip
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
+from tract_jupyter.runs import (
+    ExecutionMode,
+    Hook,
+    Limits,
+    OperationResult,
+    Skip,
+    Stage,
+    Trigger,
+    execute,
+    make_plan,
+)
 
 
 def skip_of(executed, key):
@@ -286,8 +291,8 @@ def test_results_have_one_order_however_fast_each_was():
     """R58: (order, id)."""
     operations = [operation("c", 1), operation("b", 2), operation("a", 2), operation("off", 0, enabled=False)]
     executed = run_scripts(operations, {"c": Script(30), "a": Script(20), "b": Script(10)})
-    assert executed.result_order == ("off", "c", "a", "b")
-    assert [run.operation_id for run in executed.runs] == list(executed.result_order)
+    assert tuple(executed.results) == ("off", "c", "a", "b")
+    assert [run.operation_id for run in executed.runs] == list(executed.results)
 
 
 def test_an_observer_is_told_all_in_time():
@@ -297,7 +302,7 @@ def test_an_observer_is_told_all_in_time():
     run_scripts(operations, {"a": Script(10, "error")}, notify=events.append)
     assert told(events) == [("skipped", "off"), ("started", "a"), ("finished", "a"), ("skipped", "b")]
     assert [event.at for event in events] == [0, 0, 0.01, 0.01]
-    assert events[2].run.duration_ms == 10
+    assert events[2].times.duration_ms == 10
     assert events[3].result.skip.blocked_by == ("a",)
 
 

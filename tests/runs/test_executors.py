@@ -12,8 +12,7 @@ import pytest
 from tests.runs import jobs
 from tests.runs.jobs import job_of, run_functions
 from tests.runs.virtual import operation, statuses
-from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.workers import ExecutorWorkers
+from tract_jupyter.runs import ExecutorWorkers, Limits
 
 
 def pool():

@@ -13,10 +13,9 @@ from sqlalchemy import text
 
 from tests.runs.stories import RUN
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.review.process import this_process
-from tract_jupyter.runs.lease import Lease, is_held
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.runs import RunLeaseRows, StoredLease
+from tract_jupyter.review import this_process
+from tract_jupyter.runs import Lease, is_held
+from tract_jupyter.storage import Database, RunLeaseRows, StoredLease
 
 ROWS = RunLeaseRows("1" * 32)
 HOST = this_process().split(":")[0]

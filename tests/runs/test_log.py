@@ -12,13 +12,20 @@ from sqlalchemy.engine import Engine
 
 from tests.runs.stories import AFTER, BEFORE, RUN, START, after, before, whole
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError, UnknownRunError
-from tract_jupyter.runs.events import MainFinished, OperationProgress, PhaseChanged, RunStarted
-from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.model import MainReply
-from tract_jupyter.runs.projection import project
-from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS, RunPhase
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.runs import (
+    MAX_PROGRESS,
+    MAX_PROGRESS_EVENTS,
+    MainFinished,
+    MainReply,
+    OperationProgress,
+    PhaseChanged,
+    RunLog,
+    RunPhase,
+    RunStarted,
+    load,
+    project,
+)
+from tract_jupyter.storage import Database, RunEventRows
 
 TRACT = "1" * 32
 
@@ -217,6 +224,7 @@ def change(database, statement, **values):
         ("data_json", '{"phase":"planning","more":1}', "more"),
         ("event_type", "run.danced", "is damaged"),
         ("created_at", "yesterday", "is damaged"),
+        ("created_at", "2020-01-01T00:00:00.000000", "is damaged: .* has lost its time zone"),
     ],
 )
 def test_a_damaged_event_is_recognised(database, rows, log, column, value, message):

@@ -1,11 +1,11 @@
-"""The ready queue, for starting and for committing."""
+"""The order of operations, for starting and for committing."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.schedule import ReadyQueue, ready_order
+from tract_jupyter.runs import ready_order
 
 
 def test_whoever_is_smaller_overtakes():
@@ -28,13 +28,10 @@ def test_what_is_on_a_circle_or_behind_one_is_named():
     assert ready_order(nodes) == (["ok"], ["a", "z"])
 
 
-def test_a_queue_hands_out_by_order_and_then_by_code_point():
+def test_what_is_ready_comes_by_order_and_then_by_code_point():
     """G8: each time the smallest."""
-    queue = ReadyQueue()
-    for order, key in [(1, "op2"), (1, "op10"), (0.5, "z"), (1, "B"), (1, "a")]:
-        queue.push(order, key)
-    assert queue.first == (0.5, "z")
-    assert [queue.pop() for _ in range(len(queue))] == ["z", "B", "a", "op10", "op2"]
+    nodes = [("op2", 1, ()), ("op10", 1, ()), ("z", 0.5, ()), ("B", 1, ()), ("a", 1, ())]
+    assert ready_order(nodes) == (["z", "B", "a", "op10", "op2"], [])
 
 
 @st.composite

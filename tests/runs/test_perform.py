@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from tests.runs.kinds.support import context_of, operation_of
 from tract_jupyter.exceptions import BudgetExceededError, TemplateError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.perform import perform
-from tract_jupyter.runs.terms import MAX_DEBUG, MAX_ERROR_TEXT, Hook, OperationStatus, Persistence
-from tract_jupyter.runs.workers import Abort, Aborted, enter_abort
+from tract_jupyter.runs import (
+    MAX_DEBUG,
+    MAX_ERROR_TEXT,
+    Abort,
+    Aborted,
+    Hook,
+    OperationStatus,
+    Persistence,
+    enter_abort,
+    perform,
+)
+from tract_jupyter.runs.kinds import OperationFailed, Output, Skipped, Waits
 
 
 def performed(made, operation=None, **context):

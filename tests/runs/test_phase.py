@@ -8,16 +8,24 @@ import pytest
 from tests.runs.kinds.support import Model, context_of, operation_of
 from tests.runs.virtual import VirtualWorkers
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.activation import unmet_condition
-from tract_jupyter.runs.artifacts import Artifacts
-from tract_jupyter.runs.kinds.base import Output, Services
-from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.run_executor import job_of, plan_phase, run_phase
-from tract_jupyter.runs.terms import Hook, OperationStatus
-from tract_jupyter.runs.turn import Turn
-from tract_jupyter.runs.workers import ThreadWorkers, enter_abort, result_of
+from tract_jupyter.runs import (
+    Artifacts,
+    ArtifactView,
+    Hook,
+    Operation,
+    OperationResult,
+    OperationStatus,
+    Prompt,
+    ThreadWorkers,
+    Turn,
+    enter_abort,
+    job_of,
+    plan_phases,
+    result_of,
+    run_phase,
+    unmet_condition,
+)
+from tract_jupyter.runs.kinds import KindRegistry, Output, Services
 
 MESSAGES = [{"role": "system", "content": "sys"}, {"role": "user", "content": "hello"}]
 
@@ -72,17 +80,17 @@ def run(*operations, hook=Hook.BEFORE, turn=None, services=None, workers=None, b
     kind = Noting()
     kinds = KindRegistry(["template", "guard", "llm"], {"noting": kind})
     base = base or context_of(hook=hook)
-    plan = plan_phase(
+    plan = plan_phases(
         operations,
-        base,
+        base.trigger,
         kinds,
         **{name: options.pop(name) for name in ("activation_skips",) if name in options},
-    )
+    )[base.hook]
     turn = turn or Turn.of(Prompt.of(MESSAGES))
-    phase = run_phase(
+    executed = run_phase(
         plan, base, turn, kinds=kinds, services=services or Services(), workers=workers or AtOnce(), **options
     )
-    return phase.executed, kind.contexts
+    return executed, kind.contexts
 
 
 def values(executed):
@@ -115,8 +123,8 @@ def test_the_context_is_complete():
     assert [one.content for one in context.messages] == ["sys", "hello"]
     assert context.messages[1].key == context.user_key
     assert context.artifacts["old"].value == 1
-    assert "prompt.system_update" in context.policy.allowed_effects
-    assert "turn.assistant.replace_text" not in context.policy.allowed_effects
+    assert "prompt.system_update" in context.allowed_effects
+    assert "turn.assistant.replace_text" not in context.allowed_effects
     assert type(context).from_dict(json.loads(json.dumps(context.to_dict()))) == context
 
 
@@ -126,8 +134,8 @@ def test_after_the_main_call_the_reply_is_there():
     _, contexts = run(noting("a", hooks=["after_main_llm"]), hook=Hook.AFTER, turn=turn)
     assert contexts["a"].reply == contexts["a"].messages[-1].content == "the reply"
     assert contexts["a"].messages[-1].role == "assistant"
-    assert "turn.assistant.replace_text" in contexts["a"].policy.allowed_effects
-    assert "prompt.system_update" not in contexts["a"].policy.allowed_effects
+    assert "turn.assistant.replace_text" in contexts["a"].allowed_effects
+    assert "prompt.system_update" not in contexts["a"].allowed_effects
 
 
 def test_before_the_main_call_there_is_no_reply():
@@ -348,7 +356,8 @@ def test_threads_give_the_same_as_one_after_the_other():
 def test_what_runs_anywhere_can_be_sent_there():
     """R34: job and context of such a kind can be pickled, and give the same there."""
     operation = template("a", "{{ promptSystem }}")
-    job = job_of(operation, context_of(operation_id="a"), KindRegistry(["template"]), Services(llm=Model()))
+    kind = KindRegistry(["template"])["template"]
+    job = job_of(operation, context_of(operation_id="a"), kind, Services(llm=Model()))
     there = pickle.loads(pickle.dumps(job))
     assert there.anywhere
     assert there.function(there.context) == job.function(job.context)

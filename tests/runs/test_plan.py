@@ -8,9 +8,7 @@ import pytest
 
 from tests.runs.virtual import operation
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.terms import ExecutionMode, Hook, SkippedReason, Trigger
+from tract_jupyter.runs import ExecutionMode, Hook, Skip, SkippedReason, Trigger, make_plan
 
 
 def plan_of(*operations, hook=Hook.BEFORE, trigger=Trigger.GENERATE, **options):
@@ -96,7 +94,7 @@ def test_an_empty_list_of_what_is_included_leaves_all_out():
     ],
 )
 def test_a_circle_is_refused(depends_on, stuck):
-    """G6: with all that could never start, and a stable code."""
+    """G6, X02: with all that could never start, and a stable code."""
     error = refused(*(operation(key, dependsOn=ids) for key, ids in depends_on.items()))
     assert error.code == "CYCLE_DETECTED"
     assert error.operations == tuple(stuck)

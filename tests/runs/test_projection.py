@@ -21,10 +21,17 @@ from tests.runs.stories import (
     whole,
 )
 from tract_jupyter.exceptions import UnknownRunError
-from tract_jupyter.runs.events import RunResumed, in_order
-from tract_jupyter.runs.model import OperationResult, Run
-from tract_jupyter.runs.projection import project, unfinished
-from tract_jupyter.runs.terms import OperationStatus, RunPhase, RunStatus
+from tract_jupyter.runs import (
+    OperationResult,
+    OperationStatus,
+    Run,
+    RunPhase,
+    RunResumed,
+    RunStatus,
+    in_order,
+    project,
+    unfinished,
+)
 
 
 def test_a_run_that_ended():

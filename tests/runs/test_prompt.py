@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.runs.effect_types import (
+from tract_jupyter.runs import (
     AppendAfterLastUser,
     InsertAtDepth,
+    MessagePiece,
+    Prompt,
+    RunMessage,
     SystemUpdate,
     UserReplaceText,
+    provider_role,
+    system_text,
 )
-from tract_jupyter.runs.model import MessagePiece, RunMessage
-from tract_jupyter.runs.prompt import Prompt, provider_role, system_text
 
 
 def prompt_of(*texts):

@@ -7,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
-from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.execute import retry_delay
-from tract_jupyter.runs.model import OperationResult, ResultError, Retry
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.terms import Hook, Trigger
-from tract_jupyter.runs.workers import Abort
+from tract_jupyter.runs import (
+    Abort,
+    Hook,
+    Limits,
+    OperationResult,
+    ResultError,
+    Retry,
+    Stage,
+    Trigger,
+    make_plan,
+    retry_delay,
+)
 
 
 def failing(code="provider_error", times=9, ms=10, **more):

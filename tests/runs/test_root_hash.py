@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 
 from tests.runs.stories import AFTER, BEFORE, START, after, before, done, finished, numbered, whole
 from tests.runs.virtual import operation
-from tract_jupyter.runs.events import OperationProgress, RunFinished
-from tract_jupyter.runs.model import MainReply, OperationResult, ResultError, Skip
-from tract_jupyter.runs.root_hash import differences, root_hash, sealed
-from tract_jupyter.runs.terms import RunStatus
+from tract_jupyter.runs import (
+    MainReply,
+    OperationProgress,
+    OperationResult,
+    ResultError,
+    RunFinished,
+    RunStatus,
+    Skip,
+    Trigger,
+    differences,
+    root_hash,
+    sealed,
+)
 
 ROOT = root_hash(whole())
 
@@ -50,7 +59,7 @@ def test_the_order_in_which_operations_ended_does_not_count():
 @pytest.mark.parametrize(
     ("index", "changes", "part"),
     [
-        (0, {"trigger": "regenerate"}, "trigger"),
+        (0, {"trigger": Trigger.REGENERATE}, "trigger"),
         (0, {"operations": ()}, "operations"),
         (0, {"plain_prompt": ()}, "plainPrompt"),
         (6, {"result": done("world")}, "results.before_main_llm.world.effects"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.reading import MASK, bounded, masked, message_of
+from tract_jupyter.runs import MASK, bounded, masked, message_of
 
 
 @pytest.mark.parametrize("secret", [

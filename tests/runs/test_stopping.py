@@ -7,12 +7,7 @@ import threading
 import pytest
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.terms import Hook, Trigger
-from tract_jupyter.runs.workers import Abort, Aborted, current_abort
+from tract_jupyter.runs import Abort, Aborted, Hook, Limits, Skip, Trigger, current_abort, execute, make_plan
 
 
 def aborted_at(ms, operations, scripts, **options):

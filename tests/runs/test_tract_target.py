@@ -5,12 +5,17 @@ import sqlite3
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.runs.artifacts import MemoryArtifacts, session_key
-from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import MemoryCommitLog, TractTarget
-from tract_jupyter.runs.terms import Hook
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import (
+    CommitItem,
+    Hook,
+    MemoryArtifacts,
+    MemoryCommitLog,
+    Prompt,
+    TractTarget,
+    Turn,
+    commit,
+    session_key,
+)
 
 
 def user(text):
@@ -32,7 +37,10 @@ def turn_of(tract, part=None, **fields):
 
 def rewritten(tract, part, *effects, hook=Hook.BEFORE, target=None, **fields):
     return commit(
-        hook, [item("op", *effects)], turn_of(tract, part, **fields), target or TractTarget(tract, "run-1")
+        hook,
+        [item("op", *effects)],
+        turn_of(tract, part, **fields),
+        target or TractTarget(tract._repository, "run-1"),
     )
 
 
@@ -75,7 +83,7 @@ def test_a_rewrite_keeps_the_tags_of_the_message(tract):
 def test_the_second_rewrite_replaces_the_first_one(tract):
     """G30, R47: within one commit and over both; the newest wins."""
     said = tract.user("U")
-    target = TractTarget(tract, "run")
+    target = TractTarget(tract._repository, "run")
     turn, report = rewritten(tract, said, user("A"), user("B"), target=target)
     turn, later = commit(Hook.AFTER, [item("op", user("C"))], turn, target)
     replaced = [
@@ -98,7 +106,9 @@ def test_a_reply_is_rewritten_afterwards(tract):
     tract.user("U")
     said = tract.assistant("raw", metadata={"usage": 3})
     turn = turn_of(tract, reply="raw", reply_part=said.commit_hash)
-    turn, report = commit(Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract, "run"))
+    turn, report = commit(
+        Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract._repository, "run")
+    )
     assert texts(tract) == ["U", "better"]
     assert tract.get_commit(turn.reply_part).metadata["usage"] == 3
     assert report.status == "done"
@@ -120,7 +130,9 @@ def test_a_commit_that_is_not_there_is_an_error(tract):
     said = tract.user("U")
     turn = Turn.of(Prompt.of_context(tract.compile()), user_part="f" * 64)
     system = {"type": "prompt.system_update", "mode": "append", "payload": "+"}
-    turn, report = commit(Hook.BEFORE, [item("op", user("x"), system)], turn, TractTarget(tract, "run"))
+    turn, report = commit(
+        Hook.BEFORE, [item("op", user("x"), system)], turn, TractTarget(tract._repository, "run")
+    )
     assert "not found" in error_of(report).message
     assert [one.content for one in turn.prompt.messages] == ["+", "U"]
     assert tract.head == said.commit_hash
@@ -179,7 +191,7 @@ def test_an_older_reply_is_not_rewritten(tract):
     said = tract.assistant("A")
     tract.user("next")
     turn = turn_of(tract, reply="A", reply_part=said.commit_hash)
-    report = commit(Hook.AFTER, [item("op", reply("x"))], turn, TractTarget(tract, "run")).report
+    report = commit(Hook.AFTER, [item("op", reply("x"))], turn, TractTarget(tract._repository, "run")).report
     assert "mismatch" in error_of(report).message
 
 
@@ -195,7 +207,7 @@ def test_another_reply_to_the_same_message_is_of_this_turn(tract):
 def test_a_switched_branch_refuses_the_whole_commit(tract):
     """R5, R58: the run began elsewhere; nothing is kept."""
     said = tract.user("U")
-    target = TractTarget(tract, "run")
+    target = TractTarget(tract._repository, "run")
     tract.branch("topic")
     _, report = rewritten(tract, said, user("x"), target=target)
     assert "switch('main')" in error_of(report).message
@@ -204,7 +216,7 @@ def test_a_switched_branch_refuses_the_whole_commit(tract):
 
 def test_a_budget_that_refuses_a_text_leaves_the_others(tract):
     """G21: its effect is an error."""
-    from tract_jupyter.models.config import BudgetAction, TokenBudget
+    from tract_jupyter.models import BudgetAction, TokenBudget
 
     said = tract.user("U")
     tract.budget = TokenBudget(max_tokens=50, action=BudgetAction.REJECT)
@@ -232,7 +244,7 @@ def test_a_store_that_fails_keeps_nothing_of_the_commit(path):
                 "create trigger full before insert on commits begin select raise(abort, 'full'); end"
             )
         other.close()
-        target = TractTarget(tract, "run", session=session, artifacts=artifacts, log=log)
+        target = TractTarget(tract._repository, "run", session=session, artifacts=artifacts, log=log)
         turn, report = rewritten(tract, said, user("A"), persisted, target=target)
         assert [error_of(report, place).code for place in range(2)] == ["storage_error"] * 2
         assert turn == turn_of(tract, said)
@@ -254,7 +266,7 @@ def test_an_interrupt_leaves_no_half_of_a_turn(path):
     with Tract.open(path, tract_id="t") as tract:
         said = tract.user("U")
         with pytest.raises(KeyboardInterrupt):
-            rewritten(tract, said, user("A"), target=TractTarget(tract, "run", log=Stopped()))
+            rewritten(tract, said, user("A"), target=TractTarget(tract._repository, "run", log=Stopped()))
         assert texts(tract) == ["U"]
         tract.assistant("goes on")
     with Tract.open(path, tract_id="t") as tract:
@@ -265,14 +277,14 @@ def test_a_resumed_run_commits_nothing_twice(tract):
     """R58: another target that reads the same log, as after a crash."""
     log = MemoryCommitLog()
     said = tract.user("U")
-    first = rewritten(tract, said, user("A"), target=TractTarget(tract, "run", log=log))
+    first = rewritten(tract, said, user("A"), target=TractTarget(tract._repository, "run", log=log))
     head = tract.head
     turn = Turn(first.turn.prompt.of([{"role": "user", "content": "U"}]), "U", said.commit_hash)
-    again = commit(Hook.BEFORE, [item("op", user("A"))], turn, TractTarget(tract, "run", log=log))
+    again = commit(Hook.BEFORE, [item("op", user("A"))], turn, TractTarget(tract._repository, "run", log=log))
     assert again.report == first.report
     assert (again.turn.user_text, again.turn.user_part) == ("A", first.turn.user_part)
     assert tract.head == head
-    other = rewritten(tract, said, user("B"), target=TractTarget(tract, "another run", log=log))
+    other = rewritten(tract, said, user("B"), target=TractTarget(tract._repository, "another run", log=log))
     assert other.report.status == "done"
     assert texts(tract) == ["B"]
 
@@ -292,7 +304,7 @@ def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tra
     first = tract.assistant("first")
     second = tract.assistant("second", edit=first.commit_hash, tool_calls=[call])
     turn = turn_of(tract, reply="second", reply_part=second.commit_hash)
-    turn, _ = commit(Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract, "run"))
+    turn, _ = commit(Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract._repository, "run"))
     edit = tract.get_commit(turn.reply_part)
     assert (edit.edit_target, edit.metadata["replaces"]) == (first.commit_hash, second.commit_hash)
     message = tract.compile().messages[-1]
@@ -305,8 +317,8 @@ def test_persisted_artifacts_are_read_by_the_next_run(tract):
     write = {"type": "artifact.upsert", "tag": "t", "value": {"n": 1}, "persistence": "persisted"}
     tract.user("U")
     for run in ("one", "two"):
-        target = TractTarget(tract, run, session="s", artifacts=artifacts)
+        target = TractTarget(tract._repository, run, session="s", artifacts=artifacts)
         commit(Hook.AFTER, [item("op", write)], turn_of(tract), target)
     assert target.artifacts()["t"].history == ({"n": 1}, {"n": 1})
-    assert TractTarget(tract, "three", session="other", artifacts=artifacts).artifacts() == {}
-    assert TractTarget(tract, "four", artifacts=artifacts).artifacts() == {}
+    assert TractTarget(tract._repository, "three", session="other", artifacts=artifacts).artifacts() == {}
+    assert TractTarget(tract._repository, "four", artifacts=artifacts).artifacts() == {}

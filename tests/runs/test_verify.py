@@ -13,12 +13,9 @@ from tests.runs.stories import AFTER, RUN, after, before, numbered, whole
 from tract_jupyter import Tract, verify_store
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.runs.log import RunLog
-from tract_jupyter.runs.store import SqlCommitLog
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.journal import RunEventRows
-from tract_jupyter.storage.runs import RunCommitRows
+from tract_jupyter.models import canonical_json
+from tract_jupyter.runs import RunLog, SqlCommitLog
+from tract_jupyter.storage import Database, RunCommitRows, RunEventRows
 
 
 def store_run(url, tract_id, events):

@@ -10,10 +10,15 @@ import pytest
 from tests.runs import jobs
 from tests.runs.jobs import run_functions
 from tests.runs.virtual import operation, statuses
-from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.terms import ExecutionMode
-from tract_jupyter.runs.workers import Abort, LoopWorkers, ThreadWorkers, report_progress
+from tract_jupyter.runs import (
+    Abort,
+    ExecutionMode,
+    Limits,
+    LoopWorkers,
+    Stage,
+    ThreadWorkers,
+    report_progress,
+)
 
 
 @pytest.fixture

@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, ResultError, Skip
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.terms import Hook, Trigger
-from tract_jupyter.runs.workers import Aborted, Job, current_abort, enter_abort, result_of
+from tract_jupyter.runs import (
+    Aborted,
+    Hook,
+    Job,
+    Operation,
+    OperationContext,
+    OperationResult,
+    ResultError,
+    Skip,
+    Trigger,
+    current_abort,
+    enter_abort,
+    execute,
+    make_plan,
+    result_of,
+)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tract_jupyter.exceptions import NoSandboxError
-from tract_jupyter.sandbox.pool import SandboxPool
+from tract_jupyter.sandbox import SandboxPool
 
 
 def test_it_is_opened_once_and_can_be_opened_again():
@@ -23,11 +23,11 @@ def test_it_is_opened_once_and_can_be_opened_again():
 
 
 def test_scripts_and_actions_share_it(tract):
-    assert tract.run_script("1 + 1", backend="sandbox").value == 2
+    assert tract.scripts.run("1 + 1", backend="sandbox").value == 2
     assert tract.sandboxes.opened() is tract.sandboxes.opened()
 
 
 def test_without_the_extra_the_error_says_how_to_install_it(tract, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     with pytest.raises(NoSandboxError, match=r"pip install 'tract_jupyter\[sandbox\]'"):
-        tract.run_script("1", backend="sandbox")
+        tract.scripts.run("1", backend="sandbox")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic_monty import MontyError
 
-from tract_jupyter.sandbox.pool import SandboxPool
-from tract_jupyter.sandbox.subset import MODULES, unsupported
+from tract_jupyter.sandbox import MODULES, SandboxPool, unsupported
 
 MEMBERS = {"pending": frozenset({"fields", "approve"}), "tools": frozenset()}
 

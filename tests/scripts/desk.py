@@ -36,7 +36,7 @@ class Desk:
         return f"put {n}"
 
     def run(self, code: str, **options):
-        return self.tract.run_script(code, **options)
+        return self.tract.scripts.run(code, **options)
 
     def rows(self) -> int:
         with self.tract._repository.database.read() as connection:

@@ -15,7 +15,7 @@ READS = Traits(read_only=True)
 @pytest.fixture(params=["kernel", "sandbox"])
 def run(request, tract):
     def run_script(code, **options):
-        return tract.run_script(code, backend=request.param, notebook_id="main", **options)
+        return tract.scripts.run(code, backend=request.param, notebook_id="main", **options)
 
     yield run_script
     # whatever it was, the next script finds all in order

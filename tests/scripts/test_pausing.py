@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import PendingStateError, TrustError
-from tract_jupyter.review.decision import Answer
+from tract_jupyter.review import Answer
 from tract_jupyter.scripts import ScriptLimits, ScriptStatus
 from tract_jupyter.toolkit import Traits
 
@@ -45,13 +45,13 @@ def other(own_store):
 def paused(other):
     """A script that nobody could be asked about, of a process that has ended."""
     tract = other()
-    result = tract.run_script(SCRIPT, backend="sandbox")
+    result = tract.scripts.run(SCRIPT, backend="sandbox")
     tract.close()
     return result
 
 
 def inbox(tract):
-    (stored,) = tract.inbox()
+    (stored,) = tract.review.inbox()
     return tract.operations.rebuild(stored)
 
 
@@ -73,7 +73,7 @@ def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
     assert result.call_count == 4
     assert [call.tool for call in result.calls] == ["commit"]
     assert tract.status().commit_count == 1
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_a_rejection_is_caught_by_the_script(paused, other):
@@ -100,13 +100,13 @@ def test_it_goes_on_once(paused, other):
 def test_its_variables_are_there_afterwards(paused, other):
     tract = other()
     inbox(tract).approve()
-    assert tract.run_script("(made, seen)", backend="sandbox").value == ("as it was", [0, 0, 0])
+    assert tract.scripts.run("(made, seen)", backend="sandbox").value == ("as it was", [0, 0, 0])
 
 
 def test_the_limits_go_on(other):
     tract = other()
     code = f"tools.status()\ntools.commit(content={NOTE})\ntools.status()\ntools.status()"
-    tract.run_script(code, backend="sandbox", limits=ScriptLimits(calls=3))
+    tract.scripts.run(code, backend="sandbox", limits=ScriptLimits(calls=3))
     result = inbox(tract).approve()
     assert "limit of 3 tool calls" in result.error.message
 
@@ -121,7 +121,7 @@ def test_the_profile_goes_on(other):
 
 def test_it_pauses_again_at_the_next_call(other):
     tract = other()
-    tract.run_script(
+    tract.scripts.run(
         f"for n in range(3): tools.commit(content={NOTE}, message=f'{{n}}')\n'done'", backend="sandbox"
     )
     for n in range(3):
@@ -138,7 +138,7 @@ def test_within_a_tool_that_calls_tools_it_cannot_pause(tract, add):
         return tract.tools.commit(content=NOTE)["message"]
 
     add(outer, traits=Traits(read_only=True))
-    result = tract.run_script("tools.outer()", backend="sandbox")
+    result = tract.scripts.run("tools.outer()", backend="sandbox")
     assert result.status is ScriptStatus.FAILED  # going on with the inner call's answer would be wrong
     assert "nobody can be asked" in result.error.message
 
@@ -163,9 +163,9 @@ def test_where_a_person_is_there_it_just_waits(tract):
     tract.reviewer.channel = FakeChannel(
         lambda ticket: click(ticket, "approve", edits={"message": "changed"})
     )
-    result = tract.run_script(SCRIPT, backend="sandbox")
+    result = tract.scripts.run(SCRIPT, backend="sandbox")
     assert (result.status, result.value) == ("completed", "changed")
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_a_grant_is_one_of_the_tool(tract):
@@ -174,13 +174,13 @@ def test_a_grant_is_one_of_the_tool(tract):
 
     tract.reviewer.channel = FakeChannel(click_in_a_panel)
     code = f"for _ in range(2): tools.commit(content={NOTE})\n'done'"
-    assert tract.run_script(code, backend="sandbox").value == "done"
+    assert tract.scripts.run(code, backend="sandbox").value == "done"
     assert len(tract.reviewer.channel.shown) == 2  # asked once, and its end
 
 
 def test_a_large_program_is_not_kept(other):
     tract = other()
     code = f"big = [str(n) * 100 for n in range(100_000)]\ntools.commit(content={NOTE})"
-    result = tract.run_script(code, backend="sandbox")
+    result = tract.scripts.run(code, backend="sandbox")
     assert result.status is ScriptStatus.FAILED
     assert "nobody can be asked" in result.error.message

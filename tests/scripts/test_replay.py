@@ -45,7 +45,7 @@ def test_the_totals_count_each_call_once(desk):
     desk.run(FAILS)
     desk.variables["go_on"] = True
     desk.run(FAILS)
-    assert desk.tract.scripts.totals.calls == 3
+    assert desk.tract.scripts.savings.calls == 3
     assert [record.tool for record in desk.tract.tools.call_log] == ["look", "put", "put"]
     assert [event.data["replayed_calls"] for event in desk.tract.events("script")] == [2, 0]
 
@@ -145,7 +145,7 @@ def test_a_changed_tool_ends_it(desk):
         desk.made.append(f"other {n}")
         return "other"
 
-    desk.tract.executor.remove("put")
+    desk.tract.executor.remove_tool("put")
     desk.tract.tool(put, name="put")
     assert desk.run(FAILS).replayed_count == 1
     assert desk.made == ["look 1", "put 2", "other 2"]
@@ -153,9 +153,9 @@ def test_a_changed_tool_ends_it(desk):
 
 def test_a_locked_tool_and_one_that_the_policy_denies_are_refused_all_the_same(desk):
     desk.run(FAILS)
-    desk.tract.executor.lock("look", "not now")
+    desk.tract.executor.lock_tool("look", "not now")
     assert "locked: not now" in desk.run(FAILS).error.message
-    desk.tract.executor.unlock("look")
+    desk.tract.executor.unlock_tool("look")
     desk.tract.executor.permission = lambda tool, _: Permission.DENY
     assert "has no permission to call" in desk.run(FAILS).error.message
     desk.tract.executor.permission = lambda *_: Permission.ALLOW

@@ -76,7 +76,7 @@ def test_without_a_secret_that_can_be_read_a_script_runs_all_the_same(desk, data
 
 def test_what_another_process_still_runs_is_not_taken_up(desk, own_store):
     desk.run(FAILS)
-    from tract_jupyter.review.process import this_process
+    from tract_jupyter.review import this_process
 
     host = this_process().split(":")[0]
     change(own_store, "UPDATE script_calls SET running = :p", p=f"{host}:{os.getppid()}:ab")
@@ -122,7 +122,7 @@ def put(n: int) -> int:
         print(n, file=file)
     return n
 
-result = tract.run_script('''
+result = tract.scripts.run('''
 import os, signal
 done = [tools.put(n=n) for n in range(3)]
 if not os.path.exists("again"):

@@ -15,7 +15,7 @@ NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
 @pytest.fixture
 def run(tract):
     def run_in_sandbox(code, **options):
-        return tract.run_script(code, backend="sandbox", **options)
+        return tract.scripts.run(code, backend="sandbox", **options)
 
     return run_in_sandbox
 
@@ -141,11 +141,11 @@ def test_a_rejection_reaches_the_script_with_its_reason(tract, run):
 
 SETUP = """
 from tract_jupyter.scripts import ScriptLimits
-tract.run_script("tools.status()", backend="sandbox")  # everything is loaded, the worker runs
+tract.scripts.run("tools.status()", backend="sandbox")  # everything is loaded, the worker runs
 """
 RUN = """
 def run(code):
-    return str(tract.run_script(code, backend="sandbox", fresh=True, limits=ScriptLimits(seconds=1)).status)
+    return str(tract.scripts.run(code, backend="sandbox", fresh=True, limits=ScriptLimits(seconds=1)).status)
 """
 
 

@@ -58,7 +58,11 @@ def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itse
 
     tract.tool(read_file)
     channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
-    call("notebook_execute", code="text = open('notes.md').read()\nt.unlock_tool('gc')", backend="kernel")
+    call(
+        "notebook_execute",
+        code="text = open('notes.md').read()\nt.executor.unlock_tool('gc')",
+        backend="kernel",
+    )
     request, _ = channel.shown[0]
     reasons = {finding.code: finding.reason for finding in request.code[0].findings}
     assert reasons["TJ601"] == "Bypasses the tool read_file."

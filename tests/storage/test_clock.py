@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.storage.clock import from_text, now_text, to_text
+from tract_jupyter.storage import from_text, now_text, to_text
 
 MOMENTS = st.timedeltas(timedelta(0), timedelta(days=2_900_000)).map(
     lambda passed: datetime(1970, 1, 2, tzinfo=timezone(timedelta(hours=9))) + passed

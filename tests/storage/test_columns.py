@@ -13,7 +13,7 @@ from tests.review.rigging import press
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import StoreCorruptError, TractError
 from tract_jupyter.runs.profile import OperationProfile, run_operation
-from tract_jupyter.storage.schema import metadata
+from tract_jupyter.storage import metadata
 
 
 class Model:
@@ -37,10 +37,10 @@ def fill(path, spec, monkeypatch):
         tract.configure_llm(Model())
         tract.register_operation(spec("pending.approve()", unhandled="ask"))
         tract.hooks.save_handler("*", "looks_on", "None")
-        tract.register_tag("draft", "not done")
+        tract.tags.register("draft", "not done")
         first = tract.user("first", metadata={"n": 1}, tags=["t"])
         tract.user("edited", edit=first.commit_hash)
-        tract.tag(first.commit_hash, "draft")
+        tract.tags.add(first.commit_hash, "draft")
         tract.branch("side")
         tract.user("aside")
         tract.switch("main")
@@ -57,7 +57,7 @@ def fill(path, spec, monkeypatch):
         with suppress(TractError):
             tract.chat("without a reply")
         tract.tool(lambda: "x", name="look", description="Look.", read_only=True)
-        tract.run_script("tools.look()\nraise ValueError")
+        tract.scripts.run("tools.look()\nraise ValueError")
         tract.fire("citation_check", {"urls": ["a"]}, review=True)
         channel, tract.reviewer.channel = tract.reviewer.channel, FakeChannel()
         pending = tract.fire("citation_check", {"urls": ["b"]}, review=True)
@@ -78,17 +78,17 @@ def readings(session, tract):
     yield lambda: tract.diff("main", "side")
     yield lambda: tract.events(limit=100)
     yield tract.list_branches
-    yield tract.list_tags
+    yield tract.tags.list
     yield tract.reflog
     yield tract.compile_records.newest
-    yield lambda: [tract.operations.rebuild(one) for one in tract.inbox()]
-    yield tract.decisions
-    yield tract.hook_log
+    yield lambda: [tract.operations.rebuild(one) for one in tract.review.inbox()]
+    yield tract.review.decisions
+    yield tract.hooks.log
     yield tract.review.grants.all
     yield tract.profiles.list
-    yield lambda: [tract.run_events(run.run_id) for run in tract.runs()]
-    yield tract.children
-    yield tract.export_messages
+    yield lambda: [tract.runs.events(run.run_id) for run in tract.runs()]
+    yield tract.family.children
+    yield tract.exchange.export_messages
     yield session.list_tracts
     yield session.timeline
     yield lambda: tract.fire("citation_check", {"urls": ["b"]})
@@ -160,7 +160,7 @@ def test_whatever_a_damaged_value_is_no_error_is_bare(tmp_path, spec, monkeypatc
         ("commits.message", None, Tract.log),
         ("events.created_at", "noon", Tract.events),
         ("events.data_json", "[]", Tract.events),
-        ("pendings.title", b"x", Tract.inbox),
+        ("pendings.title", b"x", lambda tract: tract.review.inbox()),
         ("handlers.operation", b"*", Tract.status),
         ("reflog.message", b"x", Tract.reflog),
     ],

@@ -215,7 +215,7 @@ def test_what_others_have_put_into_a_store_is_told(store, statement, told, capsy
 def test_a_value_that_cannot_be_read_is_told(store, column, value):
     """Such a page is sound to SQLite, and what is in the row has no hash."""
     with Tract.open(store) as tract:
-        tract.register_tag("draft", "not done")
+        tract.tags.register("draft", "not done")
         tract.on("compress", lambda pending: pending.approve())
         tract.compress(content="all of it")
         assert tract.verify() == []

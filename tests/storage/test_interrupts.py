@@ -19,9 +19,7 @@ from sqlalchemy import Connection
 from benchmarks import storm
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreError, TractError
-from tract_jupyter.storage import interrupts
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.interrupts import interruptible, raise_in, uninterrupted, whole_context
+from tract_jupyter.storage import Database, interruptible, interrupts, raise_in, uninterrupted, whole_context
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
 
@@ -366,12 +364,12 @@ def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, 
             if pending.status.is_open:
                 pending.approve()
             assert (pending.status.value, pending.executed_at is None) == ("approved", False)
-            stored = [one for one in tract.decisions(limit=10) if one.pending_id == pending.pending_id]
+            stored = [one for one in tract.review.decisions(limit=10) if one.pending_id == pending.pending_id]
             assert all(one.finished_at for one in stored)
             assert times <= ran.count(line) <= len(stored) <= 2
             assert ran.count(line) >= 1
             line += 23
-        assert tract.inbox() == []
+        assert tract.review.inbox() == []
 
 
 def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():

@@ -21,9 +21,7 @@ from tract_jupyter.exceptions import (
     StoreReferenceError,
     StoreVersionError,
 )
-from tract_jupyter.storage import migrations
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.schema import SCHEMA_VERSION
+from tract_jupyter.storage import SCHEMA_VERSION, Database, migrations
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +85,7 @@ def test_what_the_script_brings_is_there(old_url):
         assert [(event.event_type, event.actor) for event in tract.events()] == [
             ("operation.activated", "user")
         ]
-        assert [(tag.name, tag.description) for tag in tract.list_tags()] == [("fact", "")]
+        assert [(tag.name, tag.description) for tag in tract.tags.list()] == [("fact", "")]
         assert tract.profiles.list() == []
 
 

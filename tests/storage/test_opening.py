@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     StoreReadOnlyError,
     StoreVersionError,
 )
-from tract_jupyter.storage.schema import SCHEMA_VERSION
+from tract_jupyter.storage import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def set_version(store, version):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="is a folder; give the path of a file"):
         Tract.open(tmp_path)
 
 
@@ -345,3 +345,15 @@ def test_a_failed_opening_leaves_no_connection(store):
         with pytest.raises(StoreVersionError):
             Tract.open(store)
     assert [path.name for path in store.parent.iterdir() if path.is_file()] == ["store.db"]
+
+
+def test_what_cannot_be_opened_is_told_by_what_is_wrong(tmp_path):
+    nowhere = tmp_path / "link.db"
+    nowhere.symlink_to(tmp_path / "missing" / "store.db")
+    with pytest.raises(StoreError, match="though its folder exists"):
+        Tract.open(nowhere)
+    with pytest.raises(StoreError, match="a text or a Path, got None"):
+        Tract.open(None)
+    with pytest.raises(StoreError, match="not by both"):
+        Tract.open(tmp_path / "s.db", url=f"sqlite:///{tmp_path / 'other.db'}")
+    assert list(tmp_path.iterdir()) == [nowhere]

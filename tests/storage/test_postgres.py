@@ -11,7 +11,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
-from tract_jupyter.storage.database import Database
+from tract_jupyter.storage import Database
 
 
 @pytest.fixture

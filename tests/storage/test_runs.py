@@ -9,16 +9,18 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.journal import RunEventRows, StoredRunEvent
-from tract_jupyter.storage.runs import (
+from tract_jupyter.storage import (
+    Database,
     RunCommitRows,
+    RunEventRows,
     RunLeaseRows,
     RunObjectRows,
+    RunProfileRows,
     StoredLease,
+    StoredProfile,
     StoredRunCommit,
+    StoredRunEvent,
 )
-from tract_jupyter.storage.signed import RunProfileRows
 
 TRACT, RUN, TIME = "1" * 32, "a" * 32, "2026-01-01T00:00:00.000000+00:00"
 
@@ -58,7 +60,12 @@ WRITES = {
     "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
     "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
     "lease": (2, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
-    "profile": (2, lambda c, _: RunProfileRows(TRACT).store(c, "p", "{}", "")),
+    "profile": (
+        2,
+        lambda c, _: RunProfileRows(TRACT).replace(
+            c, StoredProfile("p", "{}", "", is_active=False, created_at=TIME)
+        ),
+    ),
     "activation": (1, lambda c, _: RunProfileRows(TRACT).activate(c, "p")),
     "commit": (1, lambda c, _: RunCommitRows(TRACT).add(c, COMMIT)),
 }

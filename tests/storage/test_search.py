@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.runs.kinds import rag
-from tract_jupyter.runs.kinds.rag import TextIndex
+from tract_jupyter.runs.kinds import TextIndex, rag
 
 
 def found(texts, query):

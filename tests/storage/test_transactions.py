@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import sqlite3
+import sys
 import threading
 import traceback
 from contextlib import closing, suppress
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError
-from tract_jupyter.storage.database import Database
+from tract_jupyter.storage import Database
 
 
 @pytest.fixture
@@ -323,6 +324,66 @@ def test_closing_closes_the_connections_of_all_threads(tmp_path):
     assert open_files(tmp_path) == []
     go_on.set()
     thread.join()
+
+
+def test_closing_waits_for_threads_that_end_just_then(tmp_path):
+    """SQLite moves what the WAL holds into the file with the last connection: a copy made after it is whole."""
+    for round_ in range(30):
+        path = tmp_path / f"{round_}.db"
+        database = Database(path)
+        has_written = threading.Event()
+
+        def write(database=database, has_written=has_written):
+            with database.write() as connection:
+                connection.exec_driver_sql("CREATE TABLE big AS SELECT zeroblob(1000000) AS value")
+            has_written.set()
+
+        thread = threading.Thread(target=write)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)  # so that it ends at any point of the closing
+        try:
+            thread.start()
+            assert has_written.wait(30)
+            database.close()
+        finally:
+            sys.setswitchinterval(interval)
+        assert not path.with_name(path.name + "-wal").exists()
+        thread.join()
+
+
+def test_closing_waits_for_the_transactions_of_other_threads(tmp_path):
+    path = tmp_path / "x.db"
+    database = Database(path)
+    has_begun, is_closing = threading.Event(), threading.Event()
+
+    def write():
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE kept (x int)")
+            has_begun.set()
+            assert is_closing.wait(30)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert has_begun.wait(30)
+    closing_it = threading.Thread(target=database.close)
+    closing_it.start()
+    while not closes(database):
+        pass
+    is_closing.set()
+    closing_it.join(30)
+    assert not path.with_name("x.db-wal").exists()
+    thread.join(30)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def closes(database):
+    """Return True once it takes no more transactions."""
+    try:
+        with database.read():
+            return False
+    except StoreClosedError:
+        return True
 
 
 def test_closing_within_a_transaction_lets_it_end(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer
 from tract_jupyter import Tract
-from tract_jupyter.toolkit.mcp.server import InboxChannel
+from tract_jupyter.toolkit import InboxChannel
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def call(tract, path="a", actor="agent:1"):
 
 
 def waiting(tract):
-    return [stored.pending_id for stored in tract.inbox()]
+    return [stored.pending_id for stored in tract.review.inbox()]
 
 
 def approving(tract):
@@ -57,7 +57,7 @@ def test_where_nobody_can_be_asked_there_is_one_question(opened, ran):
     assert call(tract).success
     assert {request.pending_id for request, _ in channel.shown} == {pending_id}
     assert (waiting(tract), ran) == ([], [("a", 0)])
-    assert len(tract.decisions()) == 1
+    assert len(tract.review.decisions()) == 1
 
 
 def test_other_values_and_other_askers_have_questions_of_their_own(opened):
@@ -127,7 +127,7 @@ from tract_jupyter import Tract
 tract = Tract.open(url=sys.argv[1])
 add_writer(tract, [])
 assert tract.executor.execute("write", {"path": "a"}, actor="agent:1").denied
-print(tract.inbox()[0].pending_id, flush=True)
+print(tract.review.inbox()[0].pending_id, flush=True)
 sys.stdin.read()
 """
 
@@ -146,10 +146,12 @@ def test_the_question_of_a_process_that_ended_is_taken_over(opened, own_store, r
         assert len(waiting(tract)) == 2  # as long as it lives, its question is its own
         call(tract)
         assert len(waiting(tract)) == 2
-        tract.operations.rebuild(next(one for one in tract.inbox() if one.pending_id != asked)).reject("no")
+        tract.operations.rebuild(next(one for one in tract.review.inbox() if one.pending_id != asked)).reject(
+            "no"
+        )
     call(tract)
     assert waiting(tract) == [asked]
-    assert tract.reviewer.ledger.vouches(tract.inbox()[0])
+    assert tract.reviewer.ledger.vouches(tract.review.inbox()[0])
     approving(tract)
     assert call(tract).success
     assert (waiting(tract), len(ran)) == ([], 1)
@@ -178,7 +180,7 @@ def test_of_two_who_take_the_same_over_one_gets_it(opened, ran):
     for thread in threads:
         thread.join(60)
     assert len(ran) == 2  # each was asked about its own call
-    assert len(set(asked)) == len(tracts[0].decisions()) == 2
+    assert len(set(asked)) == len(tracts[0].review.decisions()) == 2
     assert waiting(tracts[0]) == []
 
 
@@ -197,9 +199,9 @@ def test_a_client_that_gave_up_asks_again_and_has_its_whole_time(opened, ran):
     tract.reviewer.channel = InboxChannel()
     tract.reviewer.channel.panel_may_answer = lambda *_: False
     call(tract, actor="mcp:one")
-    (before,) = tract.inbox()
+    (before,) = tract.review.inbox()
     call(tract, actor="mcp:one")
-    (after,) = tract.inbox()
+    (after,) = tract.review.inbox()
     assert after.pending_id == before.pending_id
     assert after.expires_at > before.expires_at
     assert tract.reviewer.ledger.vouches(after)
@@ -207,9 +209,9 @@ def test_a_client_that_gave_up_asks_again_and_has_its_whole_time(opened, ran):
     thread = threading.Thread(target=call, args=(tract,), kwargs={"actor": "mcp:one"})
     thread.start()
     with Tract.open(url=tract.location) as notebook:
-        pending = notebook.operations.rebuild(notebook.inbox()[0])
+        pending = notebook.operations.rebuild(notebook.review.inbox()[0])
         while not pending.runs_elsewhere:
-            pending = notebook.operations.rebuild(notebook.inbox()[0])
+            pending = notebook.operations.rebuild(notebook.review.inbox()[0])
         pending.approve()
     thread.join(30)
     assert len(ran) == 1
@@ -231,15 +233,15 @@ def test_a_script_for_the_kernel_is_asked_about_once(tract):
 def test_a_script_that_is_run_again_stands_at_its_question_once(opened, ran):
     tract = opened()
     code = "x = tools.write(path='a')\nprint(x)"
-    first = tract.run_script(code, backend="sandbox")
-    second = tract.run_script(code, backend="sandbox")
+    first = tract.scripts.run(code, backend="sandbox")
+    second = tract.scripts.run(code, backend="sandbox")
     assert (first.pending_id, waiting(tract)) == (second.pending_id, [second.pending_id])
-    tract.operations.rebuild(tract.inbox()[0]).approve()
+    tract.operations.rebuild(tract.review.inbox()[0]).approve()
     assert (waiting(tract), len(ran)) == ([], 1)
 
 
 def test_a_script_of_the_kernel_that_is_run_again_asks_once(opened):
     tract = opened()
     for _ in range(2):
-        tract.run_script("tools.write(path='a')")
+        tract.scripts.run("tools.write(path='a')")
     assert len(waiting(tract)) == 1

@@ -8,7 +8,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.review.decision import Answer
+from tract_jupyter.review import Answer
 from tract_jupyter.scripts import ScriptStatus
 from tract_jupyter.toolkit import Permission
 
@@ -38,11 +38,11 @@ def call_as_agent(tract, n=1):
 
 
 def call_in_kernel(tract, n=1):
-    return tract.run_script(f"tools.fire_deploy(n={n})")
+    return tract.scripts.run(f"tools.fire_deploy(n={n})")
 
 
 def call_in_sandbox(tract, n=1):
-    return tract.run_script(f"tools.fire_deploy(n={n})", backend="sandbox")
+    return tract.scripts.run(f"tools.fire_deploy(n={n})", backend="sandbox")
 
 
 def call_for_policy(tract, n=1):
@@ -81,7 +81,7 @@ def test_there_is_one_question_which_shows_who_calls_and_the_operation(with_depl
     (pending,) = fired
     assert pending.status == "approved"
     assert pending.fields == {"n": 1, "to": arguments.get("to", "")}
-    assert with_deploy.inbox() == []
+    assert with_deploy.review.inbox() == []
 
 
 @pytest.mark.parametrize("call", [call_as_agent, call_in_kernel, call_in_sandbox])
@@ -91,7 +91,7 @@ def test_who_calls_is_told(with_deploy, call):
     assert "not now" in str(call(with_deploy).error)
     (request,) = asked(channel)
     assert ("agent:7" if call is call_as_agent else "script:") in request.why
-    assert with_deploy.hook_log() == []
+    assert with_deploy.hooks.log() == []
 
 
 def test_values_can_be_changed_and_a_standing_approval_is_one_of_the_call(with_deploy):
@@ -121,10 +121,10 @@ def test_what_an_action_leaves_open_is_asked_on(with_deploy):
 def test_what_an_action_fails_at_is_told_and_can_be_tried_again(with_deploy):
     with_deploy.reviewer.channel = FakeChannel(lambda t: click(t, "break_it"))
     assert "broken" in call_as_agent(with_deploy).error
-    (stored,) = with_deploy.inbox()
+    (stored,) = with_deploy.review.inbox()
     again = with_deploy.operations.rebuild(stored)
     again.execute_tool("ship", {"to": "prod"})
-    assert (again.status, with_deploy.inbox()) == ("approved", [])
+    assert (again.status, with_deploy.review.inbox()) == ("approved", [])
 
 
 def test_handlers_come_first_and_the_question_says_so(with_deploy):
@@ -142,7 +142,7 @@ def test_what_a_handler_leaves_open_is_not_asked_about_again(with_deploy):
     with_deploy.on("deploy", lambda p: None)
     assert call_as_agent(with_deploy).output["fields"]["to"] == "prod"
     assert len(asked(channel)) == 1
-    made = with_deploy.decisions()
+    made = with_deploy.review.decisions()
     assert [(one.action, one.channel) for one in made] == [("ship", "call"), ("ship", "fake")]
     assert made[0].decided_by == made[1].decided_by
 
@@ -191,12 +191,12 @@ def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
         result = call_in_sandbox(asking)
         assert result.status is ScriptStatus.PAUSED
     with Tract.open(url=own_store) as elsewhere:
-        (stored,) = elsewhere.inbox()
+        (stored,) = elsewhere.review.inbox()
         pending = elsewhere.operations.rebuild(stored)
         assert {button.name for button in pending.review_request().actions} >= {"ship", "approve"}
         pending.execute_tool("ship", {"to": "prod"})
         assert pending.result.value["fields"]["to"] == "prod"
-        assert elsewhere.inbox() == []
+        assert elsewhere.review.inbox() == []
 
 
 def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approved(own_store):
@@ -219,7 +219,7 @@ def test_what_is_called_again_and_again_where_nobody_is_is_one_question(own_stor
         t.register_operation(deploy())
         for n in (1, 1, 2, 1):
             call(t, n)
-        first, second = [stored.request["tables"][0]["rows"] for stored in t.inbox()]
+        first, second = [stored.request["tables"][0]["rows"] for stored in t.review.inbox()]
         assert first != second
 
 
@@ -230,7 +230,7 @@ def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
         note = {"target_hash": t.head, "priority": "skip"}
         agent.execute("annotate", note)
         pending = t.policies.propose("tidy", "annotate", note)
-        asked = t.reviewer.asked_here(t.inbox()[0].pending_id)
+        asked = t.reviewer.asked_here(t.review.inbox()[0].pending_id)
         t.branch("aside")
         head = t.head
         for one in (pending, asked):
@@ -248,7 +248,7 @@ def test_what_was_approved_for_one_branch_does_not_hold_on_another(own_store):
         note = {"target_hash": t.head, "priority": "skip"}
         assert not t.toolset(actor="agent:7").execute("annotate", note).success
         with Tract.open(url=own_store) as elsewhere:
-            stored = elsewhere.inbox()[0]
+            stored = elsewhere.review.inbox()[0]
             elsewhere.operations.rebuild(stored).approve()
     with Tract.open(url=own_store) as t:
         t.branch("aside")

@@ -112,7 +112,11 @@ def test_compress_asks_the_configured_model(tract, tools):
 )
 @pytest.mark.parametrize("name", ["compress", "gc", "merge"])
 def test_a_handler_that_turns_it_down_is_quoted(tract, conflict, name, decide, denied, told):
-    arguments = {"compress": {"content": "x"}, "gc": {}, "merge": {"source": "topic", "resolver": "ours"}}
+    arguments = {
+        "compress": {"content": "x"},
+        "gc": {},
+        "merge": {"source_branch": "topic", "resolver": "ours"},
+    }
     tract.on(name, decide)
     before = texts(tract)
     result = tract.executor.execute(name, arguments[name])
@@ -122,7 +126,7 @@ def test_a_handler_that_turns_it_down_is_quoted(tract, conflict, name, decide, d
 
 
 def test_a_conflict_is_told_with_how_to_decide_it(tract, tools, conflict):
-    told = refused(tools, "merge", source="topic")
+    told = refused(tools, "merge", source_branch="topic")
     key = f"both_edit:{conflict[:12]}"
     assert f"{key}: ours 'ours', theirs 'theirs'" in told
     assert "nothing was written" in told
@@ -134,18 +138,18 @@ def test_a_conflict_is_told_with_how_to_decide_it(tract, tools, conflict):
 
 def test_a_conflict_that_is_not_there(tract, tools, conflict):
     assert f"They are: both_edit:{conflict[:12]}" in refused(
-        tools, "merge", source="topic", resolver={"x": "ours"}
+        tools, "merge", source_branch="topic", resolver={"x": "ours"}
     )
     assert "should be 'ours', 'theirs' or 'skip'" in refused(
-        tools, "merge", source="topic", resolver={"x": "both"}
+        tools, "merge", source_branch="topic", resolver={"x": "both"}
     )
 
 
 def test_merging_what_is_there_already(tract, tools):
     tract.user("a")
     tract.branch("topic", switch=False)
-    assert "has everything of 'topic' already" in refused(tools, "merge", source="topic")
-    assert "Branches are: main, topic" in refused(tools, "merge", source="topik")
+    assert "has everything of 'topic' already" in refused(tools, "merge", source_branch="topic")
+    assert "Branches are: main, topic" in refused(tools, "merge", source_branch="topik")
 
 
 def test_a_commit_that_is_not_there(tract, tools):

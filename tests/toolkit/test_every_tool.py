@@ -20,7 +20,7 @@ def talk(tract):
     tract.branch("topic")
     tract.user("another question")
     tract.switch("main")
-    tract.tag("HEAD", "checked")
+    tract.tags.add("HEAD", "checked")
     return tract
 
 
@@ -43,7 +43,10 @@ CALLS = {
     "compress": ({"content": "They talked.", "to_commit": "main", "preserve": []}, {"branch": "main"}),
     "branch": ({"name": "new", "source": "main", "switch": False}, {"branch": "new", "current": "main"}),
     "switch": ({"target": "topic"}, {"branch": "topic"}),
-    "merge": ({"source": "topic", "message": "m", "resolver": "theirs"}, {"merge_type": "fast_forward"}),
+    "merge": (
+        {"source_branch": "topic", "message": "m", "resolver": "theirs"},
+        {"merge_type": "fast_forward"},
+    ),
     "reset": ({"target": "topic"}, {"branch": "main"}),
     "checkout": ({"target": "topic"}, {"branch": "topic"}),
     "gc": ({"orphan_retention_days": 1, "dry_run": True}, {"dry_run": True, "commits": []}),
@@ -77,11 +80,14 @@ CALLS = {
     "notebook_variables": ({"notebook_id": "main", "backend": "sandbox"}, {}),
     "notebook_reset": ({"notebook_id": "main", "backend": "kernel"}, {"forgotten": 0}),
     "notebook_list": ({}, None),
+    "read_result": ({"tool_call_id": "c1", "start": 10, "length": 5}, None),
+    "tools_search": ({"query": "make a branch"}, None),
+    "tools_describe": ({"names": ["status", "log"]}, None),
 }
 NEEDED_FOR_SENSE = {"compress": {"content"}}  # without it a model would be asked
 READS = {
     "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
-    "notebook_variables", "notebook_list",
+    "notebook_variables", "notebook_list", "read_result", "tools_search", "tools_describe",
 }  # fmt: skip
 ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
 
@@ -156,10 +162,10 @@ def test_what_the_schema_forbids_is_refused(talk, name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_only_reads_changes_nothing(talk, name):
-    before = talk.status(), talk.log(None), talk.list_branches(), talk.list_tags(), talk.reflog()
+    before = talk.status(), talk.log(None), talk.list_branches(), talk.tags.list(), talk.reflog()
     result = talk.executor.execute(name, CALLS[name][0], actor="agent:1")
     assert result.success == (name in READS | ASKS_ITSELF)
-    assert (talk.status(), talk.log(None), talk.list_branches(), talk.list_tags(), talk.reflog()) == (
+    assert (talk.status(), talk.log(None), talk.list_branches(), talk.tags.list(), talk.reflog()) == (
         before if name in READS else (talk.status(), *before[1:])
     )
 
@@ -179,6 +185,14 @@ def test_every_parameter_is_described(tract):
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"notebook_execute"}))
 def test_a_tool_calls_its_parameters_as_the_method_does(tract, name):
-    method = getattr(type(tract), name, None)
+    of_parts = {
+        "tag": tract.tags.add,
+        "untag": tract.tags.remove,
+        "get_tags": tract.tags.of,
+        "list_tags": tract.tags.list,
+        "register_tag": tract.tags.register,
+        "configure_model": tract.models.configure,
+    }
+    method = of_parts.get(name) or getattr(type(tract), name, None)
     if method is not None and name != "propose_operation":  # a model writes the parts of a spec
         assert set(schema_of(tract, name)["properties"]) <= set(inspect.signature(method).parameters)

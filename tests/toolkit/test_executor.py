@@ -9,8 +9,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import SpecError, ToolDeniedError, UnknownToolError
-from tract_jupyter.toolkit import Permission, ToolBridge, ToolDefinition, Traits
-from tract_jupyter.toolkit.stubs import make_stub
+from tract_jupyter.toolkit import Permission, ToolBridge, ToolDefinition, Traits, make_stub
 
 
 @pytest.fixture
@@ -207,44 +206,44 @@ def test_what_is_not_decided_yet_is_not_to_be_repeated(tract):
 
 @pytest.mark.parametrize("actor", ["user", "agent:1", "policy:x"])
 def test_a_locked_tool_is_refused_for_everybody(tract, search, actor):
-    tract.lock_tool("web_search", "the quota is used up")
+    tract.executor.lock_tool("web_search", "the quota is used up")
     result = tract.executor.execute("web_search", {"query": "x"}, actor=actor, is_approved=True)
     assert (result.success, result.denied) == (False, True)
     assert result.error == "tool 'web_search' is locked: the quota is used up; nobody can call it now"
-    tract.unlock_tool("web_search")
+    tract.executor.unlock_tool("web_search")
     assert tract.executor.execute("web_search", {"query": "x"}, actor=actor).success
 
 
 def test_a_lock_without_a_reason_says_so_and_a_second_one_replaces_it(tract, search):
-    tract.executor.lock("web_search")
+    tract.executor.lock_tool("web_search")
     with pytest.raises(ToolDeniedError, match="is locked, without a reason"):
         tract.tools.web_search("x")
-    tract.executor.lock("web_search", "later")
+    tract.executor.lock_tool("web_search", "later")
     assert tract.executor.locks == {"web_search": "later"}
-    tract.executor.unlock("web_search")
-    tract.executor.unlock("web_search")
+    tract.executor.unlock_tool("web_search")
+    tract.executor.unlock_tool("web_search")
     assert tract.executor.locks == {}
 
 
 def test_a_lock_outlives_the_tool(tract, search):
-    tract.lock_tool("web_search")
-    tract.remove_tool("web_search")
-    tract.unlock_tool("web_search")
+    tract.executor.lock_tool("web_search")
+    tract.executor.remove_tool("web_search")
+    tract.executor.unlock_tool("web_search")
     with pytest.raises(UnknownToolError):
-        tract.unlock_tool("web_search")
+        tract.executor.unlock_tool("web_search")
 
 
 @pytest.mark.parametrize("act", ["lock_tool", "unlock_tool", "remove_tool"])
 def test_what_is_no_tool_is_not_locked(tract, search, act):
     with pytest.raises(UnknownToolError, match="no tool 'web_serch'. Did you mean 'web_search'"):
-        getattr(tract, act)("web_serch")
+        getattr(tract.executor, act)("web_serch")
     with pytest.raises(UnknownToolError):
-        getattr(tract, act)(None)
+        getattr(tract.executor, act)(None)
 
 
 def test_a_call_that_is_approved_after_the_tool_was_locked_does_not_run(tract, write, ran):
     def lock(ticket):
-        tract.lock_tool("write", "enough")
+        tract.executor.lock_tool("write", "enough")
         click(ticket, "approve")
 
     tract.reviewer.channel = FakeChannel(lock, lambda ticket: click(ticket, "reject"))
@@ -254,7 +253,7 @@ def test_a_call_that_is_approved_after_the_tool_was_locked_does_not_run(tract, w
 
 def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
     tract.on("policy", lambda p: p.approve())
-    tract.lock_tool("write")
+    tract.executor.lock_tool("write")
     with pytest.raises(ToolDeniedError, match="locked"):
         tract.policies.apply("p", "write", {"path": "a"})
     assert ran == []
@@ -265,7 +264,7 @@ def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
 
 def test_the_user_is_not_asked(tract, write, ran):
     assert tract.executor.execute("write", {"path": "a"}).success
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 @pytest.mark.parametrize("actor", ["script:ab12", "agent:1", "orchestrator", ""])
@@ -275,7 +274,7 @@ def test_what_a_model_wrote_may_read_and_is_asked_about_the_rest(tract, search, 
     with pytest.raises(ToolDeniedError, match="nobody can be asked"):
         bridge.call("write", {"path": "a"})
     assert ran == []
-    (stored,) = tract.inbox()
+    (stored,) = tract.review.inbox()
     assert (stored.title, stored.actor, stored.fields) == (
         "Call tool write",
         actor,
@@ -336,7 +335,7 @@ def test_a_policy_that_denies(tract, write, ran, actor):
     )
     with pytest.raises(ToolDeniedError, match=f"{actor} has no permission to call 'write'"):
         ToolBridge(tract.executor, actor=actor).call("write", {"path": "a"})
-    assert (ran, tract.inbox()) == ([], [])
+    assert (ran, tract.review.inbox()) == ([], [])
     assert ToolBridge(tract.executor, actor=actor).call("status", {})
 
 
@@ -372,7 +371,7 @@ def test_an_operation_that_nobody_decides_is_asked_about(tract, spec):
     tract.reviewer.channel = FakeChannel(reachable=False)
     result = tract.executor.execute("fire_citation_check", {"urls": ["u"]})
     assert "NobodyToAskError" in result.error
-    assert len(tract.inbox()) == 1
+    assert len(tract.review.inbox()) == 1
 
 
 def test_an_operation_that_nobody_decided_in_time_is_a_denied_call(tract, spec):
@@ -399,7 +398,7 @@ def test_an_operation_is_gated_for_a_model(tract, spec):
     tract.register_operation(spec())
     result = tract.executor.execute("fire_citation_check", {"urls": []}, actor="agent:1")
     assert result.denied
-    assert tract.hook_log() == []
+    assert tract.hooks.log() == []
 
 
 # --- schemas

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.toolkit import Traits
-from tract_jupyter.toolkit.names import provider_names
+from tract_jupyter.toolkit import Traits, provider_names
 
 ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -70,7 +69,7 @@ def test_a_tool_is_locked_whatever_name_is_used(tract, add):
         return 1
 
     add(f, "files.read")
-    tract.lock_tool("files_read", "busy")
+    tract.executor.lock_tool("files_read", "busy")
     assert tract.executor.locks == {"files.read": "busy"}
     for name in ("files.read", "files_read"):
         assert tract.executor.execute(name, {}).denied

@@ -24,7 +24,7 @@ from tract_jupyter.exceptions import (
     McpTimeoutError,
     ToolExecutionError,
 )
-from tract_jupyter.toolkit.mcp.client import McpServer
+from tract_jupyter.toolkit import McpServer
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_too_much_text_is_refused_and_the_connection_stays(liar):
             server.call("go")
     assert server.is_running
     assert len(liar("big", 1_000_000).call("go")) == 1_000_000
-    assert len(liar("big", 1_000_001, max_result=2_000_000).call("go")) == 1_000_001
+    assert len(liar("big", 1_000_001, result_bytes=2_000_000).call("go")) == 1_000_001
 
 
 @pytest.mark.parametrize("way", [("big", 50_000_000), ("endless_line",)])
@@ -360,13 +360,14 @@ def test_a_name_that_is_none(name):
         ({"command": ["x"], "url": "http://x"}, "either a command or a url"),
         ({"command": []}, "must be a list of texts"),
         ({"command": "python server.py"}, "shlex.split"),
+        ({"command": "http://x"}, "passed by name: url='http://x'"),
         ({"command": ["x", 3]}, "must be a list of texts"),
         ({"url": "ftp://x"}, "must begin with http"),
         ({"url": ["x"]}, "must begin with http"),
         ({"command": ["x"], "timeout": "5"}, "timeout of MCP server 'x' must be a number above 0, got '5'"),
         ({"command": ["x"], "timeout": float("nan")}, "timeout .* must be a number above 0"),
         ({"command": ["x"], "start_timeout": None}, "start_timeout .* must be a number above 0"),
-        ({"command": ["x"], "max_result": 0}, "max_result .* must be a number above 0"),
+        ({"command": ["x"], "result_bytes": 0}, "result_bytes .* must be a number above 0"),
         ({"command": ["x"], "env": {"A": 1}}, "env of MCP server 'x' must be a dict of texts"),
         ({"command": ["x"], "env": ["A=b"]}, "env of MCP server 'x' must be a dict of texts"),
         ({"url": "http://x", "headers": {"A": None}}, "headers of MCP server 'x' must be a dict of texts"),

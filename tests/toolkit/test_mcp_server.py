@@ -17,8 +17,7 @@ from tests.toolkit.servers import until
 from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
-from tract_jupyter.toolkit import Permission, Traits
-from tract_jupyter.toolkit.mcp.client import McpServer
+from tract_jupyter.toolkit import McpServer, Permission, Traits
 
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
 HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}}, {})
@@ -109,7 +108,7 @@ def test_a_profile_binds(tract):
 
 
 def test_what_is_locked_is_not_served(tract):
-    tract.lock_tool("status", "not now")
+    tract.executor.lock_tool("status", "not now")
     is_error, text, _ = call(tract, "status")
     assert (is_error, "'status' is locked: not now" in text) == (True, True)
 
@@ -142,7 +141,7 @@ def test_the_policy_knows_the_client(tract):
 
 def test_what_needs_a_person_waits_in_the_inbox_and_is_refused_in_time(tract):
     assert call(tract, "commit", MESSAGE) == (True, "nobody decided within 0.2 s", None)
-    assert (tract.log(), tract.inbox()) == ([], [])
+    assert (tract.log(), tract.review.inbox()) == ([], [])
 
 
 def test_a_notebook_asks_in_its_own_way(tract):
@@ -236,7 +235,7 @@ def served(owner, data_dir):
 
 def in_the_inbox(t):
     """What waits there, to be decided."""
-    return t.operations.rebuild(until(t.inbox)[0])
+    return t.operations.rebuild(until(t.review.inbox)[0])
 
 
 def test_a_person_decides_in_another_process(owner, served):
@@ -260,7 +259,7 @@ def test_what_is_approved_and_revoked_meanwhile(owner, served):
     assert "fire_hello" not in {tool.name for tool in served.listed}
     owner.register_operation(HELLO)
     until(lambda: "fire_hello" in {tool.name for tool in served.listed})
-    owner.revoke_trust("hello")
+    owner.operations.revoke("hello")
     with pytest.raises(ToolExecutionError, match="no tool 'fire_hello'"):
         served.call("fire_hello")
     until(lambda: "fire_hello" not in {tool.name for tool in served.listed})

@@ -11,9 +11,8 @@ from tests.review.fakes import FakeChannel, click
 from tests.toolkit.servers import command, until
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
-from tract_jupyter.review.decision import Answer
-from tract_jupyter.toolkit import ToolBridge, Traits
-from tract_jupyter.toolkit.names import HELPERS
+from tract_jupyter.review import Answer
+from tract_jupyter.toolkit import HELPERS, ToolBridge, Traits
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def add_liar(tract):
     """Adds a server by the way in which it misbehaves, to an open tract."""
 
     def make(way, *arguments, name="liar", **options):
-        return tract.add_mcp_server(name, command("liar", way, *arguments), **options)
+        return tract.mcp.add(name, command("liar", way, *arguments), **options)
 
     yield make
     tract.close()
@@ -172,26 +171,26 @@ def test_nor_does_a_tool_take_that_of_a_server(tract, add, add_liar, name):
 def test_removing_a_server_ends_it_and_takes_its_tools_away(tract, add_liar):
     server = add_liar("plain")
     go = tract.tools.liar.go
-    tract.remove_mcp_server("liar")
+    tract.mcp.remove("liar")
     assert (tract.mcp.servers, server.is_running) == ({}, False)
     with pytest.raises(AttributeError, match="no tool 'liar'"):
         tract.tools.liar  # noqa: B018
     with pytest.raises(ToolExecutionError, match="no tool 'liar.go'"):
         go()
-    with pytest.raises(McpError, match=r"no MCP server 'liar'. There is none"):
-        tract.remove_mcp_server("liar")
+    with pytest.raises(McpError, match=r"no MCP server 'liar'. No server has been added"):
+        tract.mcp.remove("liar")
 
 
 def test_what_is_removed_may_be_added_again(tract, add_liar):
     add_liar("plain")
-    tract.remove_mcp_server("liar")
+    tract.mcp.remove("liar")
     add_liar("empty")
     assert tract.tools.liar.go() is None
 
 
 def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
     add_liar("plain")
-    for ask in (tract.remove_mcp_server, tract.mcp.problems):
+    for ask in (tract.mcp.remove, tract.mcp.problems):
         with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
             ask("lier")
 
@@ -240,7 +239,7 @@ def test_closing_the_tract_ends_its_servers(add_liar, tract):
 def test_closing_a_session_ends_those_of_its_tracts(tmp_path):
     with Session.open(tmp_path / "t.db") as session:
         released, kept = (session.create_tract(tract_id=name) for name in "ab")
-        servers = [t.add_mcp_server("liar", command("liar", "plain")) for t in (released, kept)]
+        servers = [t.mcp.add("liar", command("liar", "plain")) for t in (released, kept)]
         session.release_tract("a")
         assert [server.is_running for server in servers] == [False, True]
     assert [server.is_running for server in servers] == [False, False]
@@ -248,7 +247,7 @@ def test_closing_a_session_ends_those_of_its_tracts(tmp_path):
 
 def test_no_store_starts_a_program(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
-        t.add_mcp_server("liar", command("liar", "plain"))
+        t.mcp.add("liar", command("liar", "plain"))
     with Tract.open(tmp_path / "t.db") as t:
         assert t.mcp.servers == {}
         assert "liar" not in dir(t.tools)
@@ -297,7 +296,7 @@ def test_a_standing_approval_is_about_this_tool_of_this_server(tract, add_liar):
     agent = ToolBridge(tract.executor, actor="agent:1")
     agent.call("liar.go", {"n": 1})
     assert agent.call("liar.go", {"n": 1}) == '{"n": 1}'
-    tract.remove_mcp_server("liar")
+    tract.mcp.remove("liar")
     add_liar("plain", env={"DATABASE": "another"})  # the same words about something else
     tract.reviewer.channel = answering("reject", reason="not there")
     with pytest.raises(ToolDeniedError, match="not there"):
@@ -328,10 +327,10 @@ def test_an_approval_of_what_changed_meanwhile_is_none(tract, add_liar):
 @pytest.mark.parametrize("backend", ["kernel", "sandbox"])
 def test_a_script_calls_them_in_the_same_way(tract, add_liar, backend):
     add_liar("hints", trust_annotations=True)
-    result = tract.run_script("tools.liar.reads(n=3)", backend=backend)
+    result = tract.scripts.run("tools.liar.reads(n=3)", backend=backend)
     assert (result.status, result.value) == ("completed", '{"n": 3}')
     assert [call.tool for call in result.calls] == ["liar.reads"]
-    assert not tract.run_script("tools.liar.nothing()", backend=backend).succeeded
+    assert not tract.scripts.run("tools.liar.nothing()", backend=backend).succeeded
 
 
 def test_stubs_have_a_class_for_each_server(tract, add, add_liar):

@@ -212,12 +212,12 @@ def test_removing(tract):
         return 1
 
     stub = tract.tools.f
-    tract.remove_tool("f")
+    tract.executor.remove_tool("f")
     assert not hasattr(tract.tools, "f")
     with pytest.raises(ToolExecutionError, match="no tool 'f'"):
         stub()
     with pytest.raises(UnknownToolError, match="no tool 'f'"):
-        tract.remove_tool("f")
+        tract.executor.remove_tool("f")
     tract.tool(f)
     assert tract.tools.f() == 1
 
@@ -225,9 +225,9 @@ def test_removing(tract):
 def test_only_ones_own_tools_can_be_removed(tract, spec):
     tract.register_operation(spec())
     with pytest.raises(OperationExistsError, match="'commit' is not a tool of your own"):
-        tract.remove_tool("commit")
+        tract.executor.remove_tool("commit")
     with pytest.raises(OperationExistsError, match="owner: operation:citation_check"):
-        tract.remove_tool("fire_citation_check")
+        tract.executor.remove_tool("fire_citation_check")
 
 
 # --- what can be a tool

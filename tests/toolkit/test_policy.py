@@ -15,8 +15,7 @@ from tract_jupyter.exceptions import (
     ToolExecutionError,
     UndecidedError,
 )
-from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.definitions import ToolDefinition
+from tract_jupyter.toolkit import Permission, ToolDefinition
 
 NOTE = {"target_hash": "HEAD", "priority": "skip"}
 
@@ -56,7 +55,7 @@ def test_a_policy_that_wants_the_same_again_and_again_asks_one_question(t):
     for _ in range(3):
         with pytest.raises(UndecidedError):
             t.policies.apply("tidy", "annotate", NOTE)
-    (stored,) = t.inbox()
+    (stored,) = t.review.inbox()
     t.reviewer.asked_here(stored.pending_id).approve()
     assert priority(t) == "skip"
 
@@ -133,7 +132,7 @@ def test_new_values_must_fit_the_tool(t):
 def test_what_cannot_be_done_is_not_asked_about(t, arguments, error, words):
     with pytest.raises(error, match=words):
         t.policies.apply(*arguments)
-    assert t.inbox() == []
+    assert t.review.inbox() == []
 
 
 def test_a_call_that_fails_is_an_error_and_can_be_tried_again(t):
@@ -170,7 +169,7 @@ def test_another_process_carries_it_out(tmp_path):
         with pytest.raises(UndecidedError):
             first.policies.apply("tidy", "annotate", NOTE, reason="old")
     with Tract.open(path) as second:
-        pending = second.operations.rebuild(second.inbox()[0])
+        pending = second.operations.rebuild(second.review.inbox()[0])
         assert (pending.title, pending.actor) == ("Policy tidy: annotate", "policy:tidy")
         pending.approve()
         assert priority(second) == "skip"

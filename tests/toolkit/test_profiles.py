@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.context.tokens import default_counter
+from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.prompts.tool_descriptions import SELF, SUPERVISOR
-from tract_jupyter.toolkit import ToolConfig, ToolProfile, get_profile
+from tract_jupyter.prompts import SELF, SUPERVISOR
+from tract_jupyter.toolkit import CODE_MODE, DISCOVERY, ToolConfig, ToolProfile, get_profile
 
 OWN = {
     "commit", "compile", "annotate", "status", "log", "compress", "branch", "switch", "reset", "tag", "untag",
@@ -28,7 +28,9 @@ def names(tract, profile):
 def test_which_tools_each_has(tract):
     every = set(tract.executor.tools())
     assert names(tract, "self") == OWN
-    assert names(tract, "supervisor") == names(tract, "full") == names(tract, get_profile("full")) == every
+    assert names(tract, "supervisor") == every - {*DISCOVERY, "read_result"}  # the loop adds that one to each
+    assert names(tract, "full") == names(tract, get_profile("full")) == every
+    assert names(tract, "code") == set(CODE_MODE)
 
 
 def test_the_users_tools_and_operations_belong_to_every_built_in_one(tract, search, spec):
@@ -63,8 +65,27 @@ def test_a_models_tools_take_few_tokens(tract):
 
 @pytest.mark.parametrize("name", ["sel", "", None, 3, [], "Full"])
 def test_an_unknown_profile(name):
-    with pytest.raises(ContentError, match="There are 'self', 'supervisor', 'full'"):
+    with pytest.raises(ContentError, match="There are 'self', 'supervisor', 'full', 'code'"):
         get_profile(name)
+
+
+def test_what_is_shown_and_what_is_callable_from_code_are_two_things(tract, search):
+    reading = ToolProfile(
+        "reading", {"log": ToolConfig(), "web_search": ToolConfig(description="Look it up.")}
+    )
+    assert reading.in_code is reading
+    in_code = reading.as_code_mode()
+    assert names(tract, in_code) == set(CODE_MODE)
+    tools = tract.executor.tools().values()
+    callable_there = {tool.name: tool.description for tool in in_code.in_code.filter_tools(tools)}
+    assert set(callable_there) == {"log", "web_search", *DISCOVERY}
+    assert callable_there["web_search"] == "Look it up."
+    assert in_code.as_code_mode().in_code == in_code.in_code
+
+
+def test_the_profile_of_scripts_is_a_profile():
+    with pytest.raises(ContentError, match="callable_from_code is a ToolProfile"):
+        ToolProfile("mine", {}, callable_from_code="full")
 
 
 def test_an_unknown_profile_is_answered_with_the_nearest(tract):

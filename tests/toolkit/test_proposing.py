@@ -51,7 +51,7 @@ def test_a_persons_call_counts_as_a_models(tract):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "a b"}, "is no name for an operation"),
+        ({"name": "a b"}, "is not a name for an operation"),
         (
             {"actions": {"go": {**SANDBOXED["go"], "isolation": "box"}}},
             "isolation is 'kernel' or 'sandbox', not 'box'",

@@ -11,10 +11,9 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import SpecError, ToolExecutionError
-from tract_jupyter.notebook.panels.panel import edit_form
-from tract_jupyter.review.request import request_from_dict, request_to_dict
-from tract_jupyter.toolkit import ToolDefinition, Traits
-from tract_jupyter.toolkit.toolset import to_anthropic, to_openai
+from tract_jupyter.notebook.panels import edit_form
+from tract_jupyter.review import request_from_dict, request_to_dict
+from tract_jupyter.toolkit import ToolDefinition, Traits, to_anthropic, to_openai
 
 SCHEMA = {
     "type": "object",

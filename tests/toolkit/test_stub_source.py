@@ -19,8 +19,7 @@ from typing_extensions import TypedDict
 from tests.schema_strategies import JUNK, argument_schemas
 from tract_jupyter.exceptions import SpecError, ToolExecutionError
 from tract_jupyter.models.schema import stub_source
-from tract_jupyter.toolkit import ToolDefinition
-from tract_jupyter.toolkit.names import python_name
+from tract_jupyter.toolkit import ToolDefinition, python_name
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schemas.json").read_text())["usable"]
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationExistsError, ToolExecutionError
-from tract_jupyter.toolkit import ToolBridge, generate_tools_module
-from tract_jupyter.toolkit.names import HELPERS, python_name, python_names
+from tract_jupyter.toolkit import HELPERS, ToolBridge, generate_tools_module, python_name, python_names
 
 
 def test_a_stub_is_an_ordinary_function(tract, search):

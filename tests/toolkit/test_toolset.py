@@ -61,22 +61,22 @@ def test_the_default_tools_of_an_agent_do_not_remove_anything(tract):
 
 def test_it_shares_tools_policy_and_locks(tract, search):
     reading = tract.toolset(READING, actor="agent:1")
-    tract.lock_tool("web_search", "later")
+    tract.executor.lock_tool("web_search", "later")
     assert "web_search" not in reading.tools()
     assert "web_search" not in str(reading.schemas())
     assert "later" in reading.execute("web_search", {"query": "x"}).error
-    tract.unlock_tool("web_search")
+    tract.executor.unlock_tool("web_search")
     seen = []
     tract.executor.permission = lambda tool, actor: seen.append((tool.name, actor)) or Permission.DENY
     with pytest.raises(ToolDeniedError, match="agent:1 has no permission to call 'log'"):
         reading.call("log", {})
     assert seen == [("log", "agent:1")]
-    tract.remove_tool("web_search")
+    tract.executor.remove_tool("web_search")
     assert set(reading.tools()) == {"log", "status"}
 
 
 def test_locked_tools_are_offered_to_no_model(tract):
-    tract.lock_tool("gc")
+    tract.executor.lock_tool("gc")
     for tools in (tract.as_tools(), tract.as_tools("supervisor", strict=True)):
         assert "gc" not in [tool["function"]["name"] for tool in tools]
     assert "gc" not in [tool.__name__ for tool in tract.toolset().callables()]
@@ -146,9 +146,9 @@ def test_a_result_that_contains_itself(tract, give):
 
 def test_a_result_that_is_too_large(tract, give):
     give("é" * 100)
-    tract.executor.max_result_bytes = 202
+    tract.executor.result_bytes = 202
     assert tract.toolset().execute("give", {}).success
-    tract.executor.max_result_bytes = 201
+    tract.executor.result_bytes = 201
     result = tract.toolset().execute("give", {})
     assert "its result takes 202 bytes of JSON, and at most 201 are shown" in result.error
     assert "do not repeat a call that changes something" in result.error
@@ -198,7 +198,7 @@ def test_functions_raise_and_are_a_models_calls(tract, search):
         functions["web_search"]()
     with pytest.raises(ToolDeniedError, match="nobody can be asked"):
         functions["branch"]("b")
-    (stored,) = tract.inbox()
+    (stored,) = tract.review.inbox()
     assert stored.actor == "agent"
     mine = {function.__name__: function for function in tract.toolset(actor="user").callables()}
     assert mine["branch"]("b")["branch"] == "b"

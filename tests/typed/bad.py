@@ -16,3 +16,10 @@ with Tract.open() as t:
     t.user("x") + 1  # wrong: a commit is no number
     t.fire("o", [1])  # wrong: fields have names
     t.merge(message="x")  # wrong: which branch is missing
+    t.user("x", mesage="y")  # wrong: it is called `message`
+    t.assistant("x", tags=3)  # wrong: tags are several
+    t.tool_result("1", "look", "x", is_eror=True)  # wrong: it is called `is_error`
+    t.propose_merge("topic", strategie="auto")  # wrong: it is called `strategy`
+    t.fire("o", reviw=True)  # wrong: it is called `review`
+    t.mcp.add("files", comand=["x"])  # wrong: it is called `command`
+    t.tags.ad("main", "x")  # wrong: it is called `add`

@@ -51,7 +51,7 @@ class AnalysisSession:
 
     def analyze(self, code: str, *, tools: Iterable[str] = ()) -> AnalysisResult:
         """Analyse a cell that would run now and may call tools. Nothing of it is kept: perhaps it never runs."""
-        with self._lock, self._program.tentatively():
+        with self._lock, without_collection(), self._program.tentatively():
             return self.analyzer.analyze_in(self._program, code, tools)
 
     def ran(self, code: str) -> None:
@@ -120,10 +120,13 @@ class CodeAnalyzer:
         Returns:
             A verdict, for any text at all.
         """
-        program = Program()
-        for cell in cells_before:
-            learn(program, cell)
-        return self.analyze_in(program, code, tools, known_names)
+        with without_collection():  # until the tree is gone again: there is nothing to collect then
+            program = Program()
+            for cell in cells_before:
+                learn(program, cell)
+            found = self.analyze_in(program, code, tools, known_names)
+            del program
+        return found
 
     def analyze_in(
         self, program: Program, code: str, tools: Iterable[str] = (), known_names: KnownNames | None = None

@@ -12,7 +12,7 @@ from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, canonical,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    from tract_jupyter.analysis.program import FunctionNode
 
 
 class Evaluator(Protocol):

@@ -84,7 +84,7 @@ class Deadline:
         """Check that there is time left.
 
         Raises:
-            TooLongError: There is none.
+            TooLongError: No time is left.
         """
         if time.monotonic() > self._end:
             raise TooLongError("the analysis ran out of time")
@@ -93,7 +93,7 @@ class Deadline:
         """Yield the members as long as there is time.
 
         Raises:
-            TooLongError: There is none left.
+            TooLongError: No time is left.
         """
         for index, member in enumerate(members):
             if not index % every:

@@ -40,7 +40,7 @@ def find(code: str) -> Rule:
     """Return the rule of a code such as `TJ101`, or of a name such as `starts-program`.
 
     Raises:
-        UnknownRuleError: there is none.
+        UnknownRuleError: no rule has this code or name.
     """
     rules = {name: rule for rule in all_rules() for name in (rule.code, rule.name)}
     rule = rules.get(code.upper()) or rules.get(code.lower())
@@ -68,7 +68,7 @@ def page(code: str) -> str:
     """Return the page of one rule.
 
     Raises:
-        UnknownRuleError: there is none.
+        UnknownRuleError: no rule has this code or name.
     """
     rule = find(code)
     return f"# {_title(rule)}\n\nCategory {rule.category}, level {rule.level}. {rule.manual()}\n"

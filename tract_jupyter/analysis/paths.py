@@ -81,7 +81,7 @@ class Workspace:
         except (ValueError, OSError):
             return PathLocation.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
         if _within(real, base) and not (absolute and self.root is None):
-            return _protected(os.path.relpath(real, base))
+            return _protected(real[len(base) :])
         return (
             PathLocation.TEMPORARY
             if any(_within(real, place) for place in self._temporary)
@@ -107,17 +107,19 @@ def _within(path: str, root: str) -> bool:
 
 
 def _protected(relative: str) -> PathLocation:
-    parts = Path(relative).parts
-    secret = effects().words.get("secret_files", frozenset())
-    if any(part in secret for part in parts) or relative.endswith((".pem", ".key", ".kdbx")):
+    parts = [part for part in relative.replace(os.sep, "/").split("/") if part not in {"", "."}]
+    words = effects().words
+    if not words.get("secret_files", frozenset()).isdisjoint(parts) or relative.endswith(
+        (".pem", ".key", ".kdbx")
+    ):
         return PathLocation.SECRET
     if any(
         part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."} for part in parts
     ):
         return PathLocation.PROTECTED
-    words = effects().words
     name = parts[-1] if parts else ""
-    around = "/" + "/".join(parts[:-1]) + "/"
     steers = name in words.get("steering_files", ()) or name.endswith(".pth")
-    steers = steers or any(f"/{folder}/" in around for folder in words.get("steering_folders", ()))
+    if len(parts) > 1 and not steers:
+        around = "/" + "/".join(parts[:-1]) + "/"
+        steers = any(f"/{folder}/" in around for folder in words.get("steering_folders", ()))
     return PathLocation.STEERING if steers else PathLocation.INSIDE

@@ -1,4 +1,4 @@
-"""One or several cells that share their names: scopes, parents, calls, attributes.
+"""A program of one or several cells that share their names: scopes, parents, calls, attributes.
 
 One iterative walk over the tree (code may be nested deeper than Python's stack allows) has `notes` record for
 every scope what its names are bound to. A note says "the second member of this expression"; the resolver
@@ -334,7 +334,7 @@ class Program:
         Raises:
             TooLongError: There is no time left.
         """
-        order = self._nodes
+        order, parent_of, scope_of = self._nodes, self.parent_of, self.scope_of
         before = len(order)
         stack: list[Child] = [(tree, self.module)]
         while stack:
@@ -345,13 +345,26 @@ class Program:
             note, opens, fields = SYNTAX[type(node)]
             if note is not None:
                 note(self, node, scope)
-            if opens is None:
-                self._push_children(node, fields, scope, stack, order)
+            if opens is not None:
+                children = opens(self, node, scope)
+                parent_of.update((child, node) for child, _ in children)
+                stack.extend(reversed(children))
                 continue
-            children = opens(self, node, scope)
-            for child, _ in children:
-                self.parent_of[child] = node
-            stack.extend(reversed(children))
+            for name in fields:
+                value = getattr(node, name, None)
+                for child in reversed(value) if type(value) is list else (value,):
+                    if child is None:
+                        continue
+                    parent_of[child] = node
+                    # More than half of all nodes are names that are read, and constants: these end here.
+                    kind = type(child)
+                    if kind is ast.Constant:
+                        order.append(child)
+                    elif kind is ast.Name and type(child.ctx) is ast.Load:
+                        scope_of[child] = scope
+                        order.append(child)
+                    else:
+                        stack.append((child, scope))
         return order[before:]
 
     @contextmanager
@@ -376,30 +389,6 @@ class Program:
             self.module.stars = stars
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
-
-    def _push_children(
-        self,
-        node: ast.AST,
-        fields: tuple[str, ...],
-        scope: NameScope,
-        stack: list[Child],
-        order: list[ast.AST],
-    ) -> None:
-        parent_of = self.parent_of
-        for name in fields:
-            value = getattr(node, name, None)
-            for child in reversed(value) if type(value) is list else (value,):
-                if child is None:
-                    continue
-                parent_of[child] = node
-                # More than half of all nodes are names that are read, and constants: these end here.
-                if isinstance(child, ast.Name) and type(child.ctx) is ast.Load:
-                    self.scope_of[child] = scope
-                    order.append(child)
-                elif isinstance(child, ast.Constant):
-                    order.append(child)
-                else:
-                    stack.append((child, scope))
 
     def sole_value(self, name: ast.Name) -> ast.expr | None:
         """Return the expression that a name stands for if a single assignment binds it."""

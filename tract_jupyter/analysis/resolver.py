@@ -1,4 +1,4 @@
-"""From an expression to what it may stand for: ``g`` in ``g = getattr(os, "sys" + "tem")`` is ``os.system``.
+"""The resolver finds what an expression may stand for: ``g`` in ``g = getattr(os, "sys" + "tem")`` is ``os.system``.
 
 Evaluation is lazy and remembered per node. It follows bindings in any order (no control flow), stops at
 cycles and at a fixed depth, and treats names that nobody bound as builtins or well-known modules.
@@ -19,6 +19,7 @@ from tract_jupyter.analysis.values import (
     ASSUMED,
     GIVEN,
     HOLE,
+    MAX_CONST,
     REACHABLE,
     UNKNOWN,
     Value,
@@ -116,6 +117,8 @@ def attribute(owner: Value, name: str) -> Value:
 
 def constant_value(literal: object) -> Value:
     """Return the value of a literal. Floats and ``None`` are not tracked."""
+    if type(literal) is str and len(literal) <= MAX_CONST:  # most of them
+        return Value(consts=(literal,))
     return constant(literal) if isinstance(literal, (str, bytes, int)) else UNKNOWN
 
 
@@ -262,14 +265,20 @@ class Resolver:
 
     def value(self, node: ast.expr) -> Value:
         """Return what the expression may stand for; the empty value if nothing is known."""
-        kind = type(node)
-        leaf = _LEAVES.get(kind)
-        if leaf is not None:
-            return leaf(self, node)
-        known = self._known.get(node) or self._provisional.get(node)  # a value is never false
+        known = self._known.get(node)
         if known is not None:
             return known
-        evaluate = EVALUATORS.get(kind)
+        if type(node) is ast.Name:  # remembered by scope
+            scope = self.program.scope_of.get(node, self.program.module)
+            known = self._known_names.get((scope, node.id))
+            return self.name(node.id, scope) if known is None else known
+        if type(node) is ast.Constant:
+            value = self._known[node] = constant_value(node.value)
+            return value
+        known = self._provisional.get(node) if self._provisional else None
+        if known is not None:
+            return known
+        evaluate = EVALUATORS.get(type(node))
         return UNKNOWN if evaluate is None else self._evaluated(node, evaluate)
 
     def _evaluated(self, node: ast.expr, evaluate: Callable[[Resolver, ast.expr], Value]) -> Value:
@@ -285,7 +294,10 @@ class Resolver:
             found = evaluate(self, node)
         finally:
             self._depth -= 1
-        self._remember(self._known, node, found, is_whole=self._cuts == cuts)
+        if self._cuts == cuts:
+            self._known[node] = found
+        else:
+            self._remember(self._known, node, found, is_whole=False)
         return found
 
     def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
@@ -439,14 +451,3 @@ class Resolver:
 
     def _any_value(self, expressions: list[ast.expr]) -> Value:
         return union([self.value(expression) for expression in expressions])
-
-
-def _of_name(resolver: Resolver, node: ast.Name) -> Value:
-    return resolver.name(node.id, resolver.program.scope_of.get(node, resolver.program.module))
-
-
-_LEAVES: dict[type[ast.expr], Callable[..., Value]] = {
-    ast.Name: _of_name,
-    ast.Constant: lambda _, node: constant_value(node.value),
-}
-"""More than half of all expressions; these have no parts, and are remembered elsewhere."""

@@ -1,4 +1,4 @@
-"""Source text as lines, and the way from a syntax node to a span and its text."""
+"""Source text as lines, and the span and text of a syntax node."""
 
 from __future__ import annotations
 

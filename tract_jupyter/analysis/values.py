@@ -135,9 +135,11 @@ def named(*names: str) -> Value:
 def constant(*consts: Const | None) -> Value:
     """Return a value of known constants; those that could not be folded (None) are left out."""
     kept = tuple([const for const in consts if const is not None and _is_small(const)])
+    if not kept:
+        return UNKNOWN
     if len(kept) > 1:
         kept = tuple(dict.fromkeys(kept))[:MAX_ALTERNATIVES]
-    return Value(consts=kept) if kept else UNKNOWN
+    return Value(consts=kept)
 
 
 def _is_small(const: Const) -> bool:

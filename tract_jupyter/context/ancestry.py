@@ -7,21 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import HistoryError
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Entry
+from tract_jupyter.models import Priority, brief_repr
+from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.models.context import CompiledContext, Message
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Step
-    from tract_jupyter.storage.refs import Position, RefRows
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.models import CompiledContext, Message
+    from tract_jupyter.storage import CommitRows, Database, Position, RefRows, Step
 
 
 class Origins:
@@ -33,7 +29,7 @@ class Origins:
         self._refs = refs
 
     def annotation(self, commit_hash: str) -> Entry | None:
-        """The newest commit of any branch that gives this one another priority; None if there is none.
+        """Return the newest commit of any branch that gives this one another priority; None if there is none.
 
         Those that no branch holds, such as undone ones, do not count.
         """
@@ -49,7 +45,7 @@ class Origins:
 
 
 def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]) -> tuple[str, ...]:
-    """The commits of a common history that no other one of it is built on, newest first.
+    """Return the commits of a common history that no other one of it is built on, newest first.
 
     There are several after merges crosswise.
 
@@ -66,8 +62,8 @@ def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What a branch stands for: commits in the order of the context, and what became of them."""
+class BranchHistory:
+    """The commits of a branch in the order of the context, with their priorities and edits."""
 
     here: Position
     entries: list[Entry]
@@ -84,11 +80,11 @@ class Past:
     """The edit that counts, of each edited append."""
 
     @classmethod
-    def read(cls, here: Position, database: Database, rows: CommitRows, timelines: Timelines) -> Past:
+    def read(cls, here: Position, repository: Repository) -> BranchHistory:
         """Read the history that ends at a position, which is a commit."""
-        head = here.commit_hash or ""
-        with database.read() as connection:
-            lineage = rows.lineage(connection, head, Entry)
+        head, timelines = here.commit_hash or "", repository.timelines
+        with repository.database.read() as connection:
+            lineage = repository.rows.lineage(connection, head, Entry)
         with timelines.lock:
             timeline = timelines.at(head)
             context = timeline.context()
@@ -110,20 +106,20 @@ class Past:
         return self.here.branch or ""
 
     def appends(self) -> Iterator[Entry]:
-        """The commits that are messages, in order."""
+        """Return the commits that are messages, in order."""
         return (entry for entry in self.entries if entry.operation == APPEND)
 
     def priority(self, entry: Entry) -> Priority:
-        """The priority in effect, of an append."""
+        """Return the priority in effect, of an append."""
         return self.messages[entry.commit_hash].priority
 
     def criteria(self, entry: Entry) -> dict[str, Any] | None:
-        """What a summary must keep of an append. Only what is important has such."""
+        """Return the criteria of what a summary must keep of an append; only important ones have them."""
         important = self.priority(entry) is Priority.IMPORTANT
         return self.retention.get(entry.commit_hash) if important else None
 
     def entry(self, commit_hash: str) -> Entry:
-        """The commit of a full hash; for an edit or annotation, the message that it changes.
+        """Return the commit of a full hash; for an edit or annotation, the message that it changes.
 
         Raises:
             HistoryError: it is not in this history.
@@ -132,7 +128,7 @@ class Past:
         return self.entry(entry.edit_target) if entry.edit_target else entry
 
     def index(self, commit_hash: str) -> int:
-        """Where the commit of a full hash stands in `entries`; an edit or annotation has a place of its own.
+        """Return the index in `entries` of the commit of a full hash; an edit or annotation has a place of its own.
 
         Raises:
             HistoryError: it is not in this history.
@@ -146,7 +142,7 @@ class Past:
 
 
 def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
-    """What is to be kept of each append, as its author, an edit or an annotation said last.
+    """Return the retention criteria of each append, as its author, an edit or an annotation said last.
 
     The last annotation counts, so one that says nothing about it ends what was said before; an edit does not.
     """
@@ -161,7 +157,7 @@ def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
 
 
 def name_of(given: object, what: str) -> str:
-    """The name of a commit that is given as a text, or as something with a `commit_hash`.
+    """Return the name of a commit that is given as a text, or as something with a `commit_hash`.
 
     Raises:
         HistoryError: it is neither.
@@ -176,7 +172,7 @@ def name_of(given: object, what: str) -> str:
 
 
 def names_of(given: object, what: str) -> list[str]:
-    """The names of commits that are given as a list.
+    """Return the names of commits that are given as a list.
 
     Raises:
         HistoryError: it is no list, or something in it is no commit.

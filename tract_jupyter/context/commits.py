@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from tract_jupyter.context.timeline import totals_after
 from tract_jupyter.context.writer import Plan
@@ -13,35 +13,40 @@ from tract_jupyter.exceptions import (
     EditTargetError,
     nearest,
 )
-from tract_jupyter.models.canonical import canonical_json, sha256
-from tract_jupyter.models.checks import check_dict, check_text, several
-from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.compression import Retention
-from tract_jupyter.models.config import BudgetAction
-from tract_jupyter.models.content import Priority, text_of
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
+from tract_jupyter.models import (
+    BudgetAction,
+    CommitOperation,
+    Priority,
+    Retention,
+    ToolCall,
+    canonical_json,
+    check_dict,
+    check_tag,
+    check_text,
+    check_words,
+    several,
+    sha256,
+    text_of,
+)
+from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
+    from sqlalchemy import Connection
 
     from tract_jupyter.context.refs import Refs
     from tract_jupyter.context.timeline import Timelines, Totals
     from tract_jupyter.context.tokens import Corrections
     from tract_jupyter.context.toolsets import Toolsets
     from tract_jupyter.context.writer import Writer
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.config import TokenBudget
-    from tract_jupyter.models.content import ContentTypes
-    from tract_jupyter.protocols import TokenCounter
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.models import CommitInfo, ContentTypes, TokenBudget, TokenCounter
+    from tract_jupyter.storage import CommitRows, Database, Entry, Position
 
 
 _MESSAGE_LENGTH = 100
+_HASH_LENGTH = 64
 
 
 def draft(
@@ -138,7 +143,7 @@ def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any])
 
 
 def first_line(text: str) -> str:
-    """A line for the log."""
+    """Return a line for the log."""
     line = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
     return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
 
@@ -148,17 +153,6 @@ def _checked_message(message: str) -> str:
     return message
 
 
-def check_words(text: str) -> None:
-    """Check that every database can keep a text.
-
-    Raises:
-        ContentError: it is no Unicode, or has a NUL.
-    """
-    canonical_json(text)
-    if "\0" in text:
-        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
-
-
 def _tags_json(tags: Iterable[str]) -> str:
     given = several(tags, "tags")
     for tag in given:
@@ -166,23 +160,27 @@ def _tags_json(tags: Iterable[str]) -> str:
     return canonical_json(sorted(set(given)))
 
 
-def check_tag(tag: object) -> None:
-    """Check that something can be a tag.
-
-    Raises:
-        ContentError: it is no text, empty, or longer than 255 characters.
-    """
-    if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
-        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
-    check_words(tag)
-
-
 _ATTEMPTS: Final = 100
-OPTIONS: Final = (
-    "operation", "edit_target", "message", "priority", "retain", "retain_match", "retain_match_mode", "metadata",
-    "generation_config", "tools", "tags",
-)  # fmt: skip
-"""The options of `commit`."""
+
+
+class CommitOptions(TypedDict, total=False):
+    """The options of `commit`, which describes them, and of the verbs that commit a message of one kind."""
+
+    operation: CommitOperation | Literal["append", "edit"]
+    edit_target: str | None
+    message: str | None
+    priority: Priority | str | None
+    retain: str | None
+    retain_match: Sequence[str]
+    retain_match_mode: Literal["substring", "regex"]
+    metadata: dict[str, Any] | None
+    generation_config: dict[str, Any] | None
+    tools: list[dict[str, Any]] | None
+    tags: Iterable[str]
+
+
+OPTIONS: Final = tuple(CommitOptions.__annotations__)
+"""The names of the options of `commit`."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -262,19 +260,29 @@ class Commits:
     ) -> CommitInfo:
         """Add a commit to the current branch; options as for `Tract.commit`."""
         target = self._edit_target(operation, edit_target)
-        entry = self._writer.append(
-            draft(
-                self._types.validated(content),
-                self.counter,
-                operation=APPEND if target is None else EDIT,
-                edit_target=target,
-                retention=Retention.of(retain, retain_match, retain_match_mode),
-                tools_hash=self._toolsets.for_commit(tools),
-                **options,
-            ),
-            self._budget_check(),
+        options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
+        options["tools_hash"] = self._toolsets.for_commit(tools)
+        return self._appended(content, target, options)
+
+    def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
+        """Edit a message that the caller has found in the current context, in this very transaction.
+
+        Args:
+            original: the full hash of the message; not of an edit of it.
+            content: what takes its place.
+            options: of `draft`.
+        """
+        options["tools_hash"] = self._toolsets.for_commit(None)
+        return self._appended(content, original, options)
+
+    def _appended(
+        self, content: BaseModel | dict[str, Any], target: str | None, options: Mapping[str, Any]
+    ) -> CommitInfo:
+        kind = APPEND if target is None else EDIT
+        made = draft(
+            self._types.validated(content), self.counter, operation=kind, edit_target=target, **options
         )
-        return self._told(entry)
+        return self._told(self._writer.append(made, self._budget_check()))
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
         """Commit a message, or an edit of one.
@@ -311,55 +319,97 @@ class Commits:
         self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None
     ) -> CommitInfo:
         """Give a commit of the current branch another priority. An edit's is that of the commit it edits."""
-        entry = self.entry(name)
+        entry, here = self.with_position(name)
         if entry.operation == EDIT and entry.edit_target is not None:
             entry = self.entry(entry.edit_target)
         if entry.operation != CommitOperation.APPEND:
             raise EditTargetError(f"{entry.commit_hash[:8]} is {_article(entry)}, and has no priority")
-        self._check_history(entry)
+        self._check_history(entry, here)
         placed = self._writer.append(
             annotation(entry.commit_hash, priority, reason, retention), self._budget_check()
         )
         return self._told(placed)
 
     def get(self, name: str) -> CommitInfo:
-        """One commit, by hash, prefix or branch, with its priority on the current branch if it is there."""
-        entry = self.entry(name)
-        with self._database.read() as connection:
-            parents = self._rows.merge_parents_of(connection, [entry.commit_hash])
-        priority = entry.starting_priority()
+        """Return one commit, by hash, prefix or branch, with its priority on the current branch if it is there."""
+        entry, here = self.with_position(name)
+        return self.infos([entry], here.commit_hash)[0]
+
+    def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
+        """Return commits for readers, each with the priority in effect at `head` if it is in that history."""
+        merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
+        parents: Mapping[str, tuple[str, ...]] = {}
+        if merges:
+            with self._database.read() as connection:
+                parents = self._rows.merge_parents_of(connection, merges)
         with self._timelines.lock:
-            timeline = self._timelines.at(self._refs.position.commit_hash)
-            place = timeline.place.get(entry.commit_hash)
-            if place is not None:
-                priority = timeline.priority(timeline.steps[place])
-        return entry.info(priority, parents.get(entry.commit_hash, ()))
+            timeline = self._timelines.at(head)
+            places = [timeline.place.get(entry.commit_hash) for entry in entries]
+            priorities = [
+                entry.starting_priority() if place is None else timeline.priority(timeline.steps[place])
+                for entry, place in zip(entries, places, strict=True)
+            ]
+        return [
+            entry.info(priority, parents.get(entry.commit_hash, ()))
+            for entry, priority in zip(entries, priorities, strict=True)
+        ]
 
     def entry(self, name: str) -> Entry:
-        """One commit as the store keeps it.
+        """Return one commit as the store keeps it.
 
         Raises:
             CommitNotFoundError: there is none.
         """
         with self._database.read() as connection:
-            commit_hash = self._refs.find(connection, name)
-            entry = self._rows.get(connection, commit_hash)
+            return self._found(connection, name)
+
+    def with_position(self, name: str) -> tuple[Entry, Position]:
+        """Return one commit as the store keeps it, and the current branch and its newest commit at that moment.
+
+        Raises:
+            CommitNotFoundError: there is no such commit.
+        """
+        with self._database.read() as connection:
+            return self._found(connection, name), self._refs.here(connection)
+
+    def entries(self, hashes: Iterable[str]) -> list[Entry]:
+        """Return several commits by their full hashes, as the store keeps them.
+
+        Raises:
+            CommitNotFoundError: one of them is not there.
+        """
+        with self._database.read() as connection:
+            return [self._of_hash(connection, commit_hash) for commit_hash in hashes]
+
+    def _found(self, connection: Connection, name: str) -> Entry:
+        if (
+            isinstance(name, str) and len(name) == _HASH_LENGTH
+        ):  # a whole hash is looked for first, as git does
+            entry = self._rows.get(connection, name)
+            if entry is not None:
+                return entry
+        return self._of_hash(connection, self._refs.find(connection, name))
+
+    def _of_hash(self, connection: Connection, commit_hash: str) -> Entry:
+        entry = self._rows.get(connection, commit_hash)
         if entry is None:
-            raise CommitNotFoundError(f"no commit {commit_hash[:12]} in this tract")
+            raise CommitNotFoundError(
+                f"there is no commit {commit_hash[:12]} in this tract; log() lists those that it has"
+            )
         return entry
 
     def draft(self, content: BaseModel | dict[str, Any], **options: Any) -> Draft:
-        """A checked draft, for a plan."""
+        """Return a checked draft, for a plan."""
         return draft(self._types.validated(content), self.counter, **options)
 
     def check_target(self, name: str) -> Entry:
-        """The commit that an edit names, if it can be edited here.
+        """Return the commit that an edit names, if it can be edited here.
 
         Raises:
             EditTargetError: it cannot.
         """
         try:
-            target = self.entry(name)
+            target, here = self.with_position(name)
         except CommitNotFoundError as error:
             raise EditTargetError(str(error)) from None
         if target.operation == EDIT:
@@ -368,7 +418,7 @@ class Commits:
             )
         if target.operation != CommitOperation.APPEND:
             raise EditTargetError(f"{target.commit_hash[:8]} is {_article(target)}; there is nothing to edit")
-        self._check_history(target)
+        self._check_history(target, here)
         return target
 
     def _told(self, entry: Entry) -> CommitInfo:
@@ -388,9 +438,8 @@ class Commits:
             raise EditTargetError("an edit needs edit_target: the hash of the commit to replace")
         return self.check_target(edit_target).commit_hash
 
-    def _check_history(self, target: Entry) -> None:
+    def _check_history(self, target: Entry, here: Position) -> None:
         """Refuse what would change nothing here."""
-        here = self._refs.position
         with self._timelines.lock:
             known = self._timelines.at(here.commit_hash).place if here.commit_hash else {}
             if target.commit_hash in known:
@@ -399,7 +448,7 @@ class Commits:
         raise EditTargetError(f"{target.commit_hash[:8]} is not in the history of {where}; switch first")
 
     def _budget_check(self) -> Callable[[Totals], None]:
-        """Asks the budget of one commit. Only a refusal is asked for again where the commit is placed anew."""
+        """A check of one commit against the budget. Only a refusal is repeated where the commit is placed anew."""
         budget, has_told = self.budget, False
         if budget is None:
             return _no_limit

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
-from tract_jupyter.models.checks import check_limit, check_text, several
-from tract_jupyter.models.commit import CommitInfo
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import CompiledContext
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.entry import APPEND
-from tract_jupyter.storage.interrupts import uninterrupted
+from tract_jupyter.models import (
+    CommitInfo,
+    CompiledContext,
+    Priority,
+    brief_repr,
+    check_limit,
+    check_text,
+    several,
+)
+from tract_jupyter.storage import APPEND, to_text, uninterrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tract_jupyter.context.refs import Refs
     from tract_jupyter.context.timeline import Timelines
     from tract_jupyter.context.tokens import Corrections
     from tract_jupyter.context.toolsets import Toolsets
-    from tract_jupyter.models.context import Message
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Step
-    from tract_jupyter.storage.journal import CompileRecord, CompileRows
+    from tract_jupyter.models import Message
+    from tract_jupyter.storage import CompileRecord, CompileRows, Database, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,21 @@ class Compiler:
         include_reasoning: bool = False,
         include_edit_annotations: bool = False,
     ) -> CompiledContext:
-        """The context of HEAD, or of another commit (`at_commit`), or as it was at a time (`at_time`, inclusive).
+        """Return the context of HEAD, of another commit (`at_commit`), or as it was at a time (`at_time`, inclusive).
 
         Raises:
             CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given, or the time is none.
+            ContentError: both are given, or the time is not valid.
         """
         if not (at_time is None or isinstance(at_time, datetime)):
             raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
         if at_commit is not None and at_time is not None:
             raise ContentError("give at_commit or at_time, not both")
         last = None if at_time is None else _text_of(at_time)
+        if last is None and not include_reasoning and not include_edit_annotations:
+            return self.of(self._head(at_commit, None))
         head = self._head(at_commit, last)
-        with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
+        with uninterrupted(), self._timelines.lock:
             timeline = self._timelines.at(head)
             if last is not None:
                 timeline = _until(timeline, last)
@@ -87,6 +89,14 @@ class Compiler:
             messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
         return self._corrections.context(recounted(context, messages))
 
+    def of(self, head: str | None) -> CompiledContext:
+        """Return the context of a commit by its full hash, as `compile` does without options."""
+        with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
+            timeline = self._timelines.at(head)
+            return self._corrections.context(
+                timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
+            )
+
     def _head(self, at_commit: str | None, last: str | None) -> str | None:
         if at_commit is not None:
             return self._refs.resolve(at_commit)
@@ -95,7 +105,7 @@ class Compiler:
     def reorder(
         self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
     ) -> tuple[CompiledContext, list[ReorderWarning]]:
-        """The context with the named commits first, in that order, and the rest after them as it was.
+        """Return the context with the named commits first, in that order, and the rest after them as it was.
 
         Raises:
             CommitNotFoundError: a name is no message of the context.
@@ -121,18 +131,18 @@ class Compiler:
 
 
 def recounted(context: CompiledContext, messages: Sequence[Message]) -> CompiledContext:
-    """The context with other messages."""
+    """Return the context with other messages."""
     tokens = sum(message.token_count for message in messages) + (PER_CONTEXT if messages else 0)
     return replace(context, messages=tuple(messages), token_count=tokens)
 
 
 def _text_of(moment: datetime) -> str:
-    """As the store has it; a time without a zone is UTC."""
+    """Return a time as the store has it; one without a zone is UTC."""
     return to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _until(timeline: Timeline, last: str) -> Timeline:
-    """The history as it was at a time."""
+    """Return the history as it was at a time."""
     return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
 
 
@@ -147,7 +157,7 @@ def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Messa
 
 
 def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
-    """Reasoning is skipped by its nature; what somebody skipped stays out."""
+    """Return True if an append is compiled. With `reasoning`, so is what is skipped only because it is reasoning."""
     if timeline.priority(step) is not Priority.SKIP:
         return True
     by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None
@@ -195,14 +205,22 @@ class CompileRecords:
         chosen: dict[str, Any] = {name: True for name, value in options.items() if value}
         again = self._compiler.compile(at_commit=context.head, **chosen)
         differs = again.commit_hashes != context.commit_hashes
-        params = {**chosen, **({_COMMITS: list(context.commit_hashes)} if differs else {})}
+        return self.note(context, {**chosen, **({_COMMITS: list(context.commit_hashes)} if differs else {})})
+
+    def note(self, context: CompiledContext, params: Mapping[str, Any]) -> str:
+        """Note a context that was compiled just now; `params` are the options of `compile`, other than the usual."""
         with self._database.write() as connection:
             return self._rows.add(
-                connection, context.head, context.token_count, len(context), context.token_source, params
+                connection,
+                context.head,
+                context.token_count,
+                len(context),
+                context.token_source,
+                dict(params),
             )
 
     def newest(self, limit: int = 100) -> list[CompileRecord]:
-        """The newest records first.
+        """Return the newest records first.
 
         Raises:
             ContentError: the limit is no whole number.
@@ -212,7 +230,7 @@ class CompileRecords:
             return self._rows.newest(connection, most)
 
     def commits(self, record_id: str) -> tuple[str, ...]:
-        """The commits whose messages a recorded context had, in order.
+        """Return the commits whose messages a recorded context had, in order.
 
         Raises:
             ContentError: the id is no text.

@@ -12,39 +12,32 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.context.ancestry import Past, name_of, names_of
+from tract_jupyter.context.ancestry import BranchHistory, name_of, names_of
 from tract_jupyter.context.commits import draft
 from tract_jupyter.context.compile import recounted
 from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.context.summaries import Source, inherited
 from tract_jupyter.context.timeline import PER_MESSAGE
 from tract_jupyter.exceptions import CompressionError, HistoryError
-from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.compression import (
+from tract_jupyter.models import (
+    APPROXIMATE,
     COMPRESSED_FROM,
     CompressGroup,
     CompressPlan,
     CompressResult,
+    Message,
     Price,
+    Priority,
 )
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.context import Message
-from tract_jupyter.storage.entry import APPEND
-from tract_jupyter.storage.refs import Position
+from tract_jupyter.storage import APPEND, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.repository import Repository
     from tract_jupyter.context.splice import Splicer
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.context.tokens import Corrections
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.protocols import TokenCounter
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Draft, Entry
+    from tract_jupyter.models import CommitInfo, CompiledContext
+    from tract_jupyter.storage import Draft, Entry
 
 
 CACHED_READ: Final = 0.1
@@ -114,7 +107,7 @@ def price(
 
 
 class Range(NamedTuple):
-    """What was asked for: some commits, or all from one to another, each by hash, prefix, branch or `CommitInfo`.
+    """The commits to compress: some, or all from one to another, each by hash, prefix, branch or `CommitInfo`.
 
     An edit or annotation stands for the message that it changes; as an end of a range, for its own place.
     """
@@ -128,7 +121,7 @@ class Range(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """What a compression takes, and what of the range stays."""
+    """The messages that a compression takes, and those of the range that stay."""
 
     groups: tuple[CompressGroup, ...]
     preserved: tuple[str, ...]
@@ -141,11 +134,11 @@ class Selection(NamedTuple):
 
     @property
     def messages(self) -> list[Message]:
-        """What summaries would stand for."""
+        """The messages that summaries would stand for."""
         return [message for group in self.groups for message in group.messages]
 
 
-def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selection:
+def select(history: BranchHistory, wanted: Range, resolve: Callable[[str], str]) -> Selection:
     """Find the runs of messages that summaries can stand for.
 
     What is pinned or preserved stays, and ends a run. So does a message that was not named, unless it is skipped: then
@@ -156,130 +149,116 @@ def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selectio
         CommitNotFoundError: there is no such commit.
     """
     try:
-        chosen = _chosen(past, wanted, resolve)
-        kept = {_entry(past, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")}
+        chosen = _chosen(history, wanted, resolve)
+        kept = {_entry(history, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")}
     except HistoryError as error:
         raise CompressionError(str(error)) from None
     preserved = tuple(
         e.commit_hash
-        for e in past.appends()
-        if e.commit_hash in kept or (e.commit_hash in chosen and past.priority(e) is Priority.PINNED)
+        for e in history.appends()
+        if e.commit_hash in kept or (e.commit_hash in chosen and history.priority(e) is Priority.PINNED)
     )
-    runs = _runs(past, chosen.difference(preserved), kept)
+    runs = _runs(history, chosen.difference(preserved), kept)
     if wanted.one_summary:
         runs = [[entry for run in runs for entry in run]]
-    groups = tuple(_group(past, run) for run in runs if any(_shows(past, e) for e in run))
+    groups = tuple(_group(history, run) for run in runs if any(_shows(history, e) for e in run))
     if not groups:
-        raise CompressionError(_nothing(past, chosen, preserved))
-    skipped = tuple(e.commit_hash for run in runs for e in run if not _shows(past, e))
+        raise CompressionError(_nothing(history, chosen, preserved))
+    skipped = tuple(e.commit_hash for run in runs for e in run if not _shows(history, e))
     dropped = {commit for group in groups for commit in group.commits}
     return Selection(groups, preserved, tuple(commit for commit in skipped if commit in dropped))
 
 
-def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str]:
+def _chosen(history: BranchHistory, wanted: Range, resolve: Callable[[str], str]) -> set[str]:
     if wanted.commits is not None:
         if wanted.from_commit is not None or wanted.to_commit is not None:
             raise CompressionError("give commits, or from_commit and to_commit, not both")
-        found = [_entry(past, name, resolve) for name in names_of(wanted.commits, "commits")]
+        found = [_entry(history, name, resolve) for name in names_of(wanted.commits, "commits")]
         merge = next((entry for entry in found if entry.operation != APPEND), None)
         if merge is not None:
             raise CompressionError(
                 f"{merge.commit_hash[:8]} is a merge, and no message; name the messages that it brought"
             )
         return {entry.commit_hash for entry in found}
-    first, last = 0, len(past.entries) - 1
+    first, last = 0, len(history.entries) - 1
     if wanted.from_commit is not None:
-        first = past.index(_hash(past, name_of(wanted.from_commit, "from_commit"), resolve))
+        first = history.index(_hash(history, name_of(wanted.from_commit, "from_commit"), resolve))
     if wanted.to_commit is not None:
-        last = past.index(_hash(past, name_of(wanted.to_commit, "to_commit"), resolve))
+        last = history.index(_hash(history, name_of(wanted.to_commit, "to_commit"), resolve))
     if first > last:
-        ends = [past.entries[place].commit_hash[:8] for place in (first, last)]
+        ends = [history.entries[place].commit_hash[:8] for place in (first, last)]
         raise CompressionError(f"the range is empty: {ends[0]} comes after {ends[1]}; swap them")
-    return {e.commit_hash for e in past.entries[first : last + 1] if e.operation == APPEND}
+    return {e.commit_hash for e in history.entries[first : last + 1] if e.operation == APPEND}
 
 
-def _entry(past: Past, name: str, resolve: Callable[[str], str]) -> Entry:
-    return past.entry(_hash(past, name, resolve))
+def _entry(history: BranchHistory, name: str, resolve: Callable[[str], str]) -> Entry:
+    return history.entry(_hash(history, name, resolve))
 
 
-def _hash(past: Past, name: str, resolve: Callable[[str], str]) -> str:
+def _hash(history: BranchHistory, name: str, resolve: Callable[[str], str]) -> str:
     # full hashes by the thousand cost no query
-    return name if name in past.place else resolve(name)
+    return name if name in history.place else resolve(name)
 
 
-def _runs(past: Past, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:
+def _runs(history: BranchHistory, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:
     runs: list[list[Entry]] = []
     run: list[Entry] = []
     passed: list[Entry] = []  # skipped ones that nobody named: part of the run if it goes on
-    for entry in past.appends():
+    for entry in history.appends():
         if entry.commit_hash in chosen:
             if not run:
                 run = []
                 runs.append(run)
             run += [*passed, entry]
             passed = []
-        elif run and not _shows(past, entry) and entry.commit_hash not in kept:
+        elif run and not _shows(history, entry) and entry.commit_hash not in kept:
             passed.append(entry)
         else:
             run, passed = [], []
     return runs
 
 
-def _group(past: Past, run: list[Entry]) -> CompressGroup:
-    messages = tuple(past.messages[e.commit_hash] for e in run if _shows(past, e))
-    criteria = tuple(found for e in run if (found := past.criteria(e)) is not None)
+def _group(history: BranchHistory, run: list[Entry]) -> CompressGroup:
+    messages = tuple(history.messages[e.commit_hash] for e in run if _shows(history, e))
+    criteria = tuple(found for e in run if (found := history.criteria(e)) is not None)
     return CompressGroup(tuple(e.commit_hash for e in run), messages, criteria)
 
 
-def _shows(past: Past, entry: Entry) -> bool:
-    return past.priority(entry) is not Priority.SKIP
+def _shows(history: BranchHistory, entry: Entry) -> bool:
+    return history.priority(entry) is not Priority.SKIP
 
 
-def _nothing(past: Past, chosen: set[str], preserved: Collection[str]) -> str:
+def _nothing(history: BranchHistory, chosen: set[str], preserved: Collection[str]) -> str:
     if not chosen:
-        return f"nothing to compress on {past.branch!r}: the range has no messages"
+        return f"nothing to compress on {history.branch!r}: the range has no messages"
     if chosen <= set(preserved):
         return (
-            f"nothing to compress on {past.branch!r}: all {len(chosen)} messages of the range are pinned or preserved; "
-            "annotate those that may go as 'normal', or choose a larger range"
+            f"nothing to compress on {history.branch!r}: all {len(chosen)} messages of the range are pinned or "
+            "preserved; annotate those that may go as 'normal', or choose a larger range"
         )
-    return f"nothing to compress on {past.branch!r}: the other messages of the range are skipped already"
+    return f"nothing to compress on {history.branch!r}: the other messages of the range are skipped already"
 
 
 # a summary that nobody gave a length is expected to take a fifth of what it stands for
 _GUESSED_SHARE: Final = 0.2
 
 
-class Found(NamedTuple):
+class CompressScope(NamedTuple):
     """A branch at one moment, and what of it a compression takes."""
 
-    past: Past
+    history: BranchHistory
     selection: Selection
 
 
 class Compressor:
     """Compresses the current branch of one tract."""
 
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        refs: Refs,
-        timelines: Timelines,
-        splicer: Splicer,
-        counter: TokenCounter,
-        corrections: Corrections,
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._timelines = timelines
+    def __init__(self, repository: Repository, splicer: Splicer) -> None:
+        self._repository = repository
         self._splicer = splicer
-        self._counter = counter
-        self._corrections = corrections
 
-    def look(self, wanted: Range, expected: str | None = None) -> Found:
-        """The current branch, and what of it a compression takes.
+    def look(self, wanted: Range, expected: str | None = None) -> CompressScope:
+        """Return the current branch, and what of it a compression takes.
 
         Args:
             wanted: what was asked for; what is no list is read once only.
@@ -289,34 +268,34 @@ class Compressor:
             CompressionError: nothing can be compressed.
             BranchMovedError: another branch is the current one.
         """
-        here = self._refs.on_branch("compress", expected)
-        past = Past.read(here, self._database, self._rows, self._timelines)
-        return Found(past, select(past, wanted, self._refs.resolve))
+        here = self._repository.refs.on_branch("compress", expected)
+        history = BranchHistory.read(here, self._repository)
+        return CompressScope(history, select(history, wanted, self._repository.refs.resolve))
 
-    def preview(self, found: Found, source: Source, rates: Rates) -> CompressPlan:
-        """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
+    def preview(self, found: CompressScope, source: Source, rates: Rates) -> CompressPlan:
+        """Return what `compress` would do, and its price. Writes nothing, and calls no summarizer."""
         given = source.given(found.selection.groups)
         texts = None if given is None else source.checked(given, found.selection.groups)
         return self._plan(found, texts, source.target_tokens, rates)
 
     def _plan(
-        self, found: Found, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
+        self, found: CompressScope, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
     ) -> CompressPlan:
-        past, selection = found
+        history, selection = found
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
         summaries = [
             self._message(group, text, target_tokens)
             for group, text in zip(selection.groups, known, strict=True)
         ]
-        before = self._corrections.context(past.context)
-        after = self._corrections.context(_replaced(past.context, selection, summaries))
+        before = self._repository.corrections.context(history.context)
+        after = self._repository.corrections.context(_replaced(history.context, selection, summaries))
         read = written = 0
         if texts is None:
-            read = self._told(past, sum(group.tokens for group in selection.groups))
-            written = self._told(past, sum(summary.token_count - PER_MESSAGE for summary in summaries))
+            read = self._told(history, sum(group.tokens for group in selection.groups))
+            written = self._told(history, sum(summary.token_count - PER_MESSAGE for summary in summaries))
         return CompressPlan(
-            branch=past.branch,
-            head=past.head,
+            branch=history.branch,
+            head=history.head,
             groups=selection.groups,
             preserved=selection.preserved,
             skipped=selection.skipped,
@@ -327,35 +306,35 @@ class Compressor:
             is_estimate=texts is None,
         )
 
-    def compress(self, found: Found, source: Source, message: str | None) -> CompressResult:
+    def compress(self, found: CompressScope, source: Source, message: str | None) -> CompressResult:
         """Put summaries in the places of messages.
 
         Raises:
             CompressionError: a summary is not good; nothing was changed.
             BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
         """
-        past, selection = found
+        history, selection = found
         texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
-        return self._write(past, selection, texts, message)
+        return self._write(history, selection, texts, message)
 
-    def propose(self, found: Found, source: Source, guidance: str | None = None) -> dict[str, Any]:
-        """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
+    def propose(self, found: CompressScope, source: Source, guidance: str | None = None) -> dict[str, Any]:
+        """Return all that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
 
         A summary of which no attempt was good is the last one: whoever decides may mend it.
 
         Raises:
             CompressionError: a summary is missing, or is no text.
         """
-        past, selection = found
+        history, selection = found
         given = source.given(selection.groups)
         if given is None:
-            counting = replace(source, count=self._counter.count_text)
+            counting = replace(source, count=self._repository.counter.count_text)
             texts = [counting.attempted(group, guidance)[0] for group in selection.groups]
         else:
             texts = given
         return {
-            "branch": past.branch,
-            "head": past.head,
+            "branch": history.branch,
+            "head": history.head,
             "summaries": texts,
             "source_commits": [list(group.commits) for group in selection.groups],
             "preserved_commits": list(selection.preserved),
@@ -372,10 +351,10 @@ class Compressor:
             CompressionError: a summary is not good, or what it stands for was changed since; nothing was changed.
             BranchMovedError: another branch is the current one; nothing was changed.
         """
-        past, selection = self.selected(fields)
+        history, selection = self.selected(fields)
         self.check_lengths(fields)
         texts = source.checked(fields["summaries"], selection.groups)
-        return self._write(past, selection, texts, message)
+        return self._write(history, selection, texts, message)
 
     def check_lengths(self, fields: Mapping[str, Any]) -> None:
         """Check that the summaries of a proposal are no longer than was said when it was made.
@@ -384,7 +363,7 @@ class Compressor:
             CompressionError: one is.
         """
         for index, (text, most) in enumerate(zip(fields["summaries"], fields["most_tokens"], strict=True)):
-            tokens = self._counter.count_text(text) if isinstance(text, str) else 0
+            tokens = self._repository.counter.count_text(text) if isinstance(text, str) else 0
             if most is not None and tokens > most:
                 target = fields.get("target_tokens")
                 wanted = f"should have {target:,}; " if target is not None else ""
@@ -393,8 +372,8 @@ class Compressor:
                     "shorten it"
                 )
 
-    def selected(self, fields: Mapping[str, Any]) -> Found:
-        """What was proposed to be compressed, on the branch as it is now.
+    def selected(self, fields: Mapping[str, Any]) -> CompressScope:
+        """Return what was proposed to be compressed, on the branch as it is now.
 
         Raises:
             BranchMovedError: another branch is the current one.
@@ -412,19 +391,19 @@ class Compressor:
             raise CompressionError(
                 "the summaries do not belong to these runs of messages; nothing was changed. Ask for it again"
             )
-        self._check_unchanged(found.past, fields)
+        self._check_unchanged(found.history, fields)
         return found
 
-    def _check_unchanged(self, past: Past, fields: Mapping[str, Any]) -> None:
+    def _check_unchanged(self, history: BranchHistory, fields: Mapping[str, Any]) -> None:
         """Check that what summaries stand for is what it was when they were proposed."""
-        if past.head == fields["head"]:
+        if history.head == fields["head"]:
             return
-        asked_at = Position(past.branch, fields["head"])
-        before = Past.read(asked_at, self._database, self._rows, self._timelines)
+        asked_at = Position(history.branch, fields["head"])
+        before = BranchHistory.read(asked_at, self._repository)
         for name in (commit for run in fields["source_commits"] for commit in run):
             was, now = (
                 (one.messages.get(name), one.retention.get(name), one.winners.get(name))
-                for one in (before, past)
+                for one in (before, history)
             )
             if was != now:
                 raise CompressionError(
@@ -433,7 +412,7 @@ class Compressor:
                 )
 
     def tokens(self, texts: Sequence[str]) -> int:
-        """How many tokens summaries take.
+        """Return the tokens that summaries take.
 
         Raises:
             CompressionError: one is no text; whoever writes them may return anything.
@@ -444,69 +423,70 @@ class Compressor:
                     f"summary {index} is {type(text).__name__}, and no text; nothing was changed. Give a text, or a "
                     "summarizer that returns one"
                 )
-        return sum(self._counter.count_text(text) + PER_MESSAGE for text in texts)
+        return sum(self._repository.counter.count_text(text) + PER_MESSAGE for text in texts)
 
     def _write(
-        self, past: Past, selection: Selection, texts: Sequence[str], message: str | None
+        self, history: BranchHistory, selection: Selection, texts: Sequence[str], message: str | None
     ) -> CompressResult:
         put = {
-            group.commits[0]: [self._draft(past, group, text, message)]
+            group.commits[0]: [self._draft(history, group, text, message)]
             for group, text in zip(selection.groups, texts, strict=True)
         }
         sources = [list(group.commits) for group in selection.groups]
-        tokens = past.here.context_tokens
+        tokens = history.here.context_tokens
         note = message or f"{sum(map(len, sources))} commits"
         spliced = self._splicer.write(
-            past, selection.dropped, put, "compress", note,
+            history, selection.dropped, put, "compress", note,
             lambda done: {
-                "sources": sources,
-                "results": [entry.commit_hash for entry in done.put],
+                "source_commits": sources,
+                "summary_commits": [entry.commit_hash for entry in done.put],
                 "tokens_before": tokens,
                 "tokens_after": done.head.context_tokens,
             },
         )  # fmt: skip
         return CompressResult(
-            branch=past.branch,
-            old_head=past.head,
+            branch=history.branch,
+            old_head=history.head,
             new_head=spliced.head.commit_hash,
             source_commits=tuple(group.commits for group in selection.groups),
             summary_commits=tuple(entry.commit_hash for entry in spliced.put),
             preserved_commits=selection.preserved,
             copies=spliced.copies,
-            tokens_before=self._told(past, tokens),
-            tokens_after=self._told(past, spliced.head.context_tokens),
-            token_source=self._token_source(past),
+            tokens_before=self._told(history, tokens),
+            tokens_after=self._told(history, spliced.head.context_tokens),
+            token_source=self._token_source(history),
         )
 
-    def _draft(self, past: Past, group: CompressGroup, text: str, message: str | None) -> Draft:
+    def _draft(self, history: BranchHistory, group: CompressGroup, text: str, message: str | None) -> Draft:
         priority, retention = inherited(group)
         return draft(
             _content(text),
-            self._counter,
+            self._repository.counter,
             message=message,
             priority=priority,
             retention=retention,
-            metadata={COMPRESSED_FROM: {"head": past.head, "commits": list(group.commits)}},
+            metadata={COMPRESSED_FROM: {"head": history.head, "commits": list(group.commits)}},
         )
 
     def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:
-        """The summary as it would be compiled; where there is none yet, a stand-in with an estimate."""
+        """Return the summary as it would be compiled; where there is none yet, a stand-in with an estimate."""
         if text is None:
             count = len(group.messages)
             tokens = target_tokens or max(1, round(group.tokens * _GUESSED_SHARE))
             text = f"(summary of {count} message{'s' * (count > 1)})"
         else:
-            tokens = self._counter.count_text(text)
+            tokens = self._repository.counter.count_text(text)
         priority, _ = inherited(group)
         return Message(
             "assistant", text, priority=priority or Priority.NORMAL, token_count=tokens + PER_MESSAGE
         )
 
-    def _told(self, past: Past, tokens: int) -> int:
-        return self._corrections.tokens(tokens, self._token_source(past))
+    def _told(self, history: BranchHistory, tokens: int) -> int:
+        return self._repository.corrections.tokens(tokens, self._token_source(history))
 
-    def _token_source(self, past: Past) -> str:
-        return self._counter.name if past.context.token_source == self._counter.name else APPROXIMATE
+    def _token_source(self, history: BranchHistory) -> str:
+        name = self._repository.counter.name
+        return name if history.context.token_source == name else APPROXIMATE
 
 
 def _content(text: str) -> dict[str, Any]:

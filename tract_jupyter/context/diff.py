@@ -10,13 +10,12 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.diff import DiffResult, MessageDiff
+from tract_jupyter.models import APPROXIMATE, DiffResult, MessageDiff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from tract_jupyter.models.context import CompiledContext, Message
+    from tract_jupyter.models import CompiledContext, Message
 
     Messages = Sequence[Message]
     Key = Callable[[Message], Hashable]
@@ -41,7 +40,7 @@ def diff_contexts(a: CompiledContext, b: CompiledContext) -> DiffResult:
 
 
 def _aligned(old: Messages, new: Messages) -> list[MessageDiff]:
-    """The equal beginning and end, which most differences leave, and what is between them."""
+    """Return the equal beginning and end, which most differences leave, and what is between them."""
     shorter = min(len(old), len(new))
     start = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if not _is_same(x, y)), shorter)
     end = 0
@@ -57,7 +56,7 @@ def _aligned(old: Messages, new: Messages) -> list[MessageDiff]:
 
 
 def _between(old: Messages, new: Messages, keys: Sequence[Key]) -> list[MessageDiff]:
-    """Match by the first key, and what is left between its matches by the other keys."""
+    """Match by the first key, then what is left between its matches by the other keys."""
     if not keys or not old or not new:
         return _by_position(old, new)
     diffs: list[MessageDiff] = []
@@ -70,21 +69,21 @@ def _between(old: Messages, new: Messages, keys: Sequence[Key]) -> list[MessageD
 
 
 def _anchors(old: Messages, new: Messages, key: Key) -> list[tuple[int, int]]:
-    """Pairs of the messages whose key occurs once on either side; as many as can be had in the same order."""
+    """Return pairs of messages whose key occurs once on either side: the longest sequence in the same order."""
     places = _once(new, key)
     pairs = [(i, places[k]) for k, i in _once(old, key).items() if k in places]
     return [pairs[i] for i in _longest_rise([j for _, j in pairs])]
 
 
 def _once(messages: Messages, key: Key) -> dict[Hashable, int]:
-    """The index of each key that only one message has."""
+    """Return the index of each key that only one message has."""
     keys = [key(message) for message in messages]
     counts = Counter(keys)
     return {k: i for i, k in enumerate(keys) if k is not None and counts[k] == 1}
 
 
 def _longest_rise(values: Sequence[int]) -> list[int]:
-    """The indices of a longest increasing subsequence of distinct numbers, in n log n steps."""
+    """Return the indices of a longest increasing subsequence of distinct numbers, in n log n steps."""
     ends: list[int] = []  # the smallest last value of a rise of each length
     at: list[int] = []
     before: list[int] = []
@@ -115,7 +114,7 @@ def _by_text(message: Message) -> Hashable:
 
 
 def _by_position(old: Messages, new: Messages) -> list[MessageDiff]:
-    """Pair what has the same place and role. Where the roles differ, it is another message."""
+    """Pair messages with the same place and role; with another role it is another message."""
     diffs: list[MessageDiff] = []
     for i in range(max(len(old), len(new))):
         before = old[i] if i < len(old) else None

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.commits import first_line
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.content import Priority, text_of
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.storage.columns import from_json
-from tract_jupyter.storage.entry import APPEND, Entry
+from tract_jupyter.models import Priority, brief_repr, check_choice, text_of
+from tract_jupyter.storage import APPEND, Entry, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,45 +20,84 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.context.timeline import Timeline
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.storage.entry import Step
-
-    Shape = Literal["auto", "openai", "anthropic"]
+    from tract_jupyter.interchange import Shape
+    from tract_jupyter.models import CommitInfo
+    from tract_jupyter.storage import Step
 
 
 class Exchange:
-    """Exchanges the context of a tract with other programs."""
+    """Reads conversations and notebooks into a tract, and writes its context as such."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def import_messages(self, data: Sequence[Any] | Mapping[str, Any], shape: Shape) -> list[CommitInfo]:
-        """Commit a conversation, all of it or nothing; arguments as of `Tract.import_messages`."""
-        from tract_jupyter.interchange.chat import read_messages
+    def import_messages(
+        self, data: Sequence[Any] | Mapping[str, Any], *, shape: Shape = "auto"
+    ) -> list[CommitInfo]:
+        """Commit a conversation, all of it or nothing.
+
+        Args:
+            data: a list of messages in OpenAI's shape, or Anthropic's `system` and `messages`.
+            shape: whose it is: `openai`, `anthropic`, or `auto` to look.
+
+        Raises:
+            ContentError: a message is not of this shape; it is named by its index.
+        """
+        from tract_jupyter.interchange import read_messages
 
         return self._commit_all(read_messages(data, shape))
 
-    def export_messages(self, shape: str, at_commit: str | None) -> Any:
-        """Return the context as JSON data; arguments as of `Tract.export_messages`."""
+    def export_messages(
+        self, *, shape: Literal["openai", "anthropic"] = "openai", at_commit: str | None = None
+    ) -> Any:
+        """Return the context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`.
+
+        Args:
+            shape: whose it is.
+            at_commit: hash, prefix or branch of a commit; HEAD if left out.
+
+        Raises:
+            ContentError: there is no such shape.
+            CommitNotFoundError: `at_commit` names nothing.
+        """
         check_choice(shape, ("openai", "anthropic"), "shape")
         context = self._repository.compiler.compile(at_commit=at_commit)
         return context.to_anthropic() if shape == "anthropic" else context.to_openai()
 
-    def import_notebook(self, source: Mapping[str, Any] | str | Path, output_limit: int) -> list[CommitInfo]:
-        """Commit the cells of a notebook, all of them or none; arguments as of `Tract.import_notebook`."""
-        from tract_jupyter.interchange.notebook import read_notebook
+    def import_notebook(
+        self, source: Mapping[str, Any] | str | Path, *, output_limit: int = 4_000
+    ) -> list[CommitInfo]:
+        """Commit the cells of a notebook, all of them or none. Nothing of it is executed.
+
+        Args:
+            source: a path, or what nbformat or JSON gave.
+            output_limit: how many characters of a cell's outputs are kept.
+
+        Raises:
+            ContentError: it is no valid notebook, or the limit is no whole number.
+        """
+        from tract_jupyter.interchange import read_notebook
 
         if type(output_limit) is not int:
             raise ContentError(f"output_limit is a number of characters, not {brief_repr(output_limit)}")
         return self._commit_all(read_notebook(source, output_limit=output_limit))
 
-    def to_notebook(self, path: str | Path | None, at_commit: str | None) -> NotebookNode:
-        """Return the context as a notebook, and write it; arguments as of `Tract.to_notebook`."""
+    def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
+        """Return the context as a notebook that a person can read. Reading it back gives the same messages.
+
+        Args:
+            path: write it there, too.
+            at_commit: hash, prefix or branch of a commit; HEAD if left out.
+
+        Raises:
+            ContentError: the path is not valid.
+            CommitNotFoundError: `at_commit` names nothing.
+        """
         if not (path is None or isinstance(path, str | PathLike)):
             raise ContentError(f"path is a path, as text or as Path, not {brief_repr(path)}")
         import nbformat
 
-        from tract_jupyter.interchange.notebook import write_notebook
+        from tract_jupyter.interchange import write_notebook
 
         refs, timelines = self._repository.refs, self._repository.timelines
         head = refs.position.commit_hash if at_commit is None else refs.resolve(at_commit)
@@ -92,8 +128,8 @@ def _is_shown(timeline: Timeline, step: Step) -> bool:
 
 
 def _entry(timeline: Timeline, step: Step, rows: dict[str, Entry], added: tuple[str, ...]) -> dict[str, Any]:
-    """What `commit` would take to say the same."""
-    from tract_jupyter.interchange.entries import entry_of
+    """Return the arguments with which `commit` would say the same."""
+    from tract_jupyter.interchange import entry_of
 
     winner = timeline.winners.get(step.commit_hash, step)
     metadata = {**from_json(step.metadata_json, dict), **from_json(winner.metadata_json, dict)}

@@ -17,32 +17,15 @@ from sqlalchemy import func, select, text
 
 from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import HistoryError
-from tract_jupyter.models.compression import COMPRESSED_FROM, GCResult
-from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.columns import from_json
-from tract_jupyter.storage.schema import (
-    blobs,
-    commit_parents,
-    commits,
-    compile_records,
-    pendings,
-    reflog,
-    refs,
-    spawns,
-    tag_annotations,
-)
+from tract_jupyter.models import COMPRESSED_FROM, GCResult
+from tract_jupyter.storage import from_json, schema, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.context.toolsets import Toolsets
-    from tract_jupyter.context.writer import Writer
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.context.repository import Repository
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -52,7 +35,7 @@ _REFERENCES: Final = ("parent_hash", "content_hash", "tools_hash")
 
 
 class Node(NamedTuple):
-    """What of a commit counts here."""
+    """The part of a commit that counts for garbage collection."""
 
     commit_hash: str
     tract_id: str
@@ -65,7 +48,8 @@ class Node(NamedTuple):
     created_at: str
 
 
-_COLUMNS = tuple(commits.c[name] for name in Node._fields)
+_BLOB: Final = schema.blobs.c
+_COLUMNS = tuple(schema.commits.c[name] for name in Node._fields)
 
 
 class Reach:
@@ -75,52 +59,56 @@ class Reach:
         self.tract_id = tract_id
 
     def nodes(self, connection: Connection) -> dict[str, Node]:
-        """Every commit of the store, of all tracts, oldest first."""
-        rows = connection.execute(select(*_COLUMNS).order_by(commits.c.id))
+        """Return every commit of the store, of all tracts, oldest first."""
+        rows = connection.execute(select(*_COLUMNS).order_by(schema.commits.c.id))
         return {row.commit_hash: Node._make(row) for row in rows}
 
     def merge_parents(self, connection: Connection) -> dict[str, list[str]]:
-        """The second and later parents of every merge of the store."""
+        """Return the second and later parents of every merge of the store."""
         found: dict[str, list[str]] = {}
-        for row in connection.execute(select(commit_parents.c.commit_hash, commit_parents.c.parent_hash)):
+        for row in connection.execute(
+            select(schema.commit_parents.c.commit_hash, schema.commit_parents.c.parent_hash)
+        ):
             found.setdefault(row.commit_hash, []).append(row.parent_hash)
         return found
 
     def roots(self, connection: Connection, since: str) -> set[str]:
-        """What refs, later moves, open pendings, compile records and spawns name, of all tracts."""
+        """Return what refs, later moves, open pendings, compile records and spawns name, of all tracts."""
         named = [
-            select(refs.c.commit_hash),
-            select(compile_records.c.head_hash),
-            select(spawns.c.parent_commit_hash),
-            select(reflog.c.old).where(reflog.c.created_at >= since),
-            select(reflog.c.new).where(reflog.c.created_at >= since),
+            select(schema.refs.c.commit_hash),
+            select(schema.compile_records.c.head_hash),
+            select(schema.spawns.c.parent_commit_hash),
+            select(schema.reflog.c.old).where(schema.reflog.c.created_at >= since),
+            select(schema.reflog.c.new).where(schema.reflog.c.created_at >= since),
         ]
         found = {name for query in named for name in connection.scalars(query) if name is not None}
         # but for what waits to remove them
-        is_waiting = (pendings.c.settled_at.is_(None), pendings.c.operation != "gc")
-        waiting = select(pendings.c.fields_json).where(*is_waiting)
+        is_waiting = (schema.pendings.c.settled_at.is_(None), schema.pendings.c.operation != "gc")
+        waiting = select(schema.pendings.c.fields_json).where(*is_waiting)
         for fields in connection.scalars(waiting):
             found.update(_HASH.findall(fields))
         return found
 
     def stale_moves(self, connection: Connection, gone: Collection[str]) -> list[int]:
-        """The ids of the recorded moves of this tract that led to commits which are gone."""
-        query = select(reflog.c.id, reflog.c.new).where(reflog.c.tract_id == self.tract_id)
+        """Return the ids of the recorded moves of this tract that led to commits which are gone."""
+        query = select(schema.reflog.c.id, schema.reflog.c.new).where(
+            schema.reflog.c.tract_id == self.tract_id
+        )
         return [row.id for row in connection.execute(query) if row.new in gone]
 
     def blobs(self, connection: Connection, hashes: Collection[str]) -> dict[str, bytes]:
-        """The bytes kept under each hash, where there are any."""
+        """Return the bytes kept under each hash, where there are any."""
         found: dict[str, bytes] = {}
         for group in _groups(sorted(hashes)):
-            query = select(blobs.c.content_hash, blobs.c.payload).where(blobs.c.content_hash.in_(group))
+            query = select(_BLOB.content_hash, _BLOB.payload).where(_BLOB.content_hash.in_(group))
             found.update((row.content_hash, row.payload) for row in connection.execute(query))
         return found
 
     def size(self, connection: Connection, hashes: Collection[str]) -> int:
-        """The bytes of these blobs."""
+        """Return the bytes of these blobs."""
         total = 0
         for group in _groups(sorted(hashes)):
-            query = select(func.sum(func.length(blobs.c.payload))).where(blobs.c.content_hash.in_(group))
+            query = select(func.sum(func.length(_BLOB.payload))).where(_BLOB.content_hash.in_(group))
             total += connection.scalar(query) or 0
         return total
 
@@ -136,17 +124,21 @@ class Reach:
     def remove_blobs(self, connection: Connection, hashes: Collection[str]) -> None:
         """Delete blobs that nothing uses."""
         for group in _groups(sorted(hashes)):
-            connection.execute(blobs.delete().where(blobs.c.content_hash.in_(group)))
+            connection.execute(schema.blobs.delete().where(_BLOB.content_hash.in_(group)))
 
     def remove_moves(self, connection: Connection, ids: Sequence[int]) -> None:
         """Delete recorded moves."""
         for start in range(0, len(ids), _AT_ONCE):
-            connection.execute(reflog.delete().where(reflog.c.id.in_(ids[start : start + _AT_ONCE])))
+            connection.execute(
+                schema.reflog.delete().where(schema.reflog.c.id.in_(ids[start : start + _AT_ONCE]))
+            )
 
     def remove_tags(self, connection: Connection, gone: Collection[str]) -> None:
         """Delete the tags that were added to commits which are to go."""
         for group in _groups(sorted(gone)):
-            connection.execute(tag_annotations.delete().where(tag_annotations.c.target_hash.in_(group)))
+            connection.execute(
+                schema.tag_annotations.delete().where(schema.tag_annotations.c.target_hash.in_(group))
+            )
 
 
 def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
@@ -155,7 +147,7 @@ def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Retain:
-    """How long what nothing leads to is kept, in days.
+    """The days for which commits that nothing leads to are kept.
 
     Raises:
         HistoryError: these are no numbers of days.
@@ -178,18 +170,18 @@ class Retain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of the garbage goes: all but `keep`, or of the commits in `only`, if that is given."""
+    """The part of the garbage that goes: all but `keep`, or of the commits in `only`, if that is given."""
 
     keep: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
     def keeps(self, commit_hash: str) -> bool:
-        """Whether a commit stays, whoever leads to it."""
+        """Return True if a commit stays, whoever leads to it."""
         return commit_hash in self.keep or (self.only is not None and commit_hash not in self.only)
 
 
 class _Garbage:
-    """What can go, found in one transaction."""
+    """The commits and contents that can go, found in one transaction."""
 
     def __init__(
         self, connection: Connection, reach: Reach, retain: Retain, offered: str | None, choice: Choice
@@ -226,7 +218,7 @@ class _Garbage:
         return kept
 
     def _next(self, node: Node) -> list[str]:
-        """What a commit needs: parents, what it changes, and the history that it is a summary of."""
+        """Yield what a commit needs: its parents, the commit it changes, and the history that it summarizes."""
         named = [
             node.parent_hash,
             node.edit_target,
@@ -245,7 +237,7 @@ class _Garbage:
         return None if old else head.commit_hash
 
     def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
-        """The contents and tools of what goes, less those of what stays."""
+        """Return the contents and tools of what goes, less those of what stays."""
         gone = [self._nodes[name] for name in self.commits]
         tools = {node.tools_hash for node in kept if node.tools_hash} | ({offered} if offered else set())
         old_tools = {node.tools_hash for node in gone if node.tools_hash} - tools
@@ -253,7 +245,7 @@ class _Garbage:
         return ({node.content_hash for node in gone} | old_tools | self._schemas(old_tools)) - used
 
     def _schemas(self, tools: set[str]) -> set[str]:
-        """The tool schemas that lists of tools name."""
+        """Return the tool schemas that lists of tools name."""
         lists = self._reach.blobs(self._connection, tools).values()
         return {name for payload in lists for name in json.loads(payload)["tools"]}
 
@@ -261,44 +253,30 @@ class _Garbage:
 class GarbageCollector:
     """Cleans one tract of a store up."""
 
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        reach: Reach,
-        events: EventRows,
-        timelines: Timelines,
-        writer: Writer,
-        toolsets: Toolsets,
-    ) -> None:
-        self._database = database
-        self._rows = rows
+    def __init__(self, repository: Repository, reach: Reach) -> None:
+        self._repository = repository
         self._reach = reach
-        self._events = events
-        self._timelines = timelines
-        self._writer = writer
-        self._toolsets = toolsets
 
     def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
         """Remove what nothing leads to, in one transaction."""
-        offered = self._toolsets.for_commit(None)
+        offered = self._repository.toolsets.for_commit(None)
         if dry_run:
-            with self._database.read() as connection:
+            with self._repository.database.read() as connection:
                 return _result(_Garbage(connection, self._reach, retain, offered, choice), dry_run=True)
-        with self._database.write() as connection:
+        with self._repository.database.write() as connection:
             garbage = _Garbage(connection, self._reach, retain, offered, choice)
             if garbage.commits:
                 self._remove(connection, garbage)
         if garbage.commits:
-            self._timelines.forget()
-            self._writer.look_again()
+            self._repository.timelines.forget()
+            self._repository.writer.look_again()
         return _result(garbage, dry_run=False)
 
     def _remove(self, connection: Connection, garbage: _Garbage) -> None:
         self._reach.remove_moves(connection, garbage.moves)
         self._reach.remove_tags(connection, garbage.commits)
         with self._reach.removing(connection):
-            self._rows.remove(connection, garbage.commits)
+            self._repository.rows.remove(connection, garbage.commits)
             self._reach.remove_blobs(connection, garbage.blobs)
         data = {
             "commits": len(garbage.commits),
@@ -306,7 +284,7 @@ class GarbageCollector:
             "bytes": garbage.bytes,
             "tokens": garbage.tokens,
         }
-        self._events.append(connection, "gc", "user", data)
+        self._repository.events.append(connection, "gc", "user", data)
 
 
 def _result(garbage: _Garbage, *, dry_run: bool) -> GCResult:

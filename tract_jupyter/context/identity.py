@@ -1,4 +1,4 @@
-"""Which store this is, and which tract of it is meant: the named one, else the one that the store was made with."""
+"""The id of the store, and of the tract that is meant: the named one, else the one that the store was made with."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from sqlalchemy import select
 
 from tract_jupyter.context.refs import DEFAULT_BRANCH
 from tract_jupyter.exceptions import SessionError, StoreCorruptError
-from tract_jupyter.storage.refs import RefRows
-from tract_jupyter.storage.schema import STORE_ID, meta
-from tract_jupyter.storage.tracts import TractRows
+from tract_jupyter.storage import RefRows, TractRows, schema
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage import Database
 
 DEFAULT_NAME = "main"
 _KEY = "default_tract"
@@ -48,7 +46,9 @@ def store_id(database: Database) -> str:
         StoreCorruptError: the store does not say it.
     """
     with database.read() as connection:
-        found: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+        found: str | None = connection.scalar(
+            select(schema.meta.c.value).where(schema.meta.c.key == schema.STORE_ID)
+        )
     if not found:
         raise StoreCorruptError(f"{database.location} does not say which store it is; restore a backup")
     return found
@@ -65,7 +65,7 @@ def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAUL
             f"{tract_id!r} is no id of a tract; use 1 to 32 letters, digits, '_', '-' or '.', as in 'writer-2'"
         )
     if _default(connection) is None:
-        connection.execute(meta.insert().values(key=_KEY, value=tract_id))
+        connection.execute(schema.meta.insert().values(key=_KEY, value=tract_id))
     rows = RefRows(tract_id)
     rows.create(connection, DEFAULT_BRANCH, None)
     rows.point_head(connection, DEFAULT_BRANCH)
@@ -73,4 +73,4 @@ def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAUL
 
 
 def _default(connection: Connection) -> str | None:
-    return connection.scalar(select(meta.c.value).where(meta.c.key == _KEY))
+    return connection.scalar(select(schema.meta.c.value).where(schema.meta.c.key == _KEY))

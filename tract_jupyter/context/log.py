@@ -10,25 +10,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models.checks import check_choice, check_limit, check_text, listed
-from tract_jupyter.models.commit import CommitInfo, CommitOperation
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
+from tract_jupyter.models import (
+    CommitInfo,
+    CommitOperation,
+    Priority,
+    brief_repr,
+    check_choice,
+    check_limit,
+    check_text,
+    listed,
+)
+from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.context.repository import Repository
+
     Condition = tuple[str, str, Any]
     from collections.abc import Collection, Sequence
 
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.refs import Refs, Tags
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Entry
-    from tract_jupyter.storage.refs import Position
+    from tract_jupyter.storage import Entry, Position
 
     Match = Literal["any", "all"]
 
@@ -56,10 +58,10 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def checked_conditions(conditions: object) -> list[Condition]:
-    """The conditions, each of which can be evaluated.
+    """Return the conditions, each of which can be evaluated.
 
     Raises:
-        ContentError: one of them is none, its operator is unknown, or its value is of the wrong form.
+        ContentError: one of them is not a triple, its operator is unknown, or its value is of the wrong form.
     """
     if not isinstance(conditions, list | tuple):
         raise ContentError(f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}")
@@ -85,7 +87,7 @@ def _check(condition: object) -> None:
 
 
 def fits(config: Mapping[str, Any], condition: Condition) -> bool:
-    """Whether a config has the field, and its value is as the condition says. Other types than that do not compare."""
+    """Return True if a config has the field with a value that meets the condition. Values of another type never do."""
     field, name, value = condition
     given = config.get(field, _MISSING)
     if given is _MISSING:
@@ -102,34 +104,21 @@ _MATCHES: Final = ("any", "all")
 class History:
     """Reads the history of one tract."""
 
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        refs: Refs,
-        commits: Commits,
-        tags: Tags,
-        timelines: Timelines,
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._commits = commits
-        self._tags = tags
-        self._timelines = timelines
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def token_source(self, here: Position) -> str:
-        """How the tokens at HEAD were counted; its history is looked at only if there was another counter, ever."""
-        name = self._commits.counter.name
+        """Return how the tokens at HEAD were counted; reads the history only if there ever was another counter."""
+        name = self._repository.counter.name
         if here.token_counter in {name, ""} and not self._was_counted_otherwise:
             return name
-        with self._timelines.lock:
-            return self._timelines.at(here.commit_hash).token_source
+        with self._repository.timelines.lock:
+            return self._repository.timelines.at(here.commit_hash).token_source
 
     @cached_property
     def _was_counted_otherwise(self) -> bool:
-        with self._database.read() as connection:
-            return self._rows.was_counted_otherwise(connection, self._commits.counter.name)
+        with self._repository.database.read() as connection:
+            return self._repository.rows.was_counted_otherwise(connection, self._repository.counter.name)
 
     def log(
         self,
@@ -140,7 +129,7 @@ class History:
         match: Match = "any",
         all_branches: bool = False,
     ) -> list[CommitInfo]:
-        """The newest commits first: of the current branch by first parents, or of all branches.
+        """Return the newest commits first: of the current branch by first parents, or of all branches.
 
         Raises:
             ContentError: there is no such operation, or another argument is not valid.
@@ -153,7 +142,7 @@ class History:
             return []
         has_tags = self._tagged(wanted, match) if wanted else None
         most = limit if operation is None and has_tags is None else None  # a filter looks at all
-        head = self._refs.position.commit_hash
+        head = self._repository.refs.position.commit_hash
         entries = self._newest(most) if all_branches else self._chain(head, most)
         found = [
             entry
@@ -165,18 +154,18 @@ class History:
     def _chain(self, head: str | None, limit: int | None) -> list[Entry]:
         if head is None:
             return []
-        with self._database.read() as connection:
-            return self._rows.chain(connection, head, limit)
+        with self._repository.database.read() as connection:
+            return self._repository.rows.chain(connection, head, limit)
 
     def _newest(self, limit: int | None) -> list[Entry]:
-        with self._database.read() as connection:
-            heads = sorted({tip for tip in self._refs.tips(connection) if tip})
-            return self._rows.newest(connection, heads, limit) if heads else []
+        with self._repository.database.read() as connection:
+            heads = sorted({tip for tip in self._repository.refs.tips(connection) if tip})
+            return self._repository.rows.newest(connection, heads, limit) if heads else []
 
     def _tagged(self, tags: Collection[str], match: Match) -> Callable[[Entry], bool]:
-        """Whether a commit has any, or all, of these tags."""
+        """Return True if a commit has any, or all, of these tags."""
         wanted = set(tags)
-        added = self._tags.added()
+        added = self._repository.tags.added()
 
         def fits(entry: Entry) -> bool:
             has = wanted & {*entry.tags, *added.get(entry.commit_hash, ())}
@@ -185,16 +174,17 @@ class History:
         return fits
 
     def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
-        """Entries for readers, with the priorities that hold at `head`."""
+        """Return entries for readers, with the priorities in effect at `head`."""
         appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
-            parents = self._rows.merge_parents_of(connection, merges) if merges else {}
-            changed = self._timelines.is_kept(head) or bool(self._rows.changes_to(connection, appended))
+            parents = self._repository.rows.merge_parents_of(connection, merges) if merges else {}
+            is_kept = self._repository.timelines.is_kept(head)
+            changed = is_kept or bool(self._repository.rows.changes_to(connection, appended))
         own = {entry.commit_hash: entry.starting_priority() for entry in entries}
         if changed:
-            with self._timelines.lock:
-                timeline = self._timelines.at(head)
+            with self._repository.timelines.lock:
+                timeline = self._repository.timelines.at(head)
                 for commit_hash in appended:
                     place = timeline.place.get(commit_hash)
                     if place is not None:
@@ -219,9 +209,9 @@ class History:
 
     def priority_counts(self) -> dict[str, int]:
         """Return how many messages of the current branch have each priority, by its name."""
-        head = self._refs.position.commit_hash
-        with self._timelines.lock:
-            timeline = self._timelines.at(head)
+        head = self._repository.refs.position.commit_hash
+        with self._repository.timelines.lock:
+            timeline = self._repository.timelines.at(head)
             counts = Counter(timeline.priority(step) for step in timeline.steps if step.operation == APPEND)
         return {priority.value: counts[priority] for priority in Priority}
 
@@ -241,18 +231,18 @@ class History:
         """Return the newest messages of the current branch that contain a text, in any case.
 
         Raises:
-            ContentError: the text is none, or the limit no whole number.
+            ContentError: what to look for is not a text, or the limit not a whole number.
         """
         needle, limit = check_text(text, "what to look for").casefold(), check_limit(limit)
-        head = self._refs.position.commit_hash
-        with self._timelines.lock:
-            timeline = self._timelines.at(head)
+        head = self._repository.refs.position.commit_hash
+        with self._repository.timelines.lock:
+            timeline = self._repository.timelines.at(head)
             found = [
                 step.commit_hash
                 for step in reversed(timeline.steps)
                 if step.operation == APPEND and needle in timeline.message(step).content.casefold()
             ][:limit]
-        return [self._commits.get(commit_hash) for commit_hash in found]
+        return self._repository.commits.infos(self._repository.commits.entries(found), head)
 
     def query_by_config(
         self,
@@ -273,8 +263,8 @@ class History:
             limit: how many.
 
         Raises:
-            ContentError: a condition is none, its operator is unknown, or its value is of the wrong form; or the limit
-                is no whole number.
+            ContentError: a condition is not a triple, its operator is unknown, or its value is of the wrong form; or
+                the limit is no whole number.
         """
         wanted = checked_conditions(conditions) or checked_conditions([(field, op, value)])
         return self._picked(
@@ -292,8 +282,8 @@ class History:
         for info in given:
             if not isinstance(info, CommitInfo):
                 raise ContentError(f"contents() takes commits, as log() gives them, not {brief_repr(info)}")
-        with self._database.read() as connection:
-            payloads = self._rows.blobs(connection, (info.content_hash for info in given))
+        with self._repository.database.read() as connection:
+            payloads = self._repository.rows.blobs(connection, (info.content_hash for info in given))
         return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
 
     def versions(self, name: str) -> list[CommitInfo]:
@@ -302,8 +292,16 @@ class History:
         Raises:
             CommitNotFoundError: `name` names nothing.
         """
-        target, edits = self._changes(name, EDIT)
-        return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
+        entry, head, edits = self._changes(name, EDIT)
+        target = entry.edit_target or entry.commit_hash
+        if not edits and target == entry.commit_hash:
+            return self._repository.commits.infos([entry], head)
+        return self._repository.commits.infos(self._repository.commits.entries((target, *edits)), head)
+
+    def is_edited(self, message: str, head: str | None) -> bool:
+        """Return True if the history of the commit `head` has an edit of a message, which its full hash names."""
+        with self._repository.timelines.lock:
+            return message in self._repository.timelines.at(head).winners
 
     def annotations(self, name: str) -> list[CommitInfo]:
         """Return the annotations of a commit on the current branch, oldest first; the last one counts.
@@ -311,25 +309,27 @@ class History:
         Raises:
             CommitNotFoundError: `name` names nothing.
         """
-        return [self._commits.get(commit_hash) for commit_hash in self._changes(name, ANNOTATE)[1]]
+        _, head, found = self._changes(name, ANNOTATE)
+        return self._repository.commits.infos(self._repository.commits.entries(found), head)
 
-    def _changes(self, name: str, operation: str) -> tuple[str, list[str]]:
-        entry = self._commits.entry(name)
+    def _changes(self, name: str, operation: str) -> tuple[Entry, str | None, list[str]]:
+        """Return the commit of this name, the head, and what changes the message that it is about, oldest first."""
+        entry, here = self._repository.commits.with_position(name)
         target = entry.edit_target or entry.commit_hash
-        with self._timelines.lock:
-            steps = self._timelines.at(self._refs.position.commit_hash).steps
+        with self._repository.timelines.lock:
+            steps = self._repository.timelines.at(here.commit_hash).steps
             found = [s.commit_hash for s in steps if s.operation == operation and s.edit_target == target]
-        return target, found
+        return entry, here.commit_hash, found
 
     def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
         limit = check_limit(limit)
-        head = self._refs.position.commit_hash
+        head = self._repository.refs.position.commit_hash
         if head is None or limit == 0:
             return []
-        with self._database.read() as connection:
-            chain = self._rows.chain(connection, head)
-        with self._timelines.lock:
-            timeline = self._timelines.at(head)
+        with self._repository.database.read() as connection:
+            chain = self._repository.rows.chain(connection, head)
+        with self._repository.timelines.lock:
+            timeline = self._repository.timelines.at(head)
             found = [
                 entry
                 for entry in chain

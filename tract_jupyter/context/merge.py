@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.context.commits import annotation, check_words, merge_draft
+from tract_jupyter.context.commits import annotation, merge_draft
 from tract_jupyter.context.sides import same_content
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
@@ -20,10 +20,17 @@ from tract_jupyter.exceptions import (
     MergeConflictError,
     NothingToMergeError,
 )
-from tract_jupyter.models.checks import check_text
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.merge import Action, ConflictKind, MergeResult, MergeType, Resolution
-from tract_jupyter.storage.entry import EDIT, NO_TAGS, Draft
+from tract_jupyter.models import (
+    Action,
+    ConflictKind,
+    MergeResult,
+    MergeType,
+    Priority,
+    Resolution,
+    check_text,
+    check_words,
+)
+from tract_jupyter.storage import EDIT, NO_TAGS, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,14 +38,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.rebase import Replay
     from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.sides import Finding, SideBySide, Sides, State, Tips
+    from tract_jupyter.context.sides import Divergence, Heads, SideBySide, Sides, State
+    from tract_jupyter.context.splice import CommitCopier
     from tract_jupyter.context.writer import Writer
-    from tract_jupyter.models.merge import Conflict, Resolver
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Entry, Step
+    from tract_jupyter.models import Conflict, Resolver
+    from tract_jupyter.storage import CommitRows, Database, Entry, Step
 
 
 _SHORTEST_PREFIX = 4
@@ -80,7 +85,7 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
 
 
 def answers(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Resolution]:
-    """What a resolver says, by the conflict's key; nothing about what it leaves open.
+    """Return a resolver's decisions by the conflict's key, without the conflicts that it leaves open.
 
     Raises:
         HistoryError: the resolver, or what it returned, decides nothing.
@@ -108,7 +113,7 @@ def _asker(
 def _by_name(
     conflicts: Sequence[Conflict], resolver: Mapping[str, Resolution | str]
 ) -> Callable[[Conflict], Resolution | None]:
-    """Decisions under a conflict's key, or under its target's hash or the first digits of that."""
+    """Return decisions by conflict; they may be given by its key, its target's hash or the first digits of that."""
     found: dict[str, Resolution | None] = {}
     for name, answer in resolver.items():
         named = [c for c in conflicts if _is_named(c, name)]
@@ -135,7 +140,7 @@ def _resolution(answer: object) -> Resolution | None:
     return Resolution(Action(str(answer)))
 
 
-class Settling:
+class Reconciler:
     """Makes the commits that bring the joined history to what is wanted."""
 
     def __init__(self, database: Database, rows: CommitRows, commits: Commits) -> None:
@@ -144,9 +149,9 @@ class Settling:
         self._commits = commits
 
     def drafts(
-        self, findings: Iterable[Finding], decided: dict[str, Resolution], *, explicit: bool = False
+        self, findings: Iterable[Divergence], decided: dict[str, Resolution], *, explicit: bool = False
     ) -> list[Draft]:
-        """The edits and annotations to be put after the joined history; few, as the order gives most of it.
+        """Return the edits and annotations to be put after the joined history; few, as the order gives most of it.
 
         Args:
             findings: what the two sides do not agree on.
@@ -160,7 +165,9 @@ class Settling:
             drafts += self._priority(finding, resolution)
         return drafts
 
-    def _content(self, finding: Finding, resolution: Resolution | None, *, explicit: bool) -> Iterator[Draft]:
+    def _content(
+        self, finding: Divergence, resolution: Resolution | None, *, explicit: bool
+    ) -> Iterator[Draft]:
         if resolution is not None and resolution.action is Action.SKIP:
             return
         if resolution is not None and resolution.replacement is not None:
@@ -174,7 +181,7 @@ class Settling:
         if (explicit and is_choice) or not same_content(wanted, finding.in_order.winner):
             yield self._copied(finding, wanted, resolution)
 
-    def _priority(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
+    def _priority(self, finding: Divergence, resolution: Resolution | None) -> Iterator[Draft]:
         wanted, given = finding.wanted.priority, finding.wanted.given
         if resolution is not None and resolution.action is Action.SKIP:
             wanted = Priority.SKIP
@@ -186,12 +193,12 @@ class Settling:
             reason = resolution.reason if resolution else ""
             yield annotation(finding.target.commit_hash, wanted, reason, retention)
 
-    def _retention(self, finding: Finding, given: Step) -> dict[str, Any] | None:
-        """What goes with a priority. An edit that says nothing about it leaves what the message's author said."""
+    def _retention(self, finding: Divergence, given: Step) -> dict[str, Any] | None:
+        """Return the retention criteria of a priority. An edit without any keeps those of the message's author."""
         found = self._entry(given).retention
         return self._entry(finding.target).retention if found is None and given.operation == EDIT else found
 
-    def _copied(self, finding: Finding, winner: Step, resolution: Resolution | None) -> Draft:
+    def _copied(self, finding: Divergence, winner: Step, resolution: Resolution | None) -> Draft:
         return Draft.of(
             self._entry(winner),
             operation=EDIT,
@@ -204,7 +211,7 @@ class Settling:
             source=None,
         )
 
-    def _replacement(self, finding: Finding, replacement: str | dict[str, Any] | BaseModel) -> Draft:
+    def _replacement(self, finding: Divergence, replacement: str | dict[str, Any] | BaseModel) -> Draft:
         ours = self._entry(finding.ours.winner)
         content = with_text(ours.content, replacement) if isinstance(replacement, str) else replacement
         return self._commits.draft(
@@ -225,7 +232,7 @@ class Settling:
 
 
 def removed(commit_hash: str) -> str:
-    """What an error says if a commit of one side was removed while it was decided about."""
+    """Return the error for a commit of one side that was removed while a decision was pending."""
     return (
         f"{commit_hash[:8]} was there when this began, and is gone: its branch was deleted or moved, and gc removed it "
         "while conflicts were decided; nothing was written. If it is still needed, take it from a backup of the store; "
@@ -234,7 +241,7 @@ def removed(commit_hash: str) -> str:
 
 
 def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
-    """The same content with another text.
+    """Return the same content with another text.
 
     Raises:
         HistoryError: contents of this type are no plain text.
@@ -249,22 +256,22 @@ def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
     return {**content, key: text}
 
 
-def _chosen(finding: Finding, resolution: Resolution | None) -> State | None:
-    """The side that was decided for."""
+def _chosen(finding: Divergence, resolution: Resolution | None) -> State | None:
+    """Return the side that was decided for."""
     if resolution is None or resolution.action not in (Action.OURS, Action.THEIRS):
         return None
     return finding.ours if resolution.action is Action.OURS else finding.theirs
 
 
-def _is(finding: Finding, kind: ConflictKind) -> bool:
+def _is(finding: Divergence, kind: ConflictKind) -> bool:
     return finding.conflict is not None and finding.conflict.kind is kind
 
 
-def _editor(finding: Finding) -> State:
+def _editor(finding: Divergence) -> State:
     return finding.theirs if finding.ours.is_skipped else finding.ours
 
 
-def _message(finding: Finding, resolution: Resolution | None) -> str:
+def _message(finding: Divergence, resolution: Resolution | None) -> str:
     what = "what one side changed" if resolution is None else f"{resolution.action}"
     return f"decide {finding.target.commit_hash[:8]}: {what}"
 
@@ -272,7 +279,7 @@ def _message(finding: Finding, resolution: Resolution | None) -> str:
 STRATEGIES = ("auto", "strict")
 
 
-class Found(NamedTuple):
+class MergePreview(NamedTuple):
     """Two branches that were looked at, and what merging them would do."""
 
     sides: Sides
@@ -283,27 +290,32 @@ class Merge:
     """Merges branches of one tract."""
 
     def __init__(
-        self, sides: SideBySide, settling: Settling, replay: Replay, refs: Refs, writer: Writer
+        self, sides: SideBySide, reconciler: Reconciler, replay: CommitCopier, refs: Refs, writer: Writer
     ) -> None:
         self._sides = sides
-        self._settling = settling
+        self._reconciler = reconciler
         self._replay = replay
         self._refs = refs
         self._writer = writer
 
     def look(
-        self, source: str, *, strategy: str = "auto", no_ff: bool = False, expected: Tips | None = None
-    ) -> Found:
-        """What merging would do, and what it would have to be told. Writes nothing.
+        self,
+        source_branch: str,
+        *,
+        strategy: str = "auto",
+        no_ff: bool = False,
+        expected: Heads | None = None,
+    ) -> MergePreview:
+        """Return what merging would do, and which conflicts it has. Writes nothing.
 
         The arguments are those of `Tract.merge`, and where it was decided, if it was decided before.
         """
-        sides = self._look(source, strategy, expected)
-        return Found(sides, _result(sides, no_ff=no_ff))
+        sides = self._look(source_branch, strategy, expected)
+        return MergePreview(sides, _result(sides, no_ff=no_ff))
 
     def join(
         self,
-        found: Found,
+        found: MergePreview,
         *,
         resolver: Resolver | None = None,
         delete_branch: bool = False,
@@ -317,23 +329,23 @@ class Merge:
         if message is not None:
             check_words(check_text(message, "message"))
         sides, result = found
-        told = message or f"merge {result.source} into {result.target}"
+        told = message or f"merge {result.source_branch} into {result.target_branch}"
         drafts: tuple[Draft, ...] = ()
         if result.merge_type is not MergeType.FAST_FORWARD:
-            doing = f"merging {result.source!r} into {result.target!r}"
+            doing = f"merging {result.source_branch!r} into {result.target_branch!r}"
             decided = decide(result.conflicts, resolver, doing)
             self._check_there(sides)
             result = replace(result, resolutions=decided)
             # written out, so that a merge the other way round later sees what was chosen
-            settled = self._settling.drafts(sides.compared.findings, decided, explicit=True)
+            settled = self._reconciler.drafts(sides.compared.findings, decided, explicit=True)
             drafts = (_merge_draft(sides, told, decided), *settled)
         with self._writer.batch():  # if the other branch went on, it is not deleted, and nothing is merged
             done = self._write(sides, result, drafts, told)
             if delete_branch:
-                self._refs.delete(result.source)
+                self._refs.delete(result.source_branch)
         return done
 
-    def _look(self, source: str, strategy: str, expected: Tips | None) -> Sides:
+    def _look(self, source: str, strategy: str, expected: Heads | None) -> Sides:
         if strategy not in STRATEGIES:
             raise HistoryError(
                 f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
@@ -356,14 +368,14 @@ class Merge:
         self, sides: Sides, result: MergeResult, drafts: tuple[Draft, ...], message: str
     ) -> MergeResult:
         plan = Plan(
-            branch=result.target,
+            branch=result.target_branch,
             old=sides.here.commit_hash,
             base=sides.here if drafts else sides.there,
             drafts=drafts,
             operation="merge",
             message=message,
             event={
-                "source": result.source,
+                "source_branch": result.source_branch,
                 "merged": sides.there.commit_hash,
                 "merge_type": result.merge_type,
                 "resolutions": _names(result.resolutions),
@@ -390,8 +402,8 @@ def _result(sides: Sides, *, no_ff: bool) -> MergeResult:
         kind = MergeType.CLEAN
     return MergeResult(
         merge_type=kind,
-        source=source,
-        target=target,
+        source_branch=source,
+        target_branch=target,
         base=sides.bases[0],
         bases=sides.bases,
         incoming=tuple(step.commit_hash for step in sides.compared.theirs),

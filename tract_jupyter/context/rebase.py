@@ -16,94 +16,35 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.ancestry import names_of
 from tract_jupyter.context.merge import decide
+from tract_jupyter.context.splice import CommitCopier, copied
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.merge import ImportIssue, ImportResult, RebaseResult, RebaseType
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Draft
+from tract_jupyter.models import ImportIssue, ImportResult, RebaseResult, RebaseType, canonical_json
+from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection
-
     from tract_jupyter.context.ancestry import Origins
     from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.merge import Settling
-    from tract_jupyter.context.refs import Refs, Tags
-    from tract_jupyter.context.sides import SideBySide, Sides, Tips
+    from tract_jupyter.context.merge import Reconciler
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.sides import Heads, SideBySide, Sides
     from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.context.writer import Writer
-    from tract_jupyter.models.merge import ImportResolver, Resolution, Resolver
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Entry, Step
-    from tract_jupyter.storage.refs import Position
-
-
-class Replay:
-    """Copies commits and writes plans."""
-
-    def __init__(
-        self, database: Database, rows: CommitRows, writer: Writer, tags: Tags, commits: Commits
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._writer = writer
-        self._tags = tags
-        self._commits = commits
-
-    def copies(self, head: str, steps: Sequence[Step]) -> list[Draft]:
-        """Drafts of the last commits of a history without merges; `steps` are these, oldest first."""
-        with self._database.read() as connection:
-            chain = self._rows.chain(connection, head, len(steps))
-        chain.reverse()
-        return [
-            Draft.of(entry._replace(payload=step.payload)) for entry, step in zip(chain, steps, strict=True)
-        ]
-
-    def write(self, plan: Plan, tokens_before: int) -> list[Entry]:
-        """Write a plan, and give copies the tags that were added to their originals.
-
-        Args:
-            plan: what to write.
-            tokens_before: the size of the context before; the budget is asked only about what makes it larger.
-
-        Raises:
-            BranchMovedError: somebody else moved the branch; nothing was written.
-            BudgetExceededError: the budget refuses it; nothing was written.
-        """
-
-        def also(connection: Connection, entries: list[Entry]) -> None:
-            moved = copied(plan.drafts, entries)
-            if moved:
-                self._tags.copy(connection, moved)
-            tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
-            if tokens > tokens_before:
-                self._commits.check_budget(tokens)
-
-        return self._writer.write(plan, also)
-
-
-def copied(drafts: Sequence[Draft], entries: Sequence[Entry]) -> dict[str, str]:
-    """The copy of each commit that a draft is a copy of."""
-    return {
-        draft.source: entry.commit_hash
-        for draft, entry in zip(drafts, entries, strict=True)
-        if draft.source is not None
-    }
+    from tract_jupyter.models import ImportResolver, Resolution, Resolver
+    from tract_jupyter.storage import Entry, Position
 
 
 class Rebase:
     """Rebases branches of one tract."""
 
-    def __init__(self, sides: SideBySide, settling: Settling, replay: Replay) -> None:
+    def __init__(self, sides: SideBySide, reconciler: Reconciler, replay: CommitCopier) -> None:
         self._sides = sides
-        self._settling = settling
+        self._reconciler = reconciler
         self._replay = replay
 
-    def look(self, target: str, expected: Tips | None = None) -> tuple[Sides, list[Draft]]:
-        """How the two branches compare, and the own commits as they would be placed anew."""
+    def look(self, target: str, expected: Heads | None = None) -> tuple[Sides, list[Draft]]:
+        """Return how the two branches compare, and the own commits as they would be placed anew."""
         sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead or sides.is_behind:
             return sides, []
@@ -117,7 +58,7 @@ class Rebase:
         *,
         leave_out: Collection[str] = (),
         planned: Collection[str] | None = None,
-        expected: Tips | None = None,
+        expected: Heads | None = None,
     ) -> RebaseResult:
         """Rebase.
 
@@ -142,7 +83,7 @@ class Rebase:
         if planned is not None:
             check_planned(drafts, planned)
         drafts = [draft for draft in drafts if draft.source not in leave_out]
-        drafts += self._settling.drafts(sides.compared.findings, decided)
+        drafts += self._reconciler.drafts(sides.compared.findings, decided)
         return self._write(sides, drafts, decided)
 
     def _write(self, sides: Sides, drafts: list[Draft], decided: dict[str, Resolution]) -> RebaseResult:
@@ -154,7 +95,7 @@ class Rebase:
             drafts=drafts,
             operation="rebase",
             message=f"onto {onto}",
-            event={"onto": onto, "resolutions": {key: str(r.action) for key, r in decided.items()}},
+            event={"target_branch": onto, "resolutions": {key: str(r.action) for key, r in decided.items()}},
         )
         entries = self._replay.write(plan, sides.here.context_tokens)
         commits = tuple(entry.commit_hash for entry in entries)
@@ -200,7 +141,7 @@ def _result(
     return RebaseResult(
         rebase_type=kind,
         branch=branch,
-        onto=onto,
+        target_branch=onto,
         base=sides.bases[0],
         old_head=sides.tips[0],
         new_head=head,
@@ -213,7 +154,7 @@ def _result(
 
 @dataclass
 class _Selection:
-    """What is to be imported, and where to."""
+    """Commits to be imported, and where to."""
 
     here: Position
     known: frozenset[str]
@@ -232,7 +173,7 @@ class Imports:
     """Imports commits into the current branch of one tract."""
 
     def __init__(
-        self, refs: Refs, timelines: Timelines, commits: Commits, origins: Origins, replay: Replay
+        self, refs: Refs, timelines: Timelines, commits: Commits, origins: Origins, replay: CommitCopier
     ) -> None:
         self._refs = refs
         self._timelines = timelines
@@ -276,7 +217,7 @@ class Imports:
         return Draft.of(entry, priority=given.priority, retention_json=given.retention_json)
 
     def _resolved(self, entry: Entry, selection: _Selection) -> Draft | None:
-        """What to do with a change whose target is not here; None to leave it out."""
+        """Return the draft for a change whose target is not here; None to leave it out."""
         target = self._commits.entry(entry.edit_target or "")
         resolver = selection.resolver
         issue = ImportIssue(
@@ -333,7 +274,7 @@ def _check(entries: Sequence[Entry], selection: _Selection) -> None:
 
 
 def _as_message(entry: Entry, target: Entry) -> Draft:
-    """An edit as a message of its own. What links it to a tool call is the edited message's."""
+    """Return an edit as a message of its own. What links it to a tool call is the edited message's."""
     copy = Draft.of(
         entry,
         operation=APPEND,

@@ -1,13 +1,10 @@
-"""Where one is: HEAD, the current branch, names that resolve to commits."""
+"""HEAD and branches, and the names that resolve to commits."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.context.commits import check_tag, check_words
 from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
     BranchError,
@@ -21,19 +18,22 @@ from tract_jupyter.exceptions import (
     UnmergedBranchError,
     nearest,
 )
-from tract_jupyter.models.checks import check_limit, check_text
-from tract_jupyter.models.commit import BranchInfo
-from tract_jupyter.storage.refs import BRANCHES, HEAD
+from tract_jupyter.models import BranchInfo, check_limit
+from tract_jupyter.storage import BRANCHES, HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.refs import Move, Position, ReflogRows, RefRows, TagRows
+    from tract_jupyter.storage import (
+        CommitRows,
+        Database,
+        Move,
+        Position,
+        ReflogRows,
+        RefRows,
+    )
 
 
 DEFAULT_BRANCH = "main"
@@ -62,8 +62,12 @@ class Refs:
         with self._database.read() as connection:
             return self._refs.position(connection)
 
+    def here(self, connection: Connection) -> Position:
+        """Return the current branch and its newest commit, in the caller's transaction."""
+        return self._refs.position(connection)
+
     def at(self, name: str) -> Position:
-        """A branch and its newest commit.
+        """Return a branch and its newest commit.
 
         Raises:
             BranchNotFoundError: there is none of that name.
@@ -72,7 +76,7 @@ class Refs:
             return self._known(connection, name)
 
     def on_branch(self, doing: str, expected: str | None = None) -> Position:
-        """The current branch, for what moves it.
+        """Return the current branch, for what moves it.
 
         Args:
             doing: what is to be done, for the error.
@@ -176,25 +180,25 @@ class Refs:
         self.on_move()
 
     def list_branches(self) -> list[BranchInfo]:
-        """All branches, by name."""
+        """Return all branches, by name."""
         with self._database.read() as connection:
             current = self._refs.position(connection).branch
             branches = self._refs.branches(connection)
         return [BranchInfo(name, tip, name == current) for name, tip in branches.items()]
 
     def tips(self, connection: Connection) -> Collection[str | None]:
-        """The commits that branches and HEAD point at."""
+        """Return the commits that branches and HEAD point at."""
         return {*self._refs.branches(connection).values(), self._refs.position(connection).commit_hash}
 
     def reflog(self, limit: int = 100) -> list[Move]:
-        """The moves of the current branch, newest first; plain commits are not among them."""
+        """Return the moves of the current branch, newest first; plain commits are not among them."""
         most = check_limit(limit)
         with self._database.read() as connection:
             name = self._refs.position(connection).branch
             return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
 
     def tip_at(self, moment: str) -> str | None:
-        """Where the current branch, or a detached HEAD, was at a time, or with plain commits since then.
+        """Return where the current branch, or a detached HEAD, was at a time, or with plain commits since then.
 
         Raises:
             CommitNotFoundError: `gc` removed that commit.
@@ -224,7 +228,7 @@ class Refs:
             return self.find(connection, name)
 
     def find(self, connection: Connection, name: str) -> str:
-        """`resolve` within the caller's transaction."""
+        """Resolve a name as `resolve` does, in the caller's transaction."""
         tip = self._tip(connection, name)
         if tip is not None:
             return tip
@@ -261,7 +265,7 @@ class Refs:
         return there
 
     def _before(self, connection: Connection, name: str) -> str:
-        """`-` is where HEAD was before it moved last."""
+        """Return where HEAD was before it last moved if the name is `-`, else the name."""
         if name != "-":
             return name
         last = next(self._reflog.newest_first(connection, self._refs.head_name, 1), None)
@@ -299,70 +303,3 @@ def check_name(name: str) -> None:
 
 def _can_be_name(name: object) -> bool:
     return isinstance(name, str) and len(name) <= _LONGEST_NAME and not _BAD_NAME.search(name)
-
-
-@dataclass(frozen=True, slots=True)
-class TagInfo:
-    """A tag, what it is for, and how many commits have it."""
-
-    name: str
-    description: str
-    count: int
-
-
-class Tags:
-    """The tags of one tract."""
-
-    def __init__(self, database: Database, rows: TagRows) -> None:
-        self._database = database
-        self._rows = rows
-
-    def add(self, commits: Commits, name: str, tag: str) -> None:
-        """Add a tag to a commit; a second time changes nothing."""
-        check_tag(tag)
-        entry = commits.entry(name)
-        with self._database.write() as connection:
-            if tag not in entry.tags:
-                self._rows.add(connection, entry.commit_hash, tag)
-
-    def remove(self, commits: Commits, name: str, tag: str) -> bool:
-        """Remove an added tag. False if it was not added, or is part of the commit."""
-        check_text(tag, "tag")
-        entry = commits.entry(name)
-        with self._database.write() as connection:
-            return self._rows.remove(connection, entry.commit_hash, tag)
-
-    def of(self, commits: Commits, name: str) -> tuple[str, ...]:
-        """All tags of a commit, sorted."""
-        entry = commits.entry(name)
-        return tuple(sorted({*entry.tags, *self.added().get(entry.commit_hash, ())}))
-
-    def added(self) -> dict[str, tuple[str, ...]]:
-        """The added tags of each commit that has any."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        with self._database.read() as connection:
-            for commit_hash, tag in self._rows.all(connection):
-                found[commit_hash].append(tag)
-        return {commit_hash: tuple(tags) for commit_hash, tags in found.items()}
-
-    def copy(self, connection: Connection, moved: dict[str, str]) -> None:
-        """Give copies of commits the tags that were added to the originals."""
-        for commit_hash, tag in self._rows.all(connection):
-            if commit_hash in moved:
-                self._rows.add(connection, moved[commit_hash], tag)
-
-    def register(self, tag: str, description: str) -> None:
-        """Say what a tag is for."""
-        check_tag(tag)
-        check_words(check_text(description, "description"))
-        with self._database.write() as connection:
-            self._rows.describe(connection, tag, description)
-
-    def list(self) -> list[TagInfo]:
-        """Every tag that is registered or in use, by name."""
-        with self._database.read() as connection:
-            described = self._rows.descriptions(connection)
-            counts = Counter(tag for _, tag in self._rows.all(connection))
-            counts.update(self._rows.made_with(connection))
-        names = sorted({*described, *counts})
-        return [TagInfo(name, described.get(name, ""), counts[name]) for name in names]

@@ -12,38 +12,49 @@ from tract_jupyter.context.commits import Commits
 from tract_jupyter.context.compile import Compiler, CompileRecords
 from tract_jupyter.context.identity import find_or_make_tract
 from tract_jupyter.context.log import History
-from tract_jupyter.context.refs import Refs, Tags
+from tract_jupyter.context.refs import Refs
+from tract_jupyter.context.tags import Tags
 from tract_jupyter.context.timeline import Timelines
 from tract_jupyter.context.tokens import Corrections, default_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.undo import Undo
 from tract_jupyter.context.writer import Writer
 from tract_jupyter.exceptions import ContentError, EditTargetError
-from tract_jupyter.models.checks import check_budget, check_limit, check_text
-from tract_jupyter.models.content import ContentTypes, text_of
-from tract_jupyter.models.context import CompiledContext, commit_text
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.storage.commits import CommitRows
-from tract_jupyter.storage.entry import APPEND, EDIT
-from tract_jupyter.storage.journal import CompileRows, EventRows
-from tract_jupyter.storage.refs import HEAD, ReflogRows, RefRows, TagRows
+from tract_jupyter.models import (
+    CompiledContext,
+    ContentTypes,
+    brief_repr,
+    check_budget,
+    check_limit,
+    check_text,
+    check_words,
+    commit_text,
+    text_of,
+)
+from tract_jupyter.storage import (
+    APPEND,
+    EDIT,
+    HEAD,
+    CommitRows,
+    CompileRows,
+    EventRows,
+    ReflogRows,
+    RefRows,
+    TagRows,
+)
 
 if TYPE_CHECKING:
     from tract_jupyter.context.compress import Compressor
     from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.gc import GarbageCollector
-    from tract_jupyter.context.merge import Merge, Settling
-    from tract_jupyter.context.rebase import Imports, Rebase, Replay
+    from tract_jupyter.context.merge import Merge, Reconciler
+    from tract_jupyter.context.rebase import Imports, Rebase
     from tract_jupyter.context.sides import SideBySide
     from tract_jupyter.context.spawn import Family
-    from tract_jupyter.context.splice import Expander, Splicer
+    from tract_jupyter.context.splice import CommitCopier, Expander, Splicer
     from tract_jupyter.context.tool_turns import ToolTurns
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.config import TokenBudget
-    from tract_jupyter.models.diff import DiffResult
-    from tract_jupyter.protocols import TokenCounter
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import Event
+    from tract_jupyter.models import CommitInfo, DiffResult, TokenBudget, TokenCounter
+    from tract_jupyter.storage import Database, Event
 
 
 class Repository:
@@ -83,7 +94,6 @@ class Repository:
         )
         self.refs = Refs(database, self.ref_rows, self.rows, self.reflog_rows)
         self.refs.on_move = self.writer.look_again
-        self.tags = Tags(database, TagRows(self.tract_id))
         self.toolsets = Toolsets(database, self.rows)
         self.writer.on_rollback = self.toolsets.keep_again
         self.types = ContentTypes()
@@ -92,6 +102,7 @@ class Repository:
             database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections
         )  # fmt: skip
         self.commits.budget = budget
+        self.tags = Tags(database, TagRows(self.tract_id), self.commits)
         self.compiler = Compiler(self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections)
         self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
 
@@ -113,7 +124,7 @@ class Repository:
         """
         limit = check_limit(limit)
         if event_type is not None:
-            check_text(event_type, "event_type")
+            check_words(check_text(event_type, "event_type"))
         with self.database.read() as connection:
             return self.events.newest(connection, event_type, limit)
 
@@ -125,7 +136,7 @@ class Repository:
         """
         info = self.commits.get(name)
         text = text_of(self.commits.entry(name).content) if info.operation in {APPEND, EDIT} else ""
-        return commit_text(info, text, self.tags.of(self.commits, name))
+        return commit_text(info, text, self.tags.of(name))
 
     def diff(self, a: str | None, b: str | None) -> DiffResult:
         """Compare the contexts at two commits; arguments as of `Tract.diff`.
@@ -171,7 +182,7 @@ class Repository:
     @cached_property
     def history(self) -> History:
         """Reads the history of branches, and finds commits in it."""
-        return History(self.database, self.rows, self.refs, self.commits, self.tags, self.timelines)
+        return History(self)
 
     @cached_property
     def compile_records(self) -> CompileRecords:
@@ -195,23 +206,21 @@ class Repository:
         """Knows the parents and children of this tract."""
         from tract_jupyter.context.spawn import Family
 
-        return Family(
-            self.database, self.rows, self.refs, self.ref_rows, self.writer, self.counter, self.corrections
-        )
+        return Family(self)
 
     @cached_property
     def merge(self) -> Merge:
         """Merges branches."""
         from tract_jupyter.context.merge import Merge
 
-        return Merge(self._side_by_side, self._settling, self._replay, self.refs, self.writer)
+        return Merge(self._side_by_side, self._reconciler, self._replay, self.refs, self.writer)
 
     @cached_property
     def rebase(self) -> Rebase:
         """Puts the own commits of a branch onto another one."""
         from tract_jupyter.context.rebase import Rebase
 
-        return Rebase(self._side_by_side, self._settling, self._replay)
+        return Rebase(self._side_by_side, self._reconciler, self._replay)
 
     @cached_property
     def imports(self) -> Imports:
@@ -227,34 +236,28 @@ class Repository:
         """Puts summaries in the places of messages."""
         from tract_jupyter.context.compress import Compressor
 
-        return Compressor(
-            self.database, self.rows, self.refs, self.timelines, self._splicer, self.counter, self.corrections
-        )
+        return Compressor(self, self._splicer)
 
     @cached_property
     def expander(self) -> Expander:
         """Puts originals back in the places of summaries."""
         from tract_jupyter.context.splice import Expander
 
-        return Expander(self.database, self.rows, self.refs, self.timelines, self._splicer, self.corrections)
+        return Expander(self, self._splicer)
 
     @cached_property
     def garbage_collector(self) -> GarbageCollector:
         """Removes commits that nothing leads to."""
         from tract_jupyter.context.gc import GarbageCollector, Reach
 
-        return GarbageCollector(
-            self.database, self.rows, Reach(self.tract_id), self.events, self.timelines, self.writer, self.toolsets
-        )  # fmt: skip
+        return GarbageCollector(self, Reach(self.tract_id))
 
     @cached_property
     def tool_turns(self) -> ToolTurns:
         """Finds calls of tools and their answers, and makes them smaller."""
         from tract_jupyter.context.tool_turns import ToolTurns
 
-        return ToolTurns(
-            self.database, self.rows, self.refs, self.timelines, self.writer, self.counter, self.corrections
-        )
+        return ToolTurns(self)
 
     @cached_property
     def _splicer(self) -> Splicer:
@@ -263,10 +266,10 @@ class Repository:
         return Splicer(self.writer, self.tags, self.events)
 
     @cached_property
-    def _replay(self) -> Replay:
-        from tract_jupyter.context.rebase import Replay
+    def _replay(self) -> CommitCopier:
+        from tract_jupyter.context.splice import CommitCopier
 
-        return Replay(self.database, self.rows, self.writer, self.tags, self.commits)
+        return CommitCopier(self.database, self.rows, self.writer, self.tags, self.commits)
 
     @cached_property
     def _side_by_side(self) -> SideBySide:
@@ -275,7 +278,7 @@ class Repository:
         return SideBySide(self.database, self.rows, self.refs, self.timelines)
 
     @cached_property
-    def _settling(self) -> Settling:
-        from tract_jupyter.context.merge import Settling
+    def _reconciler(self) -> Reconciler:
+        from tract_jupyter.context.merge import Reconciler
 
-        return Settling(self.database, self.rows, self.commits)
+        return Reconciler(self.database, self.rows, self.commits)

@@ -1,4 +1,4 @@
-"""Two branches that are to become one history: where they are, and how they compare.
+"""Two branches to be joined into one history: where they are, and how they compare.
 
 What both sides have is the base. With several nearest common ancestors (after merges crosswise) it is still one set of
 commits; where the two sides disagree although neither has anything new about a message, the orders of earlier merges
@@ -14,25 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context.ancestry import merge_bases
 from tract_jupyter.exceptions import BranchMovedError, HistoryError
-from tract_jupyter.models.compression import COMPRESSED_FROM
-from tract_jupyter.models.content import Priority, default_priority
-from tract_jupyter.models.merge import Conflict, ConflictKind
-from tract_jupyter.storage.columns import from_json
-from tract_jupyter.storage.entry import APPEND, EDIT
+from tract_jupyter.models import COMPRESSED_FROM, Conflict, ConflictKind, Priority, default_priority
+from tract_jupyter.storage import APPEND, EDIT, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tract_jupyter.context.refs import Refs
     from tract_jupyter.context.timeline import Timeline, Timelines
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Step
-    from tract_jupyter.storage.refs import Position
+    from tract_jupyter.storage import CommitRows, Database, Position, Step
 
 
-class Tips(NamedTuple):
-    """Which two branches a decision is about: the current one, and the other one's newest commit."""
+class Heads(NamedTuple):
+    """The two branches of a decision: the current one, and the newest commit of the other."""
 
     branch: str | None
     other: str | None
@@ -59,12 +53,12 @@ class Sides:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the other branch has everything of the current one."""
+        """True if the other branch has everything of the current one."""
         return self.tips[0] in self.compared.common
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the current branch has everything of the other one."""
+        """True if the current branch has everything of the other one."""
         return self.tips[1] in self.compared.common
 
 
@@ -84,7 +78,7 @@ class SideBySide:
         *,
         ours_last: bool = False,
         strict: bool = False,
-        expected: Tips | None = None,
+        expected: Heads | None = None,
     ) -> Sides:
         """Compare the current branch with the branch `name`.
 
@@ -102,7 +96,7 @@ class SideBySide:
             HistoryError: one of them has no commits, they share none, or one has a summary of what the other still has.
         """
         here, there = self._here(name, doing), self._refs.at(name)
-        if expected is not None and Tips(here.branch, there.commit_hash) != expected:
+        if expected is not None and Heads(here.branch, there.commit_hash) != expected:
             raise BranchMovedError(
                 f"cannot {doing}: that was decided on {expected.branch!r}, with {name!r} at "
                 f"{(expected.other or 'no commit')[:8]}; the current branch is {here.branch!r}, and {name!r} is at "
@@ -149,14 +143,14 @@ def _check_summaries(*sides: tuple[str, Timeline]) -> None:
 
 
 def _stands_for(step: Step) -> list[str]:
-    """The commits that a summary names; anybody may write metadata, so it may name none."""
+    """Return the commits that a summary names; anybody may write metadata, so it may name none."""
     origin = from_json(step.metadata_json, dict).get(COMPRESSED_FROM)
     named = origin.get("commits") if isinstance(origin, dict) else None
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
 
 
 class State(NamedTuple):
-    """What a history makes of one message."""
+    """The state of one message in a history: content, priority, retention."""
 
     winner: Step
     """The commit whose content counts."""
@@ -171,16 +165,16 @@ class State(NamedTuple):
 
     @property
     def is_skipped(self) -> bool:
-        """Whether the message is left out."""
+        """True if the message is left out."""
         return self.priority is Priority.SKIP
 
     def after(self, step: Step) -> State:
-        """The state after an edit or annotation of the message."""
+        """Return the state after an edit or annotation of the message."""
         return State(step if step.operation == EDIT else self.winner, step if step.priority else self.given)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Divergence:
     """A message that the two sides do not agree on."""
 
     target: Step
@@ -250,16 +244,16 @@ class Comparison:
             if not _agree(view.ours, view.theirs) or not _agree(view.ours, view.in_order):
                 yield view
 
-    def _finding(self, view: _View) -> Finding:
+    def _finding(self, view: _View) -> Divergence:
         wanted = State(
             self._wanted_content(view) or view.in_order.winner, self._wanted_priority(view.ours, view.theirs)
         )
         kind = self._kind(view, wanted)
         conflict = None if kind is None else self._conflict(kind, view)
-        return Finding(view.target, view.ours, view.theirs, view.in_order, wanted, conflict)
+        return Divergence(view.target, view.ours, view.theirs, view.in_order, wanted, conflict)
 
     def _wanted_content(self, view: _View) -> Step | None:
-        """The content that one side changed; None if both did, or if it cannot be told."""
+        """Return the content that one side changed; None if both did, or if it cannot be told."""
         ours, theirs = view.ours.winner, view.theirs.winner
         if same_content(ours, theirs):
             return ours if self._ours_last else theirs
@@ -269,7 +263,7 @@ class Comparison:
         return ours if ours_edits else theirs
 
     def _wanted_priority(self, ours: State, theirs: State) -> Step:
-        """The priority that one side changed; if both did, that of the side that comes last."""
+        """Return the priority that one side changed; if both did, that of the side that comes last."""
         ours_new, theirs_new = self._is_new(ours.given), self._is_new(theirs.given)
         if ours_new == theirs_new:
             return ours.given if self._ours_last else theirs.given
@@ -301,7 +295,7 @@ class Comparison:
         )
 
     def _edits(self, view: _View) -> tuple[bool, bool]:
-        """Whether each side gave the message another content."""
+        """Return True if each side gave the message another content."""
         ours, theirs = view.ours.winner, view.theirs.winner
         return (
             self._is_new(ours) and not same_content(ours, view.ours_base.winner),
@@ -315,7 +309,7 @@ class Comparison:
 def _states(
     messages: Iterable[Step], steps: Iterable[Step], before: dict[str, State] | None = None
 ) -> dict[str, State]:
-    """What `steps` make of each message, which may have a state before them."""
+    """Return the state that `steps` give each message, from the one it may have before them."""
     states = dict(before) if before else {m.commit_hash: State(m, m) for m in messages}
     if not states:
         return states
@@ -326,7 +320,7 @@ def _states(
 
 
 def same_content(one: Step, other: Step) -> bool:
-    """Whether two contents compile to the same; metadata may hold tool calls."""
+    """Return True if two contents compile to the same; metadata may hold tool calls."""
     return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
 
 

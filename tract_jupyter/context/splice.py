@@ -13,31 +13,80 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
-from tract_jupyter.context.ancestry import Past
+from tract_jupyter.context.ancestry import BranchHistory
 from tract_jupyter.context.writer import COPIED, Plan
 from tract_jupyter.exceptions import CompressionError, HistoryError
-from tract_jupyter.models.compression import COMPRESSED_FROM, ExpandResult
-from tract_jupyter.storage.entry import APPEND, MERGE, Draft, Entry
-from tract_jupyter.storage.refs import Position
-from tract_jupyter.storage.schema import commits as commit_table
+from tract_jupyter.models import COMPRESSED_FROM, ExpandResult
+from tract_jupyter.storage import APPEND, MERGE, Draft, Entry, Position, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.refs import Refs, Tags
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.context.tokens import Corrections
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.writer import Writer
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage import CommitRows, Database, EventRows, Step
+
+
+class CommitCopier:
+    """Copies commits and writes plans."""
+
+    def __init__(
+        self, database: Database, rows: CommitRows, writer: Writer, tags: Tags, commits: Commits
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._writer = writer
+        self._tags = tags
+        self._commits = commits
+
+    def copies(self, head: str, steps: Sequence[Step]) -> list[Draft]:
+        """Return drafts of the last commits of a history without merges; `steps` are these, oldest first."""
+        with self._database.read() as connection:
+            chain = self._rows.chain(connection, head, len(steps))
+        chain.reverse()
+        return [
+            Draft.of(entry._replace(payload=step.payload)) for entry, step in zip(chain, steps, strict=True)
+        ]
+
+    def write(self, plan: Plan, tokens_before: int) -> list[Entry]:
+        """Write a plan, and give copies the tags that were added to their originals.
+
+        Args:
+            plan: what to write.
+            tokens_before: the size of the context before; the budget is asked only about what makes it larger.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch; nothing was written.
+            BudgetExceededError: the budget refuses it; nothing was written.
+        """
+
+        def also(connection: Connection, entries: list[Entry]) -> None:
+            moved = copied(plan.drafts, entries)
+            if moved:
+                self._tags.copy(connection, moved)
+            tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
+            if tokens > tokens_before:
+                self._commits.check_budget(tokens)
+
+        return self._writer.write(plan, also)
+
+
+def copied(drafts: Sequence[Draft], entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the copy of each commit that a draft is a copy of."""
+    return {
+        draft.source: entry.commit_hash
+        for draft, entry in zip(drafts, entries, strict=True)
+        if draft.source is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """What was written."""
+    """The result of a rewrite."""
 
     head: Entry
     """The newest commit."""
@@ -57,7 +106,7 @@ class Splicer:
 
     def write(
         self,
-        past: Past,
+        history: BranchHistory,
         dropped: Collection[str],
         put: Mapping[str, Sequence[Draft]],
         operation: str,
@@ -67,19 +116,23 @@ class Splicer:
         """Leave out the messages `dropped`, and put drafts in the places of some of them, in one transaction.
 
         Raises:
-            BranchMovedError: somebody else moved the branch since `past` was read; nothing was changed.
+            BranchMovedError: somebody else moved the branch since `history` was read; nothing was changed.
         """
-        start = _start(past, dropped)
-        pieces = _pieces(past.entries[start:], dropped, put)
-        base = Position.of(past.branch, past.entries[start - 1]) if start else Position(past.branch, None)
+        start = _start(history, dropped)
+        pieces = _pieces(history.entries[start:], dropped, put)
+        base = (
+            Position.of(history.branch, history.entries[start - 1])
+            if start
+            else Position(history.branch, None)
+        )
         result: list[Spliced] = []
 
         def also(connection: Connection, entries: list[Entry]) -> None:
             spliced = _spliced(pieces, entries)
             self._tags.copy(connection, spliced.copies)
             data = {
-                "branch": past.branch,
-                "old": past.head,
+                "branch": history.branch,
+                "old": history.head,
                 "new": spliced.head.commit_hash,
                 **event(spliced),
             }
@@ -87,7 +140,7 @@ class Splicer:
             result.append(spliced)
 
         drafts = [piece.draft for piece in pieces]
-        self._writer.write(Plan(past.branch, past.head, base, drafts, operation, message), also)
+        self._writer.write(Plan(history.branch, history.head, base, drafts, operation, message), also)
         return result[0]
 
 
@@ -97,7 +150,7 @@ class _Piece(NamedTuple):
 
 
 def restored(entry: Entry) -> Draft:
-    """A copy of a commit that was left out of the history; an edit or annotation changes the restored message.
+    """Return a copy of a commit that was left out of the history; an edit or annotation changes the restored message.
 
     The original may be in the history as well, by a merge; the mark keeps apart what changes the one and the other.
     """
@@ -106,10 +159,10 @@ def restored(entry: Entry) -> Draft:
     return Draft.of(entry, source=COPIED + entry.commit_hash, edit_target=COPIED + entry.edit_target)
 
 
-def _start(past: Past, dropped: Collection[str]) -> int:
-    """Where the part begins that is placed anew: before the first change, after a commit of the branch's own."""
-    start = min(past.place[commit] for commit in dropped)
-    while start and past.entries[start - 1].commit_hash in past.merged:
+def _start(history: BranchHistory, dropped: Collection[str]) -> int:
+    """Return where the part that is placed anew begins: before the first change, after an own commit of the branch."""
+    start = min(history.place[commit] for commit in dropped)
+    while start and history.entries[start - 1].commit_hash in history.merged:
         start -= 1
     return start
 
@@ -151,20 +204,8 @@ def _spliced(pieces: Sequence[_Piece], entries: Sequence[Entry]) -> Spliced:
 class Expander:
     """Expands summaries of the current branch of one tract."""
 
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        refs: Refs,
-        timelines: Timelines,
-        splicer: Splicer,
-        corrections: Corrections,
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._timelines = timelines
-        self._corrections = corrections
+    def __init__(self, repository: Repository, splicer: Splicer) -> None:
+        self._repository = repository
         self._splicer = splicer
 
     def expand(self, name: str) -> ExpandResult:
@@ -173,40 +214,44 @@ class Expander:
         Raises:
             CompressionError: it is no summary of this branch, or the originals are in another tract or gone.
         """
-        here = self._refs.on_branch("expand")
-        past = Past.read(here, self._database, self._rows, self._timelines)
+        here = self._repository.refs.on_branch("expand")
+        history = BranchHistory.read(here, self._repository)
         try:
-            summary = past.entry(self._refs.resolve(name))
+            summary = history.entry(self._repository.refs.resolve(name))
         except HistoryError as error:
             raise CompressionError(str(error)) from None
         drafts = self._originals(summary)
         spliced = self._splicer.write(
-            past, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
+            history, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
             lambda done: {
-                "sources": [summary.commit_hash],
-                "results": [entry.commit_hash for entry in done.put],
+                "summary_commit": summary.commit_hash,
+                "commits": [entry.commit_hash for entry in done.put],
                 "tokens_before": here.context_tokens,
                 "tokens_after": done.head.context_tokens,
             },
         )  # fmt: skip
         return ExpandResult(
-            branch=past.branch,
-            old_head=past.head,
+            branch=history.branch,
+            old_head=history.head,
             new_head=spliced.head.commit_hash,
-            summary=summary.commit_hash,
+            summary_commit=summary.commit_hash,
             restored=tuple(entry.commit_hash for entry in spliced.put if entry.operation == APPEND),
             copies=spliced.copies,
-            tokens_before=self._corrections.tokens(here.context_tokens, past.context.token_source),
-            tokens_after=self._corrections.tokens(spliced.head.context_tokens, past.context.token_source),
+            tokens_before=self._repository.corrections.tokens(
+                here.context_tokens, history.context.token_source
+            ),
+            tokens_after=self._repository.corrections.tokens(
+                spliced.head.context_tokens, history.context.token_source
+            ),
         )
 
     def _originals(self, summary: Entry) -> list[Draft]:
-        """The messages with their edits and annotations, in the order they had."""
+        """Return the messages with their edits and annotations, in the order they had."""
         head, commits = _reference(summary)
-        with self._database.read() as connection:
-            if self._rows.get(connection, head) is None:
+        with self._repository.database.read() as connection:
+            if self._repository.rows.get(connection, head) is None:
                 raise CompressionError(_not_here(connection, summary, head))
-            entries = self._rows.lineage(connection, head, Entry).rows
+            entries = self._repository.rows.lineage(connection, head, Entry).rows
         drafts = [
             restored(entry)
             for entry in entries
@@ -221,7 +266,7 @@ class Expander:
 
 
 def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:
-    """The history and the commits that a summary names; None if this is not the metadata of one."""
+    """Return the history and the commits that a summary names; None if this is not the metadata of one."""
     found = metadata.get(COMPRESSED_FROM)
     if not isinstance(found, dict):
         return None
@@ -232,8 +277,8 @@ def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:
 
 
 def _not_here(connection: Connection, summary: Entry, head: str) -> str:
-    """Why a summary's originals cannot be expanded: a copy of it may be in another tract than they are."""
-    query = select(commit_table.c.tract_id).where(commit_table.c.commit_hash == head)
+    """Return the reason why a summary cannot be expanded, such as originals in another tract than this copy of it."""
+    query = select(schema.commits.c.tract_id).where(schema.commits.c.commit_hash == head)
     tract_id = connection.scalars(query.limit(1)).first()
     if tract_id is None:
         return (

@@ -1,4 +1,4 @@
-"""What takes the place of messages: who writes it, how long it may be, what it must keep, and how often it is tried.
+"""Summaries: who writes them, how long they may be, what they must keep, and how often writing is tried again.
 
 Compressions, shorter answers of tools, the outcomes of children and curated histories all get their texts here.
 """
@@ -12,19 +12,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from tract_jupyter import prompts
 from tract_jupyter.exceptions import CompressionError, ContentError
-from tract_jupyter.llm.reply import Reply
-from tract_jupyter.models.checks import check_text, diagnosis_of
-from tract_jupyter.models.compression import Retention
-from tract_jupyter.models.content import Priority
-from tract_jupyter.prompts import summaries as prompts
+from tract_jupyter.llm import Reply
+from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tract_jupyter.models.compression import CompressGroup
-    from tract_jupyter.models.context import Message
-    from tract_jupyter.protocols import LLMClient, Summarizer
+    from tract_jupyter.models import CompressGroup, LLMClient, Message, Summarizer
 
 
 _KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
@@ -40,7 +36,7 @@ _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructio
 
 
 class Problem(NamedTuple):
-    """What is wrong with a summary, and what helps against that."""
+    """The problem of a summary, and the remedy."""
 
     text: str
     remedy: str
@@ -100,7 +96,7 @@ class Source:
             )
 
     def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
-        """The texts that are given, None if there are none.
+        """Return the texts that are given, None if there are none.
 
         Raises:
             CompressionError: there are more or fewer than groups.
@@ -117,7 +113,7 @@ class Source:
         return texts
 
     def texts(self, groups: Sequence[CompressGroup]) -> list[str]:
-        """The summaries, written and checked.
+        """Return the summaries, written and checked.
 
         Raises:
             CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
@@ -139,7 +135,7 @@ class Source:
         return min(bounds, default=None)
 
     def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
-        """The summaries, if they are good.
+        """Return the summaries, if they are good.
 
         Raises:
             CompressionError: one is not.
@@ -151,7 +147,7 @@ class Source:
         return list(texts)
 
     def problem(self, text: object, group: CompressGroup) -> Problem | None:
-        """What is wrong with a summary, None if nothing is.
+        """Return the problem of a summary; None if it is good.
 
         Raises:
             CompressionError: a pattern that it must match takes too long for it.
@@ -252,24 +248,24 @@ class Source:
 
 
 def _own_limit(group: CompressGroup) -> int:
-    """How many tokens the summary of a group may have, whatever the target is."""
+    """Return how many tokens the summary of a group may have at most, whatever the target is."""
     return max(group.tokens, _ALWAYS_ALLOWED)
 
 
 def guided(guidance: str | None, instructions: str | None) -> str | None:
-    """What a summarizer is told: the guidance first."""
+    """Return what a summarizer is told: the guidance first."""
     if not guidance:
         return instructions
     return f"Guidance:\n{guidance}" + (f"\n\n{instructions}" if instructions else "")
 
 
 def _is_content(given: object) -> bool:
-    """Whether it is a text, or texts in an order."""
+    """Return True if it is a text or a sequence of texts."""
     return isinstance(given, Iterable) and not isinstance(given, Mapping | AbstractSet | bytes | bytearray)
 
 
 def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool:
-    """Whether a function can be called so; True if it does not tell."""
+    """Return True if a function accepts these arguments, or if its signature is unknown."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:
@@ -280,7 +276,7 @@ def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool
 
 
 def inherited(group: CompressGroup) -> tuple[Priority | None, dict[str, Any] | None]:
-    """The priority and the retention criteria of a summary: the next compression must keep what this one had to."""
+    """Return the priority and retention criteria of a summary: the next compression must keep what this one had to."""
     important = any(message.priority is Priority.IMPORTANT for message in group.messages)
     if not important:
         return None, None
@@ -300,6 +296,29 @@ def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 
 def _count(summaries: int) -> str:
     return "1 summary was" if summaries == 1 else f"{summaries} summaries were"
+
+
+def summarizer_for(
+    client: LLMClient | None,
+    content: object,
+    summarizer: Summarizer | None,
+    system_prompt: str | None = None,
+    context: Sequence[Message] = (),
+) -> Summarizer | None:
+    """Return who writes summaries: a model, where there is one and nothing else is given.
+
+    Args:
+        client: asks the model.
+        content: the summaries, if they are given.
+        summarizer: writes them, if one is given.
+        system_prompt: what the model is told about its task, instead of the usual words.
+        context: the messages around, shown to the model.
+    """
+    if content is not None or summarizer is not None or client is None:
+        return summarizer
+    if system_prompt is not None:
+        check_text(system_prompt, "system_prompt")
+    return LLMSummarizer(client, system_prompt=system_prompt, context=context)
 
 
 class LLMSummarizer:
@@ -330,7 +349,7 @@ class LLMSummarizer:
         """Return the text; see `protocols.Summarizer`.
 
         Raises:
-            LLMResponseError: what the client gave back is no reply.
+            LLMResponseError: the client's reply cannot be read.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
         wanted = prompts.wishes(instructions, target_tokens, kept)
@@ -352,13 +371,13 @@ class AnswerShortener(LLMSummarizer):
 
 
 def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
-    """The other messages of a context, as texts."""
+    """Return the other messages of a context, as texts."""
     hashes = {message.commit_hash for message in taken}
     return [message_text(message) for message in context if message.commit_hash not in hashes]
 
 
 def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: str | None) -> str:
-    """What matters in some texts, before something is done with them.
+    """Ask a client what matters in some texts, before they are summarized.
 
     Args:
         client: who is asked.
@@ -367,13 +386,13 @@ def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: s
         instructions: what whoever asked wants.
 
     Raises:
-        LLMResponseError: what the client gave back is no reply.
+        LLMResponseError: the client's reply cannot be read.
     """
     return _ask(client, prompts.GUIDE.format(task=task), prompts.guidance_request(texts, instructions))
 
 
 def message_text(message: Message) -> str:
-    """A message with its role, as text."""
+    """Return a message with its role, as text."""
     return f"[{message.role}] {message.content}"
 
 

@@ -1,4 +1,4 @@
-"""What a commit stands for: its history in the order of the context, and the messages that come of it.
+"""Timelines: the history of a commit in the order of its context, and the messages that it compiles to.
 
 An edit replaces its target's content in the target's place; the last edit wins, and so does the last annotation.
 What is `skip` is left out. Taking in one more commit costs the same however long the history is.
@@ -12,25 +12,30 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
-from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.content import SKIPPED, Priority, default_priority, role_of, text_of
-from tract_jupyter.models.context import CompiledContext, Message
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.storage.columns import from_json
-from tract_jupyter.storage.entry import APPEND, EDIT, EMPTY, MERGE, Draft, Entry, Step
+from tract_jupyter.models import (
+    APPROXIMATE,
+    SKIPPED,
+    CompiledContext,
+    Message,
+    Priority,
+    ToolCall,
+    default_priority,
+    role_of,
+    text_of,
+)
+from tract_jupyter.storage import APPEND, EDIT, EMPTY, MERGE, Draft, Entry, Step, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage import CommitRows, Database
 
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Prefix(Sequence[T_co]):
-    """The present items of a list to which others may append, but which nobody changes otherwise.
+    """A view of the present items of a list that only grows.
 
     Made in no time whatever the length, so that a context of 100,000 messages costs nothing to hand out.
 
@@ -97,12 +102,12 @@ class Totals(NamedTuple):
 
 
 def totals_of(tokens: int, messages: int) -> Totals:
-    """The size of a context of that many messages, `tokens` being those of their texts."""
+    """Return the size of a context of that many messages, `tokens` being those of their texts."""
     return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
 
 
 def totals_after(tokens: int, messages: int, append: Draft) -> Totals:
-    """The size of a context of that size after an append."""
+    """Return the size of a context of that size after an append."""
     if not _shows(append, append):
         return Totals(tokens, messages)
     return Totals((tokens if messages else PER_CONTEXT) + append.token_count + PER_MESSAGE, messages + 1)
@@ -146,12 +151,12 @@ class Timeline:
         return self.steps[-1].commit_hash if self.steps else None
 
     def priority(self, step: Step) -> Priority:
-        """The priority in effect."""
+        """Return the priority in effect."""
         given = self._priorities.get(step.commit_hash, step).priority
         return Priority(given) if given else default_priority(step.content_type)
 
     def priority_source(self, commit_hash: str) -> Step | None:
-        """The commit that gave another one its priority."""
+        """Return the commit that gave another one its priority."""
         return self._priorities.get(commit_hash)
 
     @property
@@ -160,7 +165,7 @@ class Timeline:
         return totals_of(self._tokens, self._count)
 
     def effect(self, step: Step | Draft) -> Totals:
-        """The totals after one more commit."""
+        """Return the totals after one more commit."""
         tokens, messages = self._difference(step)
         return totals_of(self._tokens + tokens, self._count + messages)
 
@@ -185,7 +190,7 @@ class Timeline:
             self.extend(step)
 
     def upto(self, commit_hash: str) -> Timeline | None:
-        """The history of an earlier commit of the branch; None if it is not one, or came by a merge."""
+        """Return the history of an earlier commit of the branch; None if it is not one, or came by a merge."""
         place = self.place.get(commit_hash)
         if place is None or commit_hash in self.merged:
             return None
@@ -194,13 +199,13 @@ class Timeline:
         return Timeline(self.steps[: place + 1], self.merged, made)
 
     def fork(self) -> Timeline:
-        """A copy that can be extended on its own."""
+        """Return a copy that can be extended independently."""
         return Timeline(self.steps, self.merged, dict(self._made))
 
     def context(
         self, tools: tuple[dict[str, Any], ...] = (), max_tokens: int | None = None
     ) -> CompiledContext:
-        """The messages. Costs as much as there are commits that no context showed yet."""
+        """Return the messages. The cost grows with the commits that no context showed yet."""
         priority_of = self._priorities.get
         for step in self.steps[self._rendered :]:
             if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
@@ -210,7 +215,7 @@ class Timeline:
         return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
 
     def message(self, step: Step) -> Message:
-        """The message that an append stands for."""
+        """Return the message that an append stands for."""
         message = self._made.get(step.commit_hash)
         if message is None:
             winner = self.winners.get(step.commit_hash, step)
@@ -219,12 +224,12 @@ class Timeline:
 
     @property
     def token_source(self) -> str:
-        """How the tokens were counted; an estimate if in several ways."""
+        """The way in which the tokens were counted: an estimate, if in several ways."""
         used = [name for name, messages in self._counters.items() if messages]
         return used[0] if len(used) == 1 else APPROXIMATE
 
     def _difference(self, step: Step | Draft) -> tuple[int, int]:
-        """How many tokens of text, and how many messages, one more commit adds."""
+        """Return how many tokens of text, and how many messages, one more commit adds."""
         if step.operation == APPEND:
             return (step.token_count, 1) if _shows(step, step) else (0, 0)
         target = self._target(step)
@@ -259,18 +264,18 @@ class Timeline:
         return None if place is None else self.steps[place]
 
     def _heard(self, target: Step) -> tuple[Step, Step]:
-        """The commit whose content counts, and the one whose priority counts."""
+        """Return the commit whose content counts, and the one whose priority counts."""
         name = target.commit_hash
         return self.winners.get(name, target), self._priorities.get(name, target)
 
 
 def _shows(step: Step | Draft, given: Step | Draft) -> bool:
-    """Whether an append is compiled, with the priority that `given` gives it."""
+    """Return True if an append is compiled, with the priority that `given` gives it."""
     return given.priority != "skip" if given.priority else step.content_type not in SKIPPED
 
 
 def message_of(step: Step, winner: Step, priority: Priority) -> Message:
-    """The message of an append, with the content of the edit that counts (the append itself if there is none)."""
+    """Return the message of an append, with the content of the winning edit, or its own if there is none."""
     content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
@@ -319,7 +324,7 @@ class Timelines:
         """Held by whoever looks at a timeline, since another thread may extend it."""
 
     def at(self, head: str | None) -> Timeline:
-        """The history of `head`, read from the store if need be. Look at it under the lock, and never extend it.
+        """Return the history of `head`, read from the store if need be. Use it under the lock, and never extend it.
 
         Raises:
             StoreCorruptError: the history in the store is damaged.
@@ -327,9 +332,14 @@ class Timelines:
         if head is None:
             return Timeline()
         with self.lock:
-            self._catch_up()
-            found = self._kept.get(head) or self._within(head) or self._read(head)
-            self._keep(found)
+            if self._ahead:
+                self._catch_up()
+            found = self._kept.get(head)
+            if found is None:
+                found = self._within(head) or self._read(head)
+                self._keep(found)
+            else:
+                self._kept.move_to_end(head)
             return found
 
     def advance(self, old: str | None, entry: Entry) -> None:
@@ -338,12 +348,13 @@ class Timelines:
             if self._ahead and self._ahead[-1].commit_hash == old:
                 self._ahead.append(entry)
                 return
-            self._catch_up()
+            if self._ahead:
+                self._catch_up()
             if old is None or old in self._kept:
                 self._base, self._ahead = old, [entry]
 
     def is_kept(self, head: str | None) -> bool:
-        """Whether looking at this history costs nothing."""
+        """Return True if this history is in memory."""
         return head in self._kept
 
     def forget(self) -> None:
@@ -353,19 +364,18 @@ class Timelines:
             self._ahead.clear()
 
     def _catch_up(self) -> None:
-        if not self._ahead:
-            return
         entries, self._ahead = self._ahead, []
         timeline = self._kept.pop(self._base) if self._base is not None else Timeline()
-        if any(entry.operation == MERGE for entry in entries):
+        if MERGE in [entry.operation for entry in entries]:
             return  # what a merge brings is read when it is needed
         for entry in entries:
             timeline.extend(entry.step())
         self._keep(timeline)
 
     def _keep(self, timeline: Timeline) -> None:
-        self._kept[timeline.head] = timeline
-        self._kept.move_to_end(timeline.head)
+        head = timeline.head
+        self._kept[head] = timeline
+        self._kept.move_to_end(head)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
 

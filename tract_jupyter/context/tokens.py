@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.context.timeline import Prefix
-from tract_jupyter.models.commit import APPROXIMATE, Correction
+from tract_jupyter.models import APPROXIMATE, Correction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import tiktoken
 
-    from tract_jupyter.models.context import CompiledContext, Message
-    from tract_jupyter.protocols import TokenCounter
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.models import CompiledContext, Message, TokenCounter
+    from tract_jupyter.storage import Database, EventRows
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -46,7 +44,7 @@ _VOCABULARIES: Final = {
 # ideograph or kana; another sign. Spaces are no tokens: those taken along only save steps. The lengths are read off
 # English, code and Cyrillic text against o200k_base: within some 15 % on prose.
 _TOKENS: Final = re.compile(
-    r"[A-Za-z]{1,7} ?|[0-9]{1,3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_A-Za-z]{1,5} ?|\n{1,4}|[^\w\s] ?|_"
+    r"[A-Za-z]{1,7} ?|[0-9]{1,3}|[\u3040-\u30ff\u3400-\u9fff]|[\uac00-\ud7af]|[^\W\d_A-Za-z]{1,5} ?|\n{1,4}|[^\w\s] ?|_"
 )
 # Characters encoded at once: a million spaces make tiktoken 0.14 panic, past `except Exception`.
 _LONGEST: Final = 500_000
@@ -102,14 +100,14 @@ def _vocabulary_at_hand(encoding_name: str) -> bool:
 
 
 def _cache_folder() -> Path | None:
-    """Where tiktoken keeps vocabularies (`tiktoken.load.read_file_cached`), None if it was told to keep none."""
+    """Return where tiktoken keeps vocabularies (`tiktoken.load.read_file_cached`); None if it was told to keep none."""
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     return Path(chosen) if chosen else None
 
 
 class Corrections:
-    """How many tokens providers counted for what was estimated here, by model: the one place that corrects estimates.
+    """Token counts of providers for what was estimated here, by model: the one place that corrects estimates.
 
     Each report is an event `usage`, so that the next process knows it too. What was counted stays as it is: totals of
     commits, which `verify` computes again, and figures in fields of pendings, to which an approval binds. Nothing is

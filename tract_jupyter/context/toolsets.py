@@ -7,12 +7,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json, plain
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models import brief_repr, canonical_json, plain
 
 if TYPE_CHECKING:
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage import CommitRows, Database
 
 
 class Toolsets:
@@ -43,16 +41,16 @@ class Toolsets:
                 self._current = self._keep(self._offered)
 
     def for_commit(self, tools: list[dict[str, Any]] | None) -> str | None:
-        """The hash of the tools that a new commit is linked to."""
+        """Return the hash of the tools that a new commit is linked to."""
         return self._current if tools is None else self._keep(tools)
 
     @property
     def offered(self) -> tuple[dict[str, Any], ...]:
-        """What `offer` set."""
+        """Return the tools that `offer` set."""
         return self.get(self._current)
 
     def get(self, tools_hash: str | None) -> tuple[dict[str, Any], ...]:
-        """The schemas of a list of tools; none for None."""
+        """Return the schemas of a list of tools; none for None."""
         if tools_hash is None:
             return ()
         if tools_hash not in self._known:

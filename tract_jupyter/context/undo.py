@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
-from tract_jupyter.storage.entry import ANNOTATE, APPEND
-from tract_jupyter.storage.refs import BRANCHES
+from tract_jupyter.storage import ANNOTATE, APPEND, BRANCHES
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.context.refs import Refs
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Entry
-    from tract_jupyter.storage.refs import Move, Position, ReflogRows, RefRows
+    from tract_jupyter.storage import CommitRows, Database, Entry, Move, Position, ReflogRows, RefRows
 
 SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
 ASKED_AGAIN: Final = "it is asked again"
@@ -33,7 +29,7 @@ _OF_ITSELF: Final = frozenset({SET_ASIDE, ASKED_AGAIN})
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """What an undo or redo would do, or did."""
+    """The effect of an undo or redo, planned or done."""
 
     branch: str
     operation: str
@@ -62,7 +58,7 @@ class Undo:
         self._commits = commits
 
     def preview(self, *, redo: bool = False) -> UndoStep:
-        """What `undo`, or `redo`, would do now. Changes nothing.
+        """Return what `undo`, or `redo`, would do now. Changes nothing.
 
         Raises:
             HistoryError: there is nothing to undo, or redo.
@@ -97,7 +93,7 @@ class Undo:
         return here, step
 
     def _undone(self, connection: Connection, here: Position) -> list[Move]:
-        """The undos in effect, oldest first: those that nothing but undo and redo came after."""
+        """Return the undos in effect, oldest first: those that nothing but undo and redo came after."""
         tail: list[Move] = []
         expected = here.commit_hash
         for move in self._reflog.newest_first(connection, BRANCHES + (here.branch or "")):
@@ -138,7 +134,7 @@ class Undo:
         return UndoStep(branch, operation, here.commit_hash, first.parent_hash, entry.message)
 
     def _question_of(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry | None:
-        """The question that a note is about, if nothing but such notes and what operations made stands between them."""
+        """Return the question that a note is about, if only such notes and the work of operations are in between."""
         if not _is_note(entry, entry.edit_target):
             return None
         question = entry.edit_target
@@ -152,7 +148,7 @@ class Undo:
         return None
 
     def _before_notes(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry:
-        """The first of the notes that other questions made way for a commit; the commit itself if there are none."""
+        """Return the first note that set another question aside for a commit; the commit itself if there is none."""
         parent = self._parent(connection, entry) if entry.operation == APPEND else None
         while parent is not None and parent.operation == ANNOTATE and parent.message == OTHER_ASKED:
             if parent.commit_hash == moved_to:
@@ -164,7 +160,7 @@ class Undo:
         return None if entry.parent_hash is None else self._commits.get(connection, entry.parent_hash)
 
     def _in_effect(self, connection: Connection, branch: str) -> Move | None:
-        """The last move of a branch that is not undone; None if there is none since the branch was made."""
+        """Return the last move of a branch that is not undone; None if there is none since the branch was made."""
         told: dict[int, bool] = {}  # of a move, the last that was done about it: whether it was redone
         for move in self._reflog.newest_first(connection, BRANCHES + branch):
             if move.operation in {"undo", "redo"}:
@@ -178,5 +174,5 @@ class Undo:
 
 
 def _is_note(entry: Entry, question: str | None) -> bool:
-    """Whether a commit says that a turn failed, or is tried again."""
+    """Return True if a commit says that a turn failed, or is tried again."""
     return entry.operation == ANNOTATE and entry.edit_target == question and entry.message in _OF_ITSELF

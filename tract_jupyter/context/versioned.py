@@ -5,42 +5,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from tract_jupyter.context.commits import with_calls
 from tract_jupyter.context.repository import Repository
-from tract_jupyter.models.checks import check_budget
-from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.compression import Retention
-from tract_jupyter.models.content import Priority
+from tract_jupyter.models import CommitOperation, Priority, Retention, check_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
-    from pathlib import Path
 
-    from nbformat import NotebookNode
     from pydantic import BaseModel
 
+    from tract_jupyter.context.commits import CommitOptions
     from tract_jupyter.context.compile import CompileRecords, ReorderWarning
+    from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.log import History
-    from tract_jupyter.context.refs import TagInfo
     from tract_jupyter.context.spawn import Family
+    from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import UndoStep
-    from tract_jupyter.models.commit import BranchInfo, CommitInfo
-    from tract_jupyter.models.compression import CompressPlan, ExpandResult
-    from tract_jupyter.models.config import TokenBudget
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.models.diff import DiffResult
-    from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult
-    from tract_jupyter.models.spawn import SpawnInfo
-    from tract_jupyter.models.toolcall import ToolCall
-    from tract_jupyter.protocols import TokenCounter
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import Event
-    from tract_jupyter.storage.refs import Move
+    from tract_jupyter.models import (
+        BranchInfo,
+        CommitInfo,
+        CompiledContext,
+        CompressPlan,
+        DiffResult,
+        ExpandResult,
+        ImportResolver,
+        ImportResult,
+        MergeResult,
+        TokenBudget,
+        TokenCounter,
+        ToolCall,
+    )
+    from tract_jupyter.storage import Database, Event, Move
 
 
 class VersionedContext:
@@ -91,6 +91,16 @@ class VersionedContext:
     def compile_records(self) -> CompileRecords:
         """The contexts that were sent to a model."""
         return self._repository.compile_records
+
+    @property
+    def tags(self) -> Tags:
+        """The tags of commits: `add`, `remove`, `of`, `register`, `list`."""
+        return self._repository.tags
+
+    @property
+    def exchange(self) -> Exchange:
+        """Conversations and notebooks, in and out: `import_messages`, `to_notebook`, ..."""
+        return self._repository.exchange
 
     @property
     def family(self) -> Family:
@@ -153,14 +163,40 @@ class VersionedContext:
             tags=tags,
         )
 
-    def system(self, text: str, *, edit: str | None = None, **options: Any) -> CommitInfo:
-        """Commit an instruction; `edit` names one to replace. Options as for `commit`."""
+    def system(self, text: str, *, edit: str | None = None, **options: Unpack[CommitOptions]) -> CommitInfo:
+        """Commit an instruction.
+
+        Args:
+            text: the instruction.
+            edit: a commit to replace: hash, prefix or branch.
+            **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         return self._repository.commits.say({"content_type": "instruction", "text": text}, edit, options)
 
     def user(
-        self, text: str, *, name: str | None = None, edit: str | None = None, **options: Any
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        edit: str | None = None,
+        **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit what the user says; `edit` names a commit to replace. Options as for `commit`."""
+        """Commit what the user says.
+
+        Args:
+            text: what they say.
+            name: who, among several users.
+            edit: a commit to replace: hash, prefix or branch.
+            **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         content = {"content_type": "dialogue", "role": "user", "text": text, "name": name}
         return self._repository.commits.say(content, edit, options)
 
@@ -171,11 +207,20 @@ class VersionedContext:
         name: str | None = None,
         tool_calls: Sequence[ToolCall | dict[str, Any]] = (),
         edit: str | None = None,
-        **options: Any,
+        **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit what the model says; `edit` names a commit to replace. Options as for `commit`.
+        """Commit what the model says.
 
-        `tool_calls` are the tools it calls, in OpenAI's or Anthropic's shape.
+        Args:
+            text: what it says.
+            name: who, among several models.
+            tool_calls: the tools it calls, in OpenAI's or Anthropic's shape.
+            edit: a commit to replace: hash, prefix or branch.
+            **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does; `ContentError` also if a tool call is not valid.
+            TypeError: there is no such option.
         """
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
         return self._repository.commits.say(content, edit, with_calls(options, tool_calls))
@@ -186,9 +231,20 @@ class VersionedContext:
         *,
         format: str = "parsed",  # noqa: A002 # the field's name
         edit: str | None = None,
-        **options: Any,
+        **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`."""
+        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`.
+
+        Args:
+            text: the reasoning.
+            format: how it is written: `parsed`, or the provider's own.
+            edit: a commit to replace: hash, prefix or branch.
+            **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         return self._repository.commits.say(
             {"content_type": "reasoning", "text": text, "format": format}, edit, options
         )
@@ -241,24 +297,44 @@ class VersionedContext:
         return self._repository.restore(commit_hash, version, message)
 
     def batch(self) -> AbstractContextManager[None]:
-        """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
+        """Write all commits of a `with` block in one transaction: fast, and all of them or none.
+
+        No model is asked within it: every other writer of the store would wait for the reply.
+        """
         return self._repository.writer.batch()
 
     def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link tools, in OpenAI's shape, to each commit from now on; None stops that."""
+        """Link tools, in OpenAI's shape, to each commit from now on; None stops that.
+
+        Raises:
+            ContentError: these are no tools.
+        """
         self._repository.toolsets.offer(tools)
 
-    def get_tools(self) -> list[dict[str, Any]]:
-        """Return what `set_tools` set."""
-        return list(self._repository.toolsets.offered)
+    def get_tools(self, commit_hash: str | None = None) -> list[dict[str, Any]]:
+        """Return the tools that a commit is linked to; without one, those that `set_tools` set.
+
+        Raises:
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
+        toolsets = self._repository.toolsets
+        if commit_hash is None:
+            return list(toolsets.offered)
+        return list(toolsets.get(self._repository.commits.entry(commit_hash).tools_hash))
 
     def register_content_type(self, name: str, model: type[BaseModel]) -> None:
-        """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict."""
+        """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.
+
+        Reading them back needs no registration.
+
+        Raises:
+            ContentError: the name is taken, too long or no identifier, or this is no pydantic model.
+        """
         self._repository.types.register(name, model)
 
     @property
     def budget(self) -> TokenBudget | None:
-        """How large the context may become; None for no limit."""
+        """The size that the context may have; None for no limit."""
         return self._repository.commits.budget
 
     @budget.setter
@@ -305,7 +381,7 @@ class VersionedContext:
         order: Sequence[str] | None = None,
         check_safety: bool = True,
     ) -> CompiledContext | tuple[CompiledContext, list[ReorderWarning]]:
-        """The messages that HEAD, or another commit, stands for.
+        """Return the messages that HEAD, or another commit, stands for.
 
         Args:
             at_commit: hash, prefix or branch of another commit.
@@ -317,7 +393,7 @@ class VersionedContext:
 
         Raises:
             CommitNotFoundError: `at_commit` or a name of `order` names nothing.
-            ContentError: `at_commit` and `at_time` are both given, the time is none, or `order` is no list.
+            ContentError: `at_commit` and `at_time` are both given, the time is not valid, or `order` is no list.
         """
         compiler = self._repository.compiler
         context = compiler.compile(
@@ -330,11 +406,14 @@ class VersionedContext:
 
     @property
     def tokenizer(self) -> TokenCounter:
-        """What counts the tokens of this tract; `corrected` corrects what it estimates."""
+        """The counter of this tract's tokens; `corrected` corrects what it estimates."""
         return self._repository.counter
 
     def corrected(self, tokens: int) -> int:
-        """A count of the tokenizer; an estimate is corrected by what a provider has counted here."""
+        """Correct a number of tokens that `tokenizer` estimated, by what a provider counted in this tract.
+
+        An exact count, or one that no provider's count is known for, is returned as it is.
+        """
         return self._repository.corrections.tokens(tokens, self._repository.counter.name)
 
     def log(
@@ -346,7 +425,7 @@ class VersionedContext:
         tag_match: Literal["any", "all"] = "any",
         all_branches: bool = False,
     ) -> list[CommitInfo]:
-        """The newest commits first.
+        """Return commits, the newest first.
 
         Args:
             limit: how many; None for all.
@@ -363,27 +442,32 @@ class VersionedContext:
         )
 
     def get_commit(self, commit_hash: str) -> CommitInfo:
-        """One commit, by hash, prefix or branch."""
+        """Return one commit, by hash, prefix or branch.
+
+        Raises:
+            CommitNotFoundError: `commit_hash` names nothing.
+            AmbiguousPrefixError: several commits begin so.
+        """
         return self._repository.commits.get(commit_hash)
 
     def get_content(self, commit_hash: str) -> dict[str, Any]:
-        """What was committed, as its dict."""
+        """Return what was committed, as its dict; the commit's metadata are in `get_commit`.
+
+        Raises:
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
         return self._repository.commits.entry(commit_hash).content
 
-    def get_metadata(self, commit_hash: str) -> dict[str, Any]:
-        """The metadata of a commit."""
-        return self._repository.commits.entry(commit_hash).metadata
-
-    def get_commit_tools(self, commit_hash: str) -> list[dict[str, Any]]:
-        """The tools that a commit is linked to."""
-        return list(self._repository.toolsets.get(self._repository.commits.entry(commit_hash).tools_hash))
-
     def show(self, commit_hash: str) -> str:
-        """One commit as text, as `git show` does it; `print` it."""
+        """Return one commit as text, as `git show` does it; `print` it.
+
+        Raises:
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
         return self._repository.show(commit_hash)
 
     def resolve_commit(self, name: str) -> str:
-        """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
+        """Return the full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
 
         Raises:
             CommitNotFoundError: `name` names nothing.
@@ -392,7 +476,7 @@ class VersionedContext:
         return self._repository.refs.resolve(name)
 
     def diff(self, commit_a: str | None = None, commit_b: str | None = None) -> DiffResult:
-        """How the context at one commit differs from that at another.
+        """Compare the context at one commit with that at another.
 
         Args:
             commit_a: hash, prefix or branch; the parent of `commit_b` if left out.
@@ -404,35 +488,18 @@ class VersionedContext:
         return self._repository.diff(commit_a, commit_b)
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
-        """What happened, newest first; `"custom:*"` gives all types that begin so."""
+        """Return what happened, newest first.
+
+        Args:
+            event_type: only events of this type; `"custom:*"` gives all types that begin so.
+            limit: how many at most.
+
+        Raises:
+            ContentError: the type is no text, or the limit is no whole number.
+        """
         return self._repository.newest_events(event_type, limit)
 
-    def import_messages(
-        self,
-        data: Sequence[Any] | Mapping[str, Any],
-        *,
-        shape: Literal["auto", "openai", "anthropic"] = "auto",
-    ) -> list[CommitInfo]:
-        """Commit a conversation, all of it or nothing."""
-        return self._repository.exchange.import_messages(data, shape)
-
-    def export_messages(
-        self, *, shape: Literal["openai", "anthropic"] = "openai", at_commit: str | None = None
-    ) -> Any:
-        """The context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`."""
-        return self._repository.exchange.export_messages(shape, at_commit)
-
-    def import_notebook(
-        self, source: Mapping[str, Any] | str | Path, *, output_limit: int = 4_000
-    ) -> list[CommitInfo]:
-        """Commit the cells of a notebook, all of them or none. Nothing of it is executed."""
-        return self._repository.exchange.import_notebook(source, output_limit)
-
-    def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
-        """Return the context as a notebook that a person can read; with `path`, write it there too."""
-        return self._repository.exchange.to_notebook(path, at_commit)
-
-    # --- branches and tags
+    # --- branches
 
     @property
     def head(self) -> str | None:
@@ -443,11 +510,6 @@ class VersionedContext:
     def current_branch(self) -> str | None:
         """The name of the current branch; None if HEAD is detached."""
         return self._repository.refs.position.branch
-
-    @property
-    def is_detached(self) -> bool:
-        """Whether HEAD names a commit instead of a branch."""
-        return self._repository.refs.position.branch is None
 
     def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
         """Make a branch at `source` (HEAD by default), switch to it, and return its commit.
@@ -460,23 +522,42 @@ class VersionedContext:
         return self._repository.refs.branch(name, source=source, switch=switch)
 
     def switch(self, target: str) -> str | None:
-        """Make a branch the current one and return its commit; `-` is the one before."""
+        """Make a branch the current one and return its commit; `-` is the one before.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+        """
         return self._repository.refs.switch(target)
 
     def checkout(self, target: str) -> str | None:
-        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit."""
+        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit.
+
+        Raises:
+            CommitNotFoundError: `target` is neither a branch nor a commit.
+        """
         return self._repository.refs.checkout(target)
 
     def reset(self, target: str) -> str:
-        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was."""
+        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was.
+
+        Raises:
+            CommitNotFoundError: `target` names nothing.
+            DetachedHeadError: there is no current branch.
+        """
         return self._repository.refs.reset(target)
 
     def list_branches(self) -> list[BranchInfo]:
-        """All branches, by name."""
+        """Return all branches, by name."""
         return self._repository.refs.list_branches()
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch; `force` even if no other branch holds its commits."""
+        """Delete a branch; `force` even if no other branch holds its commits.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            BranchError: it is the current one.
+            UnmergedBranchError: it has commits of its own, and `force` is not given.
+        """
         self._repository.refs.delete(name, force=force)
 
     def undo(self) -> UndoStep:
@@ -489,54 +570,38 @@ class VersionedContext:
         return self._repository.undo.run()
 
     def redo(self) -> UndoStep:
-        """Do again what was undone last."""
+        """Do again what was undone last.
+
+        Raises:
+            HistoryError: nothing was undone since the last commit.
+            DetachedHeadError: there is no current branch.
+        """
         return self._repository.undo.run(redo=True)
 
     def preview_undo(self, *, redo: bool = False) -> UndoStep:
-        """What `undo`, or `redo`, would move. Changes nothing."""
+        """Return what `undo`, or `redo`, would move. Changes nothing."""
         return self._repository.undo.preview(redo=redo)
 
     def reflog(self, limit: int = 100) -> list[Move]:
-        """The moves of the current branch, newest first; plain commits are not among them."""
+        """Return the moves of the current branch, newest first; plain commits are not among them."""
         return self._repository.refs.reflog(limit)
 
-    def tag(self, commit_hash: str, tag: str) -> None:
-        """Add a tag to a commit. Unlike those it was made with, it can be removed."""
-        self._repository.tags.add(self._repository.commits, commit_hash, tag)
-
-    def untag(self, commit_hash: str, tag: str) -> bool:
-        """Remove an added tag. False if it was not added, or is part of the commit."""
-        return self._repository.tags.remove(self._repository.commits, commit_hash, tag)
-
-    def register_tag(self, name: str, description: str = "") -> None:
-        """Say what a tag is for."""
-        self._repository.tags.register(name, description)
-
-    def get_tags(self, commit_hash: str) -> tuple[str, ...]:
-        """All tags of a commit, sorted."""
-        return self._repository.tags.of(self._repository.commits, commit_hash)
-
-    def list_tags(self) -> list[TagInfo]:
-        """Every tag that is registered or in use, by name, with its count."""
-        return self._repository.tags.list()
-
-    def parent(self) -> SpawnInfo | None:
-        """Where this tract, or this agent on a branch, came from; None if nobody spawned it."""
-        return self._repository.family.parent()
-
-    def children(self) -> list[SpawnInfo]:
-        """Who was spawned from this tract or deployed on it, oldest first."""
-        return self._repository.family.children()
-
     def preview_merge(
-        self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
+        self, source_branch: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
     ) -> MergeResult:
-        """What `merge` would do, with the conflicts that it would need decided. Writes nothing."""
-        return self._repository.merge.look(source, strategy=strategy, no_ff=no_ff).result
+        """Return what `merge` would do, with the conflicts that it would need decided. Writes nothing.
 
-    def import_commit(self, name: str, *, resolver: ImportResolver | None = None) -> ImportResult:
-        """Copy one commit from elsewhere to the tip of the current branch; see `import_commits`."""
-        return self._repository.imports.run([name], resolver)
+        Args:
+            source_branch: the branch to merge.
+            strategy: as for `merge`.
+            no_ff: as for `merge`.
+
+        Raises:
+            HistoryError: as for `merge`.
+            BranchNotFoundError: there is no such branch.
+            DetachedHeadError: there is no current branch.
+        """
+        return self._repository.merge.look(source_branch, strategy=strategy, no_ff=no_ff).result
 
     def import_commits(self, names: Sequence[str], *, resolver: ImportResolver | None = None) -> ImportResult:
         """Copy commits from elsewhere to the tip of the current branch, in this order: all of them, or none.
@@ -572,7 +637,7 @@ class VersionedContext:
         cached_read: float = 0.1,
         output_price: float = 5.0,
     ) -> CompressPlan:
-        """What `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
+        """Return what `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
 
         Without `content` the summaries are taken to be as long as `target_tokens`, or a fifth of what they stand for.
 

@@ -18,10 +18,17 @@ from tract_jupyter.exceptions import (
     StoreLockedError,
     StoreReferenceError,
 )
-from tract_jupyter.storage.clock import now_text
-from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
-from tract_jupyter.storage.interrupts import interruptible, uninterrupted, whole_context
-from tract_jupyter.storage.refs import BRANCHES, Position
+from tract_jupyter.storage import (
+    APPEND,
+    BRANCHES,
+    Entry,
+    Position,
+    commit_hash,
+    interruptible,
+    now_text,
+    uninterrupted,
+    whole_context,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.context.timeline import Timelines, Totals
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.entry import Draft
-    from tract_jupyter.storage.journal import EventRows
-    from tract_jupyter.storage.refs import ReflogRows, RefRows
+    from tract_jupyter.storage import CommitRows, Database, Draft, EventRows, ReflogRows, RefRows
 
 COPIED = "restored "
 """Before the source of a copy whose original may be in the same history."""
@@ -42,7 +45,7 @@ _BUFFERED = 2_000
 
 
 class _LostRaceError(Exception):
-    """Somebody else moved the branch first."""
+    """Raised if somebody else moved the branch first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +203,22 @@ class Writer:
                 also(connection, entries)
         return entries
 
+    @property
+    def position(self) -> Position:
+        """The current branch and its newest commit; in a batch with what that holds back, and without asking again."""
+        with self._lock:
+            if self._buffer is None:
+                return self._position()
+            here = self._known = self._known or self._position()
+            return here
+
     def look_again(self) -> None:
         """Forget where HEAD was: this process moved it in another way, or rolled back."""
         with self._lock:
             self._known = None
 
     def _appended(self, draft: Draft, check: Callable[[Totals], None], *, is_optimistic: bool) -> Entry:
-        """Place a draft on the tip, and write it; an optimist looks first, and then may have lost a race.
+        """Place a draft on the tip and write it. If optimistic, look first: another process may still win the race.
 
         Placing may take long, as it looks at the history and the budget may call somebody: that is nothing for a
         transaction of one's own. Only a plain append that lost a race is placed in one, and cannot lose another.
@@ -231,7 +243,7 @@ class Writer:
         return entry
 
     def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
-        here = self._known = self._known or self._position()
+        here = self.position
         entry = self._placed_alone(here, draft, check)
         if self._known is not here:  # the budget called somebody who wrote something
             return self._buffered(buffer, draft, check)
@@ -295,7 +307,7 @@ class Writer:
 
 
 def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
-    """The commits whose state of runs is that of another, each behind that: in a rewritten history, of the original."""
+    """Return (original, copy) of the commits of a rewritten history that take over a state of runs."""
     if plan.old is None or plan.old == plan.base.commit_hash:  # nothing is rewritten
         return []
     copies = [

@@ -20,16 +20,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, nearest
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import DecisionContext, deciding_now
-from tract_jupyter.storage.clock import from_text, to_text
+from tract_jupyter.models import PendingStatus, check_text
+from tract_jupyter.review import DecisionContext, deciding_now
+from tract_jupyter.storage import from_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import HookLogRows
+    from tract_jupyter.storage import Database, HookLogRows
 
     Handler = Callable[[Any], object]
 
@@ -260,7 +259,7 @@ class HookBus:
         return {operation: names for operation, names in called.items() if names}
 
     def listens(self, operation: str) -> bool:
-        """Return True if any handler would see it."""
+        """Return True if any handler would see it; without one there is nothing to decide."""
         return operation in self._listeners or EVERYTHING in self._listeners
 
     def route(self, pending: Pending) -> RoutingResult:
@@ -368,6 +367,7 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
     Raises:
         OperationError: there is none of that name.
     """
+    check_text(operation, "the name of an operation", error=OperationError)
     if operation != EVERYTHING and operation not in known:
         raise OperationError(
             f"there is no operation {operation!r} to handle.{nearest(str(operation), known)} "

@@ -6,19 +6,20 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tract_jupyter import prompts
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.llm.reply import RawCall, Reply
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import safe_repr
-from tract_jupyter.prompts import replies as prompts
-from tract_jupyter.review.decision import deciding, decision_context
+from tract_jupyter.llm import ActingCall, Reply, StopSignal, TurnEnding, TurnMeter, run_turn
+from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
+from tract_jupyter.review import deciding, decision_context
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.hooks.introspection import Describable
+    from tract_jupyter.llm import RawCall
+    from tract_jupyter.models import LLMClient
 
 
 class ConsultationStep(NamedTuple):
@@ -64,7 +65,7 @@ class Consultation:
 
 
 def consult(
-    pending: Pending, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
+    pending: Describable, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
 ) -> Consultation:
     """Have a model decide: see `Pending.consult`."""
     if not pending.status.is_open:
@@ -73,50 +74,87 @@ def consult(
         raise ContentError(
             f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
         )
-    shown = prompts.consulting_request(instruction, _as_json(pending.to_dict()))
-    messages: list[dict[str, Any]] = [
+    turn = _Turn(pending, client, max_turns)
+    turn.messages = [
         {"role": "system", "content": system_prompt or prompts.CONSULT},
-        {"role": "user", "content": shown},
+        {"role": "user", "content": prompts.consulting_request(instruction, _as_json(pending.to_dict()))},
     ]
-    steps: list[ConsultationStep] = []
-    reply, turn = Reply(""), 0
-    while pending.status.is_open and turn < max_turns:
-        turn += 1
-        before = pending.fingerprint
-        reply = Reply.of(client.chat(list(messages), tools=pending.to_tools()))
-        messages += _turn(pending, reply, before, steps)
+    run_turn(turn, turn.meter, StopSignal())
+    last = turn.reply
     return Consultation(
-        not pending.status.is_open, pending.status.value, turn, tuple(steps), reply.text, reply.model or ""
-    )
+        not pending.status.is_open, pending.status.value, turn.meter.steps, tuple(turn.steps), last.text,
+        last.model or "",
+    )  # fmt: skip
 
 
-def _turn(pending: Pending, reply: Reply, shown: str, steps: list[ConsultationStep]) -> list[dict[str, Any]]:
-    """Carry out what a reply asks for, and return the messages that follow: the reply, and what came of it."""
-    if not reply.raw_calls:
-        names = ", ".join(tool["function"]["name"] for tool in pending.to_tools())
-        told = prompts.NO_CALL.format(names=names)
-        steps.append(ConsultationStep("", {}, told, is_error=True))
-        return [{"role": "assistant", "content": reply.text}, {"role": "user", "content": told}]
-    calls = reply.raw_calls
-    said: list[dict[str, Any]] = [
-        {
-            "role": "assistant",
-            "content": reply.text or None,
-            "tool_calls": [call.to_openai() for call in calls],
-        }
-    ]
-    for call in calls:
-        step = _carried_out(pending, call, reply.model or "unknown", shown)
-        steps.append(step)
-        said.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
-        if not pending.status.is_open:
-            break
-        if not step.is_error:
-            shown = pending.fingerprint  # it knows of its own changes
-    return said
+class _Turn:
+    """The turn of a model that decides: its tools are the actions, and it ends once the pending is decided."""
+
+    def __init__(self, pending: Describable, client: LLMClient, max_turns: int) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.meter = TurnMeter(TurnLimits(steps=max_turns))
+        self.reply = Reply("")
+        self.steps: list[ConsultationStep] = []
+        self._pending = pending
+        self._client = client
+        self._shown = ""
+        self._raw: dict[str, RawCall] = {}
+
+    def open_calls(self) -> Sequence[ActingCall]:
+        return ()
+
+    def ask(self) -> Sequence[ActingCall]:
+        self._shown = self._pending.fingerprint
+        reply = Reply.of(self._client.chat(list(self.messages), tools=self._pending.to_tools()))
+        self.meter.add_request(reply.model or "", reply.usage, 0)
+        self.reply = reply
+        said: dict[str, Any] = {"role": "assistant", "content": reply.text}
+        if reply.raw_calls:
+            calls = [call.to_openai() for call in reply.raw_calls]
+            said = {**said, "content": reply.text or None, "tool_calls": calls}
+        self.messages.append(said)
+        self._raw = {str(place): call for place, call in enumerate(reply.raw_calls)}
+        return [
+            ActingCall(place, call.name, {"written": call.arguments}) for place, call in self._raw.items()
+        ]
+
+    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str]:
+        """Carry out what a reply asks for, until the pending is decided."""
+        outcomes = []
+        for asked in calls:
+            if not self._pending.status.is_open:
+                outcomes.append("")  # the turn ends with this
+                continue
+            call = self._raw[asked.id]
+            step = _carried_out(self._pending, call, self.reply.model or "unknown", self._shown)
+            self.steps.append(step)
+            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
+            if not step.is_error:
+                self._shown = self._pending.fingerprint  # it knows of its own changes
+            outcomes.append(step.answer)
+        return outcomes
+
+    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
+        for asked in calls:
+            call = self._raw[asked.id]
+            answer = _as_json({"error": why})
+            self.steps.append(ConsultationStep(call.name, call.arguments, answer, is_error=True))
+            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
+
+    def ended(self) -> TurnEnding | None:
+        return None if self._pending.status.is_open else TurnEnding(TurnOutcome.ANSWER)
+
+    def answered(self) -> bool:
+        """Tell the model that text decides nothing; it is asked again."""
+        if self._pending.status.is_open:
+            names = ", ".join(tool["function"]["name"] for tool in self._pending.to_tools())
+            told = prompts.NO_CALL.format(names=names)
+            self.steps.append(ConsultationStep("", {}, told, is_error=True))
+            self.messages.append({"role": "user", "content": told})
+        return False
 
 
-def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:
+def _carried_out(pending: Describable, call: RawCall, model: str, shown: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
         arguments = call.values()
@@ -137,7 +175,7 @@ def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]
     return deciding("model", f"model:{model}", shown=shown)
 
 
-def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _checked(pending: Describable, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments if a model may give them: it has no scope, uses or pattern."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:

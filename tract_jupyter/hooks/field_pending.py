@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.review.decision import Subject
+from tract_jupyter.review import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ class FieldPending(Pending):
             return None
         values = self._values
         present = [p.with_default(values[p.name]) if p.name in values else p for p in self.field_parameters]
-        return Parameters(self.name, present)
+        return Parameters(self.name, present, are_checked=True)
 
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True

@@ -1,4 +1,4 @@
-"""From a pending to its decision: handlers first; then approval, a standing approval, or a person."""
+"""The way of a pending to its decision: handlers first; then approval, a standing approval, or a person."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tract_jupyter.exceptions import PendingError, RejectedError, UndecidedError
 from tract_jupyter.hooks.builtin.base import ValidationResult
 from tract_jupyter.hooks.bus import RoutingResult
 from tract_jupyter.hooks.introspection import action_parameters
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import deciding
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import deciding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.review.reviewer import Reviewer
+    from tract_jupyter.review import Reviewer
 
 
 def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
@@ -92,7 +92,7 @@ def outcome(pending: Pending) -> Any:
 
 _Asked = TypeVar("_Asked", bound="Pending")
 Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
-"""What becomes of a pending that no handler took on; a function is called with it, and decides."""
+"""The fate of a pending that no handler took on; a function is called with it, and decides."""
 
 
 class ActionChoice(NamedTuple):
@@ -102,7 +102,7 @@ class ActionChoice(NamedTuple):
     arguments: Mapping[str, Any]
     decided_by: str
     is_personal: bool
-    """Whether a person chose it just now."""
+    """True if a person chose it just now."""
 
     def holds_for(self, pending: Pending) -> bool:
         """Return True if it counts for the operation that was fired, and no person has to look at that anew."""
@@ -183,10 +183,6 @@ class Firing:
         """
         joins = joins and not any(map(callable, functions))
         return outcome(self.decide(pending, unhandled=unhandled, joins=joins))
-
-    def listens(self, operation: str) -> bool:
-        """Return whether any handler wants to see an operation; without one there is nothing to decide."""
-        return self.bus.listens(operation)
 
     def keep(self, pending: _Asked, *functions: object) -> _Asked:
         """Put it into the inbox, unless the very same question of the same asker is there: return what is.

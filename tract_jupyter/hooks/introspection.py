@@ -4,21 +4,49 @@ from __future__ import annotations
 
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from tract_jupyter.models.schema import Parameters, type_text
-from tract_jupyter.review.process import process_text
-from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
+from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema import Parameter
-    from tract_jupyter.storage.questions import StoredDecision
+    from tract_jupyter.storage import StoredDecision
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Describable(Reviewable, Protocol):
+    """Something that can be decided and says what can be done about it: every `Pending`."""
+
+    labels: ClassVar[Mapping[str, str]]
+    in_view: ClassVar[frozenset[str] | None]
+    machinery: ClassVar[frozenset[str]]
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
+        ...
+
+    def owner_of_action(self, name: str) -> type:
+        """Return the class whose method of that name declares its parameters and purpose."""
+        ...
+
+    def editable(self) -> Parameters | None:
+        """Return the fields that may be changed before approving, with the present values as defaults."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a model needs to decide, with long values cut."""
+        ...
+
+    def to_tools(self) -> list[dict[str, Any]]:
+        """Return its actions as tools in OpenAI's shape."""
+        ...
+
 
 _MARK = "_tract_offer"
 
@@ -49,7 +77,7 @@ PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
 """Parameters of `approve` that only a person may give: what is approved too, without asking."""
 
 APPROVE_ONLY = "Approve without running"
-"""What the button says that approves, where only another one runs something."""
+"""The label of the button that approves, where only another one runs something."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
@@ -57,23 +85,23 @@ _MAX_LIST = 5
 _MAX_DICT = 10
 
 
-def action_parameters(cls: type[Pending], name: str) -> Parameters:
+def action_parameters(cls: type, name: str) -> Parameters:
     """Return the parameters of an action of a class of pendings."""
-    return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
+    return _parameters(cls, name)
 
 
-def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
+def parameters_for_models(cls: type, name: str) -> Parameters:
     """Return them without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
 
 @cache
-def _parameters(cls: type[Pending], name: str) -> Parameters:
+def _parameters(cls: type, name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
-def state(pending: Pending) -> dict[str, Any]:
+def state(pending: Describable) -> dict[str, Any]:
     """Return identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
@@ -91,7 +119,7 @@ def state(pending: Pending) -> dict[str, Any]:
     }
 
 
-def to_dict(pending: Pending) -> dict[str, Any]:
+def to_dict(pending: Describable) -> dict[str, Any]:
     """Return what a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
@@ -102,7 +130,7 @@ def to_dict(pending: Pending) -> dict[str, Any]:
     }
 
 
-def to_tools(pending: Pending) -> list[dict[str, Any]]:
+def to_tools(pending: Describable) -> list[dict[str, Any]]:
     """Return one function schema for each offered action, in OpenAI's shape."""
     return [
         {
@@ -117,7 +145,7 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(pending: Pending, name: str) -> dict[str, Any]:
+def _schema(pending: Describable, name: str) -> dict[str, Any]:
     """Return the JSON Schema of an action's arguments. Edits have that of the fields, all of them optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
@@ -135,7 +163,7 @@ def _schema(pending: Pending, name: str) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
-def describe_api(pending: Pending) -> str:
+def describe_api(pending: Describable) -> str:
     """Describe fields with types and meaning, and actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
     lines += [
@@ -150,7 +178,7 @@ def describe_api(pending: Pending) -> str:
     return "\n".join(lines)
 
 
-def to_text(pending: Pending) -> str:
+def to_text(pending: Describable) -> str:
     """Write a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
@@ -179,7 +207,7 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     )
 
 
-def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
+def field_tables(pending: Describable) -> tuple[ValueTable, ...]:
     """Show the fields as one table, with declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
@@ -192,7 +220,7 @@ def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
-def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
+def rest_tables(pending: Describable) -> tuple[ValueTable, ...]:
     """Show what the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
     if pending.in_view is None:
         return ()
@@ -236,7 +264,7 @@ def value_rows(
     )
 
 
-def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
+def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
     """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action = pending.runs_nothing("approve")
     offered = [name for name in _offered(pending) if name not in _BASIC]
@@ -268,11 +296,11 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
-def _offered(pending: Pending) -> list[str]:
+def _offered(pending: Describable) -> list[str]:
     return sorted(pending.offered_actions)
 
 
-def _summary(cls: type[Pending], name: str) -> str:
+def _summary(cls: type, name: str) -> str:
     return ((getattr(cls, name).__doc__ or "").strip().splitlines() or [""])[0]
 
 

@@ -17,25 +17,31 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-from tract_jupyter.exceptions import FingerprintError, PendingStateError, SpecError, nearest
+from tract_jupyter.exceptions import (
+    ContentError,
+    FingerprintError,
+    PendingError,
+    PendingStateError,
+    SpecError,
+    nearest,
+)
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.introspection import gated, offered, reading
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.text import printable
-from tract_jupyter.review.decision import (
+from tract_jupyter.models import PendingStatus, brief_repr, canonical_json, check_text, printable
+from tract_jupyter.review import (
     Question,
+    ReviewRequest,
     Subject,
+    ValueTable,
+    ask_until_decided,
+    calling_site,
     deciding_by_default,
     decision_context,
     fingerprint,
     outcome_text,
+    showable,
 )
-from tract_jupyter.review.display import showable
-from tract_jupyter.review.prompt import ask_until_decided
-from tract_jupyter.review.request import ReviewRequest, ValueTable
-from tract_jupyter.review.source import calling_site
-from tract_jupyter.storage.interrupts import interruptible, whole_context
+from tract_jupyter.storage import interruptible, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -43,12 +49,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tract_jupyter.hooks.consulting import Consultation
+    from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.protocols import LLMClient
-    from tract_jupyter.review.channel import Asked
-    from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.request import CodeBlock, ValueRow
-    from tract_jupyter.storage.questions import StoredDecision, StoredPending
+    from tract_jupyter.review import Asked, CodeBlock, Decision, ValueRow
+    from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
 
@@ -92,23 +96,23 @@ class Pending:
 
     _public_actions: ClassVar[frozenset[str]]
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
-    """What the buttons of the built-in decisions say."""
+    """The labels of the buttons of built-in decisions."""
     in_view: ClassVar[frozenset[str] | None] = None
     """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
     machinery: ClassVar[frozenset[str]] = frozenset()
     """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
 
     runs_elsewhere: bool = False
-    """Whether a decision is only stored here, for the process that asked to carry out."""
+    """True if a decision is only stored here, and the process that asked carries it out."""
     is_renewed: bool = False
-    """Whether, asked again, the newer one takes the place of the open one: it holds more than the question."""
+    """True if, asked again, the newer one replaces the open one: it holds more than the question."""
 
     operation: str
     tract: Any
     pending_id: str
     created_at: datetime
     is_unshown: bool
-    """Whether it is in the inbox only since code made it, and nobody was asked about it."""
+    """True if it is in the inbox only because code made it, and nobody was asked about it."""
     branch: str | None
     """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
@@ -122,7 +126,7 @@ class Pending:
     executed_at: datetime | None
     result: Any
     rounds: int
-    """How many decisions on it this process knows of."""
+    """The number of decisions on it that this process knows of."""
     deciding_thread: int | None
     """The thread that carries a decision out at the moment."""
     decision: Decision | None
@@ -130,17 +134,17 @@ class Pending:
     unfinished: StoredDecision | None
     """An approval that was not carried out to its end, as the process that had it ended; asked about again."""
     note: str
-    """What the person who decided should know."""
+    """A note for the person who decided."""
     doubt: str
-    """What is wrong with the way it lies in the store, where it was made again from there."""
+    """The reason to doubt its stored form, where it was made again from the store."""
     unguarded: str
-    """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    """The reason why a person is asked instead of a handler: that one is not approved here."""
     origin: str | None
-    """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
+    """The asker, if that was not this process: another one, or whoever wrote it into the store."""
     not_granted: str
-    """That a standing approval would cover it, but for somebody else."""
+    """A note that a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
-    """Where the values come from that a script gives, as far as that is known."""
+    """The origins of the values that a script gives, as far as they are known."""
 
     def __init__(
         self,
@@ -154,6 +158,8 @@ class Pending:
         timeout: float | None = None,
         on_timeout: OnTimeout = "wait",
     ) -> None:
+        if triggered_by is not None:
+            check_text(triggered_by, "triggered_by", error=PendingError)
         self.operation = operation
         self.tract = tract
         self.fields = fields
@@ -214,7 +220,7 @@ class Pending:
     @gated  # not an @action: a handler that passes it on decides nothing
     def pass_through(self) -> None:
         """Leave the decision to the next handler."""
-        self._require_open("pass through")
+        self._require_open("pass_through")
         if decision_context().channel == "handler":
             self.status = PendingStatus.PASSED_THROUGH
         else:
@@ -311,7 +317,7 @@ class Pending:
         return consult(
             self,
             instruction,
-            client=client or self.tract.llm_for("consult"),
+            client=self.tract.models.client_for("consult", client),
             system_prompt=system_prompt,
             max_turns=max_turns,
         )
@@ -381,7 +387,10 @@ class Pending:
 
     def repeats(self, other: Asked) -> bool:
         """Return True if it asks the very same as another question of the same identity, which may lie in the store."""
-        return self.fingerprint == other.fingerprint
+        try:
+            return self.fingerprint == other.fingerprint
+        except ContentError:  # something was put into one of them that is not JSON
+            return False
 
     @property
     def resumable(self) -> bool:
@@ -434,6 +443,18 @@ class Pending:
     def is_instant(self, action: str) -> bool:
         """Return True if an action only decides, so that there is nothing to carry out."""
         return action in {"reject", "pass_through"} or (action == "approve" and self._execute_fn is None)
+
+    def check_fields(self) -> None:
+        """Check that the fields are of their types, whatever was put into them.
+
+        Raises:
+            TractError: one is not; nothing is shown or decided then.
+        """
+        if not isinstance(self.fields, dict):
+            raise PendingError(
+                f"the fields of {self!r} are a dict, not {brief_repr(self.fields)}. Nothing was decided; put that "
+                "right, and decide then"
+            )
 
     def check_current(self) -> None:
         """Check that what it would run is still what is active.
@@ -493,7 +514,12 @@ class Pending:
         self._place, self._asking = None, block
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """Return everything that is shown, as data."""
+        """Return everything that is shown, as data.
+
+        Raises:
+            TractError: a field is not of its type, so that it cannot be shown.
+        """
+        self.check_fields()
         asking = self.asking_block()
         asked_by = () if asking is None else (replace(asking, binds="nothing"),)
         request = ReviewRequest(
@@ -574,10 +600,10 @@ class Pending:
     def _passed(self) -> None:
         self.status = PendingStatus.PASSED_THROUGH
 
-    def _require_open(self, verb: str) -> None:
+    def _require_open(self, action: str) -> None:
         if not self.status.is_open:
             raise PendingStateError(
-                f"cannot {verb} {self!r}: it is decided already; the first decision counts"
+                f"{action!r} came too late for {self!r}: it is decided already; the first decision counts"
             )
 
 

@@ -40,7 +40,7 @@ from tract_jupyter.interchange.entries import (
     said,
     text,
 )
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.models import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 def read_openai(messages: Sequence[Any]) -> list[Entry]:
     """Return the entries of OpenAI-shaped messages.
 
-    The parts of a content become lines of one text; what is no text (images, sound, files) is one line that names
+    The parts of a content become lines of one text; what is not a text (images, sound, files) is one line that names
     it, and `attachments` in the metadata. Reasoning that a server gave (`reasoning_content`, `reasoning`) precedes
     its message. Other keys are not read.
 
@@ -227,6 +227,7 @@ def _result(block: Mapping[str, Any], index: int, tools: Mapping[str, str]) -> E
 
 
 Shape = Literal["auto", "openai", "anthropic"]
+"""Whose messages they are; `auto` finds out."""
 
 _ONLY_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
 

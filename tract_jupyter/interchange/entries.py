@@ -9,14 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import plain, sha256
-from tract_jupyter.models.content import default_priority
+from tract_jupyter.models import default_priority, plain, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.models.context import Message
-    from tract_jupyter.models.toolcall import ToolCall
+    from tract_jupyter.models import Message, ToolCall
 
 
 _SHOWN_DIGITS = 12
@@ -103,7 +101,7 @@ def attachment(part: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]
     Known are `image_url`, `input_audio` and `file` of OpenAI, `image` and `document` of Anthropic.
 
     Raises:
-        ContentError: it is none of them.
+        ContentError: it has another shape.
     """
     kind = kind_of(part, index)
     if kind == "image_url":
@@ -227,7 +225,7 @@ def checked(given: Any, place: str) -> Entry:
     """Return a copy of the entry as it would be read back from JSON, without the parts that say nothing.
 
     Raises:
-        ContentError: it is no entry, or has no JSON form; the message begins with `place`.
+        ContentError: it is not an entry, or has no JSON form; the message begins with `place`.
     """
     content = given.get("content") if isinstance(given, dict) else None
     if not isinstance(content, dict) or not isinstance(content.get("content_type"), str):

@@ -10,13 +10,6 @@ Two laws:
 The metadata `notebook` of an entry say where it was: `index` of the cell, `cell_type`, `id`, and where there are
 any `tags`, `execution_count` and `attachments`; those of an output `index`, `output_of` (the cell's id), `data`
 (what was named, not inlined) and `left_out` (how many characters).
-
-Two laws:
-
-* *notebook → entries → notebook* keeps the sources, types and ids of all cells, their tags and execution counts, of
-  a notebook that was made elsewhere. Outputs come back as the text that was read of them.
-* *entries → notebook → entries* is the identity, for entries without default parts (`entries.checked` removes them)
-  and the same output limit. So a context that is written and read again gives the same messages.
 """
 
 from __future__ import annotations
@@ -24,24 +17,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.cells import (
-    SMALLEST_LIMIT,
-    CellText,
-    from_cell,
-    is_own_cell,
-    outputs_text,
-    to_cell,
-    without_text,
-)
-from tract_jupyter.interchange.entries import DataReference, Entry, checked, entry, entry_of, said
-from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.context import Message
+from tract_jupyter.interchange.entries import PARTS, DataReference, Entry, checked, entry, entry_of, said
+from tract_jupyter.interchange.outputs import SMALLEST_LIMIT, outputs_text
+from tract_jupyter.models import Message, ToolCall, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from nbformat import NotebookNode
 
@@ -57,12 +41,12 @@ def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
     reading twice gives the same.
 
     Raises:
-        ContentError: it cannot be read, or is no valid notebook, or is of a version that nbformat does not know.
+        ContentError: it cannot be read, or is not a valid notebook, or is of a version that nbformat does not know.
     """
     import nbformat
     from nbformat.reader import reads
 
-    name, text = _text(source)
+    name, text = _name_and_json(source)
     try:
         read = reads(text)  # type: ignore[no-untyped-call]
         keeps_ids = (read["nbformat"], read.get("nbformat_minor", 0)) >= (4, _IDS_SINCE)
@@ -99,7 +83,7 @@ def _is_id(given: Any) -> bool:
     return isinstance(given, str) and _ID.fullmatch(given) is not None
 
 
-def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
+def _name_and_json(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
     """Return the name of the notebook for errors, and its JSON."""
     if isinstance(source, str | Path):
         try:
@@ -178,7 +162,7 @@ def read_notebook(source: Mapping[str, Any] | str | Path, *, output_limit: int =
 
     A code cell becomes an artifact of type `code` in the notebook's language, a raw cell one of type `raw`,
     Markdown what the user says; a cell's outputs follow it as one output, see `outputs`. Where the cells were is in
-    the metadata `notebook`, see `own_cells`. Cells that `write_notebook` made become what they were, with their
+    the metadata `notebook`. Cells that `write_notebook` made become what they were, with their
     text as it is now; one whose heading or fence was changed is a cell like any other.
 
     Args:
@@ -186,7 +170,7 @@ def read_notebook(source: Mapping[str, Any] | str | Path, *, output_limit: int =
         output_limit: how many characters of a cell's outputs are kept, at least 100.
 
     Raises:
-        ContentError: it is no valid notebook, or a text in it is no Unicode.
+        ContentError: it is not a valid notebook, or a text in it is not valid Unicode.
     """
     if output_limit < SMALLEST_LIMIT:
         raise ContentError(
@@ -216,7 +200,7 @@ def write_notebook(items: Iterable[Entry | Message], *, language: str | None = N
         language: the notebook's; if left out, that of the first code, else Python.
 
     Raises:
-        ContentError: an item is no entry.
+        ContentError: an item is not an entry.
     """
     import nbformat
 
@@ -289,7 +273,7 @@ def _cell(text: CellText, about: Mapping[str, Any], cell_id: str) -> dict[str, A
 
 
 def _are_tags(given: Any) -> bool:
-    """Return True if nbformat accepts the outputs."""
+    """Return True if nbformat accepts them as the tags of a cell."""
     if not isinstance(given, list) or not all(
         isinstance(tag, str) and tag and "," not in tag for tag in given
     ):
@@ -317,3 +301,218 @@ def _language_of(metadata: Mapping[str, Any]) -> str | None:
 def _first_language(entries: list[Entry]) -> str | None:
     contents = (entry["content"] for entry in entries if entry["content"].get("artifact_type") == "code")
     return next((c["language"] for c in contents if isinstance(c.get("language"), str)), None)
+
+
+# --- an entry as a cell, and back
+#
+# A notebook's own cell is shown as it was, code as a code cell. Every other entry is shown for a reader, in a frame.
+# All but its text is kept in the cell's metadata; the text is read from the source, so that it may be edited. What
+# stands around it is made again when the cell is read, and must be there: no role is believed that the heading does
+# not show.
+
+_LANGUAGE: Final = re.compile(r"[\w+#.-]*")
+_FENCED: Final = re.compile(r"`{3,}[^`\n]*\n(.*)\n`{3,}", re.DOTALL)
+_TITLES: Final = {"instruction": "System", "reasoning": "Reasoning", "output": "Output", "freeform": "Data"}
+_LISTS: Final = ("decisions", "failed_approaches", "next_steps")
+
+
+class Frame(NamedTuple):
+    """The frame of a text: what stands before and after it. `info` is the language of its fence, None for no fence."""
+
+    heading: str = ""
+    info: str | None = None
+    tail: str = ""
+
+    def around(self, text: str) -> str:
+        """Return the framed text."""
+        return f"{self.heading}{text if self.info is None else fenced(text, self.info)}{self.tail}"
+
+    def inside(self, source: str) -> str:
+        """Return the text that may have been framed. If it was, `around` gives the source back."""
+        text = source.removeprefix(self.heading).removesuffix(self.tail)
+        within = None if self.info is None else _FENCED.fullmatch(text)
+        return within[1] if within else text
+
+
+def markdown_frame(content: Mapping[str, Any], metadata: Mapping[str, Any], *, is_text: bool) -> Frame:
+    """Return the frame of a content that is shown in a Markdown cell; `is_text`: not as JSON."""
+    info = _info(content) if is_text else "json"
+    return Frame(
+        f"## {' '.join(_title(content, metadata).split())}\n\n", info, "".join(_tail(content, metadata))
+    )
+
+
+def fenced(text: str, info: str) -> str:
+    """Return the text between backticks that do not occur in it."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def pretty(value: Any) -> str:
+    """Return indented JSON for readers."""
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _title(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    kind: str = content["content_type"]
+    if kind == "dialogue":
+        role = content["role"].capitalize()
+        return f"{role}: {content['name']}" if content.get("name") else f"{role}"
+    if kind == "tool_io":
+        return f"Tool {content['direction']}: {content['tool_name']}{' (failed)' if metadata.get('is_error') else ''}"
+    if kind == "artifact":
+        return f"Artifact: {content['artifact_type']}"
+    if kind == "session":
+        return f"Session {content['session_type']}"
+    return _TITLES.get(kind, kind)
+
+
+def _info(content: Mapping[str, Any]) -> str | None:
+    kind = content["content_type"]
+    if kind == "artifact":
+        language = content.get("language") or ""
+        if language == "markdown":
+            return None
+        return language if _LANGUAGE.fullmatch(language) else ""
+    if kind == "output":
+        output_format = content.get("format", "text")
+        return None if output_format == "markdown" else "json" if output_format == "json" else ""
+    is_answer = kind == "tool_io" or (kind == "dialogue" and content["role"] == "tool")
+    return "" if is_answer else None
+
+
+def _tail(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
+    if content["content_type"] == "session":
+        for key in _LISTS:
+            if content.get(key):
+                title = key.replace("_", " ").capitalize()
+                yield f"\n\n**{title}**\n\n" + "\n".join(f"- {item}" for item in content[key])
+    for call in metadata.get("tool_calls") or ():
+        yield f"\n\n**Calls {call['name']}**\n\n{fenced(pretty(call['arguments']), 'json')}"
+
+
+_TEXT_FIELDS: Final = {
+    "instruction": "text",
+    "dialogue": "text",
+    "reasoning": "text",
+    "output": "text",
+    "artifact": "content",
+    "session": "summary",
+}
+_WITH_PAYLOAD: Final = frozenset({"tool_io", "freeform"})
+
+
+class CellText(NamedTuple):
+    """The type and the source of a cell."""
+
+    cell_type: str
+    source: str
+
+
+def to_cell(entry: Entry, language: str | None, place: str) -> CellText:
+    """Return the cell that shows an entry, in a notebook of the given language.
+
+    Raises:
+        ContentError: a part that this type of content has is missing or ill-typed; the message begins with `place`.
+    """
+    try:
+        cell_type, frame = _frame(entry, language)
+        return CellText(cell_type, frame.around(_text(entry["content"])))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ContentError(
+            f"{place}: this is not a valid {entry['content']['content_type']} ({error!r})"
+        ) from None
+
+
+def from_cell(cell: CellText, rest: Any, language: str | None) -> Entry | None:
+    """Return the entry from which `without_text` made `rest`, with the cell's text.
+
+    None if such an entry is not shown like this: another heading, no fence, other calls, no JSON where JSON must be.
+    """
+    if not isinstance(rest, dict) or not rest.keys() <= PARTS.keys():
+        return None
+    try:
+        cell_type, frame = _frame(rest, language)
+        text = frame.inside(cell.source)
+        if CellText(cell_type, frame.around(text)) != cell:
+            return None
+        for call in rest.get("metadata", {}).get("tool_calls", ()):
+            ToolCall.from_dict(call)
+        return {**rest, "content": _with_text(rest["content"], text)}
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+
+
+def without_text(entry: Entry) -> Entry:
+    """Return the entry without the parts that the source of its cell holds."""
+    content = entry["content"]
+    kind = content["content_type"]
+    if _is_text_answer(content):
+        rest = {**content, "payload": {"content": ""}}
+    elif kind in _TEXT_FIELDS or kind in _WITH_PAYLOAD:
+        rest = {key: value for key, value in content.items() if key != _TEXT_FIELDS.get(kind, "payload")}
+    else:
+        rest = {"content_type": kind}
+    return {**entry, "content": rest}
+
+
+def is_own_cell(entry: Entry, cell_type: str) -> bool:
+    """Return True if the entry was read from a notebook cell of this type and still corresponds to one."""
+    about = entry.get("metadata", {}).get("notebook")
+    return isinstance(about, dict) and about.get("cell_type") == cell_type == _plain_type(entry)
+
+
+def _plain_type(entry: Entry) -> str | None:
+    """Return the type of the cells that become such an entry."""
+    content = entry["content"]
+    if entry.get("metadata", {}).get("tool_calls"):
+        return None
+    if content["content_type"] == "artifact":
+        return {"code": "code", "raw": "raw"}.get(content["artifact_type"])
+    is_users = content["content_type"] == "dialogue" and content["role"] == "user" and not content.get("name")
+    return "markdown" if is_users else None
+
+
+def _frame(entry: Entry, language: str | None) -> tuple[str, Frame]:
+    """Return the type of the cell, and what stands around the text."""
+    content = entry["content"]
+    plain = _plain_type(entry)
+    if plain == "raw" or (plain == "code" and content.get("language") in {None, language}):
+        return plain, Frame()
+    if plain is not None and is_own_cell(entry, plain):
+        return plain, Frame()
+    is_text = content["content_type"] in _TEXT_FIELDS or _is_text_answer(content)
+    return "markdown", markdown_frame(content, entry.get("metadata", {}), is_text=is_text)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    kind = content["content_type"]
+    if kind not in _TEXT_FIELDS and not _is_text_answer(content):
+        return pretty(content["payload"] if kind in _WITH_PAYLOAD else _fields(content))
+    text = content[_TEXT_FIELDS[kind]] if kind in _TEXT_FIELDS else content["payload"]["content"]
+    if not isinstance(text, str):
+        raise TypeError(f"its text is not a string but {type(text).__name__}")
+    return text
+
+
+def _with_text(rest: Mapping[str, Any], text: str) -> dict[str, Any]:
+    kind = rest["content_type"]
+    if kind in _TEXT_FIELDS:
+        return {**rest, _TEXT_FIELDS[kind]: text}
+    if _is_text_answer(rest):
+        return {**rest, "payload": {"content": text}}
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise TypeError("it is an object")
+    return {**rest, "payload": value} if kind in _WITH_PAYLOAD else {**value, "content_type": kind}
+
+
+def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != "content_type"}
+
+
+def _is_text_answer(content: Mapping[str, Any]) -> bool:
+    """Return True if this is a tool message whose payload is only a text."""
+    payload = content.get("payload") if content["content_type"] == "tool_io" else None
+    return isinstance(payload, dict) and list(payload) == ["content"] and isinstance(payload["content"], str)

@@ -1,6 +1,20 @@
-"""Clients of language models: asking one, and reading what it gave back.
+"""Clients of language models: asking a model, and reading its reply.
 
-`openai` speaks OpenAI's chat completions, with streaming and retries; `call` is one call that another thread
-may end; `reply` reads what any client gave back; `connections` says what the names of models and keys stand
-for. The rest of the package knows a client as `protocols.LLMClient`. Knows only `models`.
+* How a model is asked: `http` is what clients share (addresses, keys, retries, bounds); `failures` what can go wrong,
+  `sse` a reply that comes in pieces. Each dialect is a translation: `openai` of chat completions, `responses` of
+  OpenAI's Responses, `anthropic` of Anthropic's Messages; `messages` is what they translate into. `call` asks any
+  client, in a call that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can
+  be kept and sent again. `acting` is the core of every tool loop.
+* Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
+  keys, `connections` what a name stands for, with its client; `configured` who is asked for which kind of request, and
+  `registry` is `t.models`, where a person says all that.
+* What it costs: `prices`, and `spending`, which sends each request of a tract, and holds the budget.
+
+The rest of the package knows a client as `models.LLMClient`. Knows only `models`.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

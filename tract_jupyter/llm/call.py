@@ -1,18 +1,23 @@
-"""One call of a provider, which another thread can end while it waits."""
+"""One request to a model: asking any client for a reply, and ending the call from another thread while it waits."""
 
 from __future__ import annotations
 
+import inspect
 import socket
 import threading
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models import Message, ToolCall, openai_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
+
+    from tract_jupyter.models import CompiledContext, Delta, LLMClient
 
 CANCELLED: Final = "cancelled"
 """The code of a call that was ended."""
@@ -20,17 +25,17 @@ _LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
 
 
 class AbortSignal(Protocol):
-    """Tells that a call is not wanted any more; a `threading.Event` is one.
+    """A signal that a call is no longer wanted; a `threading.Event` is one.
 
     One that has `on_set(callback)`, which returns what takes the callback back, is not looked at again and again.
     """
 
     def is_set(self) -> bool:
-        """Whether it is over."""
+        """Return True if the call is no longer wanted."""
         ...
 
     def wait(self, timeout: float) -> object:
-        """Wait until it is over, for so many seconds at most."""
+        """Wait until the signal is set, for so many seconds at most."""
         ...
 
 
@@ -39,7 +44,7 @@ _ambient: ContextVar[AbortSignal | None] = ContextVar("tract_llm_abort", default
 
 @contextmanager
 def ended_by(abort: AbortSignal) -> Iterator[None]:
-    """Have the calls that this thread makes meanwhile end when `abort` is set, through whatever wraps the client."""
+    """End the calls that this thread makes meanwhile when `abort` is set, whatever wraps the client."""
     token = _ambient.set(abort)
     try:
         yield
@@ -48,7 +53,7 @@ def ended_by(abort: AbortSignal) -> Iterator[None]:
 
 
 class ModelCall:
-    """One call, with the connections that it has opened."""
+    """One call, and the connections that it opened."""
 
     def __init__(self, abort: AbortSignal | None = None) -> None:
         self._abort = _ambient.get() if abort is None else abort
@@ -76,25 +81,23 @@ class ModelCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was ended."""
+        """True if the call was ended."""
         return self._cancelled.is_set() or (self._abort is not None and self._abort.is_set())
 
     def cancel(self) -> None:
-        """End it: what waits for the provider comes back at once."""
+        """End the call: a thread that waits for the provider returns at once."""
         with self._lock:
             self._cancelled.set()
             for one in self._sockets:
                 _shut(one)
 
     def check(self) -> None:
-        """Raise `LLMRequestError` if it was ended."""
+        """Raise `LLMRequestError` if the call was ended."""
         if self.is_cancelled:
-            raise LLMRequestError(
-                "the call was ended before the reply came; nothing of it is kept", code=CANCELLED
-            )
+            raise LLMRequestError("the call was ended before the whole reply had come", code=CANCELLED)
 
     def pause(self, seconds: float) -> None:
-        """Wait, unless it is ended."""
+        """Wait, unless the call is ended."""
         self._cancelled.wait(seconds)
         self.check()
 
@@ -120,3 +123,63 @@ def _shut(one: socket.socket) -> None:
     # closing it would leave a reader of another thread waiting; that of the plain socket keeps TLS as it is
     with suppress(OSError):
         socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
+    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
+    said = [one for one in context.messages if one.role != "system" or one.content.strip()]
+    return openai_messages(said, with_errors=True)
+
+
+def ask_model(
+    client: LLMClient,
+    sent: list[dict[str, Any]],
+    fields: Mapping[str, Any],
+    on_delta: Callable[[Delta], object] | None = None,
+) -> dict[str, Any]:
+    """Ask for a reply, and return the fields that it fills.
+
+    Args:
+        client: who is asked.
+        sent: the messages, in OpenAI's shape.
+        fields: `retry_history`, what is sent after it; `tools`; `options`.
+        on_delta: is given the reply piece by piece, if the client can stream: its `chat` has such a parameter.
+
+    Raises:
+        LLMResponseError: no reply can be read from what the client gave, or it was ended before it said anything.
+    """
+    messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
+    offered = {"tools": fields["tools"]} if fields["tools"] else {}
+    streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
+    reply = Reply.of(client.chat(messages, **streamed, **offered, **fields["options"]))
+    if reply.nothing_said:
+        raise LLMResponseError(f"{reply.nothing_said}. Nothing was committed")
+    named = {"model": reply.model} if reply.model else {}
+    return {
+        # half a character, which cannot be stored, is not worth the reply
+        "response_text": reply.text.encode(errors="replace").decode(),
+        "tool_calls": [call.to_dict() for call in reply.tool_calls],
+        "model": reply.model,
+        "generation_config": {**fields["options"], **named},
+        "usage": reply.usage,
+    }
+
+
+def can_stream(client: LLMClient) -> bool:
+    """Return True if a client gives its replies piece by piece: its `chat` has a parameter `on_delta`."""
+    try:
+        return "on_delta" in inspect.signature(client.chat).parameters
+    except (TypeError, ValueError):  # what is not written in Python may not tell
+        return False
+
+
+def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
+    """Return the replies that were not good, each with what the model was told about it."""
+    said = []
+    for failed in retry_history:
+        calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])
+        said += [
+            Message("assistant", failed["response_text"], tool_calls=calls),
+            Message("user", failed["prompt"]),
+        ]
+    return said

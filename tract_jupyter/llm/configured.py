@@ -1,4 +1,4 @@
-"""The client that a tract asks, and which of its models for which kind of request."""
+"""Who is asked for what: the model of a tract, another one for each kind of request, and their settings."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import math
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import LLMConfigError
-from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.llm.connections import Clients, ConfiguredClient, ModelConnection
+from tract_jupyter.llm.providers import HOW_TO_CHOOSE
+from tract_jupyter.llm.spending import Spending
+from tract_jupyter.models import brief_repr, check_choice
 
 if TYPE_CHECKING:
-    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.models import LLMClient
 
-ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult"]
+ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
-"""What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions."""
+"""What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
+pendings, acting by itself, looking through what others did."""
 
 
 def settings_of(operation: str, model: str | None, temperature: float | None) -> dict[str, Any]:
-    """The options that these settings stand for; what is None is the client's own choice.
+    """Return the options for these settings. None leaves the choice to the client.
 
     Raises:
-        ContentError: there is no such operation.
+        ContentError: the operation is unknown.
         LLMConfigError: a value cannot be sent.
     """
     check_choice(operation, MODEL_OPERATIONS, "operation")
@@ -38,29 +41,32 @@ def _is_temperature(value: object) -> bool:
     return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
-class ConfiguredClient:
-    """A client that is given some options with each request; those of the request itself come first."""
-
-    def __init__(self, client: LLMClient, options: dict[str, Any]) -> None:
-        self._client = client
-        self._options = options
-
-    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """Ask; see `protocols.LLMClient`."""
-        return self._client.chat(messages, **{**self._options, **options})
-
-
 class ConfiguredLLM:
-    """The client of one tract, with the options of each kind of request. It lives as long as the tract is open.
+    """Which model a tract asks for each kind of request, and with which options, as long as the tract is open.
+
+    Args:
+        spending: sends the requests.
 
     Attributes:
-        client: who is asked; None if nobody is.
+        default: the model that is asked where no other one is chosen; None if none is configured.
+        chosen: other models, by kind of request.
         settings: the options by kind of request.
+        clients: the clients of models with an address.
     """
 
-    def __init__(self) -> None:
-        self.client: LLMClient | None = None
+    def __init__(self, spending: Spending | None = None) -> None:
+        self.spending = spending or Spending()
+        self.clients = Clients()
+        self.default: ModelConnection | None = None
+        self.chosen: dict[str, ModelConnection] = {}
         self.settings: dict[str, dict[str, Any]] = {}
+
+    @property
+    def client(self) -> LLMClient | None:
+        """The client that is asked; None if none is configured."""
+        if self.default is None:
+            return None
+        return self.default.client or self.metered(self.default, "chat")
 
     def use(self, client: LLMClient | None) -> None:
         """Ask this client from now on; None removes it.
@@ -73,7 +79,24 @@ class ConfiguredLLM:
                 f"a client has a method chat(messages, **options) that returns a dict in OpenAI's shape; "
                 f"{brief_repr(client)} has none"
             )
-        self.client = client
+        self.default = None if client is None else ModelConnection("", client=client)
+
+    def choose(self, connection: ModelConnection | None, operation: ModelOperation | None = None) -> None:
+        """Have a model asked from now on: for one kind of request, or where none is chosen. None takes it away.
+
+        Raises:
+            ContentError: there is no such kind of request.
+        """
+        if operation is None:
+            self.default = connection
+            return
+        check_choice(operation, MODEL_OPERATIONS, "operation")
+        # what was the name of another client's model means nothing to this one
+        self.settings.get(operation, {}).pop("model", None)
+        if connection is None:
+            self.chosen.pop(operation, None)
+        else:
+            self.chosen[operation] = connection
 
     def set_model(
         self, operation: ModelOperation, model: str | None, temperature: float | None
@@ -81,30 +104,56 @@ class ConfiguredLLM:
         """Choose the model for one kind of request, and return the options that such requests have now.
 
         Raises:
-            ContentError: there is no such kind of request.
+            ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
         settings = self.settings[operation] = settings_of(operation, model, temperature)
         return dict(settings)
 
-    def required(self) -> LLMClient:
-        """Return the client.
+    def connection(self, operation: ModelOperation) -> ModelConnection | None:
+        """Return the model that is asked for one kind of request; None if none is configured."""
+        return self.chosen.get(operation, self.default)
+
+    def check(self, operation: ModelOperation = "chat") -> None:
+        """Check that a model is configured for one kind of request, and has a key.
 
         Raises:
-            LLMConfigError: there is none.
+            LLMConfigError: none is, or it has none; with the line to type.
         """
-        if self.client is None:
-            raise LLMConfigError(
-                "there is no language model to ask; call configure_llm(client) first, with an object that has "
-                "chat(messages, **options)"
-            )
-        return self.client
+        self.clients.of(self._required(operation))
+
+    def available(self, operation: ModelOperation) -> LLMClient | None:
+        """Return the client for one kind of request, with its options; None if none is configured."""
+        return None if self.connection(operation) is None else self.for_operation(operation)
 
     def for_operation(self, operation: ModelOperation) -> LLMClient:
-        """Return the client, with the options of one kind of request.
+        """Return the client for one kind of request, with its options.
 
         Raises:
-            LLMConfigError: there is none.
+            LLMConfigError: no model is configured.
         """
-        settings = self.settings.get(operation)
-        return ConfiguredClient(self.required(), settings) if settings else self.required()
+        return self.metered(self._required(operation), operation)
+
+    def _required(self, operation: ModelOperation) -> ModelConnection:
+        found = self.connection(operation)
+        if found is None:
+            raise LLMConfigError(
+                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
+                "your own that has chat(messages, **options)"
+            )
+        return found
+
+    def metered(
+        self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
+    ) -> LLMClient:
+        """Return the client of a connection as this tract asks it: within the budget, and on the bill.
+
+        Args:
+            connection: the model.
+            operation: what it is asked for.
+            client: the client, if it is made already; it is sent no settings of this kind of request then.
+        """
+        settings = {} if client is not None else self.settings.get(operation, {})
+        if connection.client is not None and connection.model is not None:
+            settings = {"model": connection.model, **settings}
+        return ConfiguredClient(connection, client or self.clients, settings, self.spending, operation)

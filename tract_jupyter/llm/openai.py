@@ -1,656 +1,405 @@
-"""A client of every provider that speaks OpenAI's chat completions: hosted ones, Ollama, vLLM, llama.cpp, ...
+"""OpenAI's chat completions, which most providers speak, each in its own way: Ollama, vLLM, llama.cpp, DeepSeek, ...
 
-Reference: https://platform.openai.com/docs/api-reference/chat
-
-Sources: https://html.spec.whatwg.org/multipage/server-sent-events.html,
-https://platform.openai.com/docs/api-reference/chat-streaming.
-
-Reference: https://platform.openai.com/docs/api-reference/chat
+References: https://platform.openai.com/docs/api-reference/chat, /docs/api-reference/chat-streaming. The deviations that
+are understood are listed in docs/models.md.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import threading
-from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
-from tract_jupyter.llm.call import ModelCall
-from tract_jupyter.models.text import brief_repr, one_line
+from tract_jupyter.llm.http import HTTPClient
+from tract_jupyter.llm.messages import (
+    ProviderBlocks,
+    WrittenCall,
+    WrittenReply,
+    blocks_for,
+    checked_tools,
+    dicts,
+    finish_of,
+    is_unfinished,
+    one_limit,
+    sound,
+    text_of,
+)
+from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.models import Delta
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from types import TracebackType
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
-    import httpx
-
-    from tract_jupyter.llm.call import AbortSignal
-
-
-LONGEST_PAUSE: Final = 60.0
-"""Seconds. A provider that asks for more is not waited for: the error says how long it would be."""
-_LONGEST_OWN_PAUSE: Final = 8.0
-
-T = TypeVar("T")
-
-
-def with_retries(attempt: Callable[[], T], call: ModelCall, *, max_retries: int, backoff: float) -> T:
-    """Return what `attempt` gives, calling it again while its failure may pass.
-
-    Raises:
-        LLMRequestError: the last failure.
-    """
-    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
-
-    own = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
-
-    def pause(state: Any) -> float:
-        named = state.outcome.exception().retry_after
-        return float(own(state)) if named is None else float(named)
-
-    retrying = Retrying(
-        stop=stop_after_attempt(max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
-        sleep=call.pause, reraise=True,
-    )  # fmt: skip
-    return retrying(attempt)
-
-
-def _may_pass(error: BaseException) -> bool:
-    return (
-        isinstance(error, LLMRequestError)
-        and error.is_transient
-        and (error.retry_after is None or error.retry_after <= LONGEST_PAUSE)
-    )
-
-
-_DONE: Final = b"[DONE]"
-_SAID_ONCE: Final = frozenset({"role", "id", "type", "name"})
-
-
-def events(parts: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a stream up to its `[DONE]`, that one as `{"done": True}`; skips what is none."""
-    for line in _lines(parts):
-        if not line.startswith(b"data:"):
-            continue  # comments keep the connection open; other fields mean nothing here
-        data = line[len(b"data:") :].strip()
-        if data == _DONE:
-            yield {"done": True}
-            return
-        try:
-            event = json.loads(data)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
-            yield event
-
-
-def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines end with LF; a JSON text may hold whatever else Unicode breaks lines at."""
-    rest: list[bytes] = []
-    for part in parts:
-        *lines, last = part.split(b"\n")
-        for line in lines:
-            yield b"".join([*rest, line])
-            rest = []
-        rest.append(last)
-    yield b"".join(rest)
-
-
-class Assembly:
-    """The reply that the chunks so far add up to; that of the first choice is what it says."""
-
-    def __init__(self) -> None:
-        self._outer: dict[str, Any] = {}
-        self._message = _Pieces()
-        self._calls: dict[int, tuple[_Pieces, _Pieces]] = {}
-        self._finish_reason: str | None = None
-        self.is_complete = False
-        """Whether the provider said that nothing follows."""
-
-    def add(self, chunk: dict[str, Any]) -> Iterator[str]:
-        """Take one more chunk, and yield the text in it, if there is one."""
-        if chunk.get("done") is True:
-            self.is_complete = True
-            return
-        self._outer |= {key: value for key, value in chunk.items() if key != "choices" and value is not None}
-        first = _first_choice(chunk)
-        if first.get("finish_reason"):
-            self._finish_reason, self.is_complete = first["finish_reason"], True
-        delta = first.get("delta")
-        if isinstance(delta, dict):
-            self._message.add(delta, but={"tool_calls"})
-            calls = delta.get("tool_calls")
-            for call in calls if isinstance(calls, list) else ():
-                self._add_call(call)
-            text = delta.get("content")
-            if text and isinstance(text, str):
-                yield text
-
-    def _add_call(self, part: Any) -> None:
-        if not isinstance(part, dict):
-            return
-        last = max(self._calls, default=-1)
-        place = part.get("index")
-        if not isinstance(place, int):  # some providers count none, and give each call at once
-            place = last + 1 if part.get("id") or last < 0 else last
-        call, function = self._calls.setdefault(place, (_Pieces(), _Pieces()))
-        call.add(part, but={"index", "function"})
-        if isinstance(part.get("function"), dict):
-            function.add(part["function"])
-
-    def reply(self) -> dict[str, Any]:
-        """The whole, in the shape of a reply that was not streamed."""
-        message = {"role": "assistant", "content": None, **self._message.whole()}
-        calls = [pieces for _, pieces in sorted(self._calls.items())]
-        if calls:
-            message["tool_calls"] = [
-                {"id": "", "type": "function", **call.whole(), "function": function.whole()}
-                for call, function in calls
-            ]
-        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
-        return {**self._outer, "object": "chat.completion", "choices": [choice]}
-
-
-class _Pieces:
-    """The parts of an object that grows: texts and lists do (`content`, `reasoning_content`, ...)."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[str, list[Any]] = {}
-
-    def add(self, part: dict[str, Any], *, but: Collection[str] = ()) -> None:
-        for key, value in part.items():
-            if key not in but and value is not None:
-                self._pieces.setdefault(key, []).append(value)
-
-    def whole(self) -> dict[str, Any]:
-        return {key: _joined(key, pieces) for key, pieces in self._pieces.items()}
-
-
-def _joined(key: str, pieces: list[Any]) -> Any:
-    if key in _SAID_ONCE:
-        return pieces[0]
-    if all(isinstance(piece, str) for piece in pieces):
-        return "".join(pieces)
-    if all(isinstance(piece, list) for piece in pieces):
-        return [one for piece in pieces for one in piece]
-    return pieces[-1]
-
-
-def _first_choice(chunk: dict[str, Any]) -> dict[str, Any]:
-    choices = chunk.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, dict) else {}
-
-
-def text_of(reply: dict[str, Any]) -> str:
-    """The text of a reply that came at once; empty if it has none."""
-    message = _first_choice(reply).get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, str) else ""
-
-
-_UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
-_TIMEOUTS: Final = frozenset({408, 504, 524})
-_SHORTEST_SECRET: Final = 4
-_LONGEST_ANSWER: Final = 500  # characters of it in a message
-_ADVICE: Final = {
-    400: "Look at the options and messages of this call",
-    403: "Check what the key may be used for",
-    404: "Check base_url, which ends with the version (/v1), and the name of the model",
-    413: "Send a shorter context",
-    429: "Ask again later, or less often",
-}
-
-
-class Failures:
-    """Makes the errors of one client.
-
-    Args:
-        place: the provider's address, for messages.
-        secrets: texts that no message may hold, also if the provider repeats them.
-        about_key: what to do where the provider does not take the key.
-    """
-
-    def __init__(self, place: str, secrets: Iterable[str], about_key: str) -> None:
-        self._place = place
-        self._about_key = about_key
-        found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
-        # the longest first: one may be a part of another
-        self._secrets = sorted(found, key=len, reverse=True)
-
-    def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
-        """An error that tells what happened, why, and what to do."""
-        return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
-
-    def refused(self, response: httpx.Response, body: bytes) -> LLMRequestError:
-        """The error for an answer that is no success."""
-        status, said = response.status_code, _json_of(body)
-        told = said.get("error") if isinstance(said, dict) else None
-        told = told if isinstance(told, dict) else {"message": told or body.decode("utf-8", "replace")}
-        text = one_line(self._masked(str(told.get("message") or told)), _LONGEST_ANSWER)
-        # https://platform.openai.com/docs/guides/error-codes: paying helps, waiting does not
-        is_spent = "insufficient_quota" in {told.get("code"), told.get("type")}
-        code = (
-            "rate_limited" if status == _TOO_MANY else "timeout" if status in _TIMEOUTS else "provider_error"
-        )
-        after = retry_after(response.headers.get("retry-after"))
-        pause = "" if after is None else f" in {after:.0f} s"
-        reason = one_line(response.reason_phrase, 100)
-        advice = _ADVICE.get(status, f"Ask again{pause or ' later'}")
-        advice = self._about_key if status == _UNAUTHORIZED else advice
-        return self.error(
-            f"HTTP {status} {reason}: {text or 'without a text'}{pause and f' (try again{pause})'}",
-            "Look at your account with the provider" if is_spent else advice,
-            code=code, status=status, retry_after=after,
-            is_transient=not is_spent and (status in {_TOO_MANY, *_TIMEOUTS} or status >= _SERVER_ERROR),
-        )  # fmt: skip
-
-    def reply_of(self, body: bytes) -> dict[str, Any]:
-        """Read a whole reply.
-
-        Raises:
-            LLMRequestError: it is no JSON object, or it tells of an error.
-        """
-        reply = _json_of(body)
-        if not isinstance(reply, dict):
-            begins = one_line(self._masked(body[:_LONGEST_ANSWER].decode("utf-8", "replace")), 100)
-            raise self.error(
-                f"its answer is no JSON object; it begins with {begins!r}",
-                "Check base_url, which ends with the version (/v1)", is_transient=False,
-            )  # fmt: skip
-        self.check_event(reply)
-        return reply
-
-    def check_event(self, event: dict[str, Any]) -> None:
-        """Raise `LLMRequestError` if it tells of an error, as some providers do with status 200."""
-        told = event.get("error")
-        if told and not event.get("choices"):
-            text = told.get("message", told) if isinstance(told, dict) else told
-            raise self.error(f"it says {one_line(self._masked(str(text)), _LONGEST_ANSWER)!r}")
-
-    @contextmanager
-    def named(self, call: ModelCall) -> Iterator[None]:
-        """Have what httpx raises be errors of ours; after a call was ended it is that, whatever broke."""
-        import httpx
-
-        try:
-            yield
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            call.check()
-            raise self._of_transport(error) from None
-        except LLMRequestError:
-            call.check()
-            raise
-        call.check()
-
-    def _of_transport(self, error: Exception) -> LLMRequestError:
-        import httpx
-
-        what = one_line(str(error), _LONGEST_ANSWER) or type(error).__name__
-        if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-            code = "timeout" if isinstance(error, httpx.TimeoutException) else "provider_error"
-            return self.error(
-                f"it cannot be reached ({what})", "Check base_url, and that the server is running",
-                code=code, is_transient=True,
-            )  # fmt: skip
-        if isinstance(error, httpx.TimeoutException):
-            # not sent again by itself: the provider may be at work on it, and be paid for it
-            return self.error("it was silent for too long", "Give a longer timeout", code="timeout")
-        return self.error(
-            f"the connection broke ({what})", is_transient=isinstance(error, httpx.TransportError)
-        )
-
-    def _masked(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    """What a provider may repeat of it: of a header `Bearer KEY` the key alone, too."""
-    words = secret.split()
-    return (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
-
-
-def retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number or a date, RFC 9110 section 10.2.3."""
-    try:
-        seconds = float(value or "")
-    except ValueError:
-        seconds = _until(value or "")
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _until(date: str) -> float:
-    try:
-        when = parsedate_to_datetime(date)
-    except (ValueError, IndexError, OverflowError):
-        return math.nan
-    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-
-
-def _json_of(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
+    from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.messages import FinishReason
+    from tract_jupyter.llm.sse import Assembly
 
 OPENAI: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
-MAX_REPLY: Final = 32 * 1024 * 1024
-"""Bytes of a reply; what is larger is no reply."""
-_CONNECT_TIMEOUT: Final = 10.0  # seconds
-_OK: Final = 200
+_FINISH: Final[dict[str, FinishReason]] = {
+    "stop": "stop", "length": "length", "max_tokens": "length", "tool_calls": "tool_calls",
+    "function_call": "tool_calls", "content_filter": "content_filter", "refusal": "refusal",
+}  # fmt: skip
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+"""The names that servers have for the text of the reasoning."""
+_DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
+# they refuse a message that calls tools without its reasoning, be it empty
+_WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
 
 
-class OpenAIClient:
-    """Asks a model over HTTP; see `protocols.LLMClient`. Threads may share it.
+class OpenAIClient(HTTPClient):
+    """A client of OpenAI's chat completions and of the many servers that speak them; see `models.LLMClient`.
+
+    Threads may share it. `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The key is
+    that of the environment variable `OPENAI_API_KEY` if none is given. One option of `chat` is its own:
+    `resend_reasoning` says whether the server wants the text of the reasoning back. The arguments are those of every
+    `HTTPClient`.
+    """
+
+    provider_url: ClassVar[str] = OPENAI
+    path: ClassVar[str] = "/chat/completions"
+    key_variable: ClassVar[str] = KEY_VARIABLE
+    about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
+    hints: ClassVar[Mapping[str, str]] = {
+        r"reasoning_effort.*/v1/responses|/v1/responses.*reasoning_effort":
+            "Use ResponsesClient for this model, or leave reasoning_effort out where tools are given",
+        r"Use 'max_completion_tokens'|max_completion_tokens.*instead":
+            "Give max_completion_tokens instead of max_tokens",
+        r"reasoning_content.*(missing|must be passed|required)|[Mm]issing.*reasoning_content":
+            "Give resend_reasoning=True, since this server wants the reasoning back",
+        r"stream_options": "Give stream_options=None, since this server does not know it",
+    }  # fmt: skip
+
+    def _request(
+        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+    ) -> dict[str, Any]:
+        host = urlsplit(self.base_url).hostname or ""
+        wants = options.pop("resend_reasoning", None)
+        resends = host.endswith(_WANT_REASONING) if wants is None else bool(wants)
+        tools = checked_tools(options)
+        is_openai = self.base_url == OPENAI
+        # the old name is refused by OpenAI's reasoning models, the new one is not known to many other servers
+        asks_anew = is_openai or options.get("max_completion_tokens") is not None
+        limit = one_limit(options)
+        body = {
+            "model": model,
+            "messages": [_sent(one, model, resends=resends) for one in messages],
+            **options,
+        }
+        if tools:
+            body["tools"] = tools
+        if limit is not None:
+            body["max_completion_tokens" if asks_anew else "max_tokens"] = limit
+        if stream and "stream_options" not in options:
+            padding = {"include_obfuscation": False} if is_openai else {}
+            body["stream_options"] = {"include_usage": True, **padding}
+        if not stream or body.get("stream_options") is None:
+            body.pop("stream_options", None)
+        return {**body, "stream": stream}
+
+    def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
+        first = _first_choice(reply)
+        if not first and reply.get("error"):
+            raise self._failures.told(reply["error"])
+        message = first.get("message")
+        if not isinstance(message, dict):
+            raise self._no_choice(reply)
+        outer = {name: value for name, value in reply.items() if name != "choices"}
+        said = first.get("finish_reason")
+        return _written(message, said if isinstance(said, str) else None, outer, model).to_dict()
+
+    def _assembly(self, model: str) -> Assembly:
+        return _ChatAssembly(model, self._failures.told, self._no_choice)
+
+    def _no_choice(self, reply: dict[str, Any]) -> LLMRequestError:
+        there = ", ".join(map(str, reply)) or "nothing"
+        return self._failures.error(
+            f"its reply has no choices (it has {there})", "Ask again, or another model"
+        )
+
+
+# --- sending
+
+
+def _sent(message: dict[str, Any], model: str, *, resends: bool) -> dict[str, Any]:
+    """Return a message as it is sent: what the provider sent itself, as it came."""
+    if message.get("role") == "tool":
+        return {name: value for name, value in message.items() if name != "is_error"}
+    if message.get("role") != "assistant":
+        return message
+    kept: dict[str, Any] = {
+        name: message[name] for name in ("role", "content", "name", "refusal", "audio") if name in message
+    }
+    calls = dicts(message.get("tool_calls"))
+    raw = next(iter(blocks_for(message, "chat", model)), {})
+    raw = raw if _says_the_same(raw, message, calls) else {}
+    if calls:
+        came = dicts(raw.get("tool_calls"))
+        kept["tool_calls"] = [
+            _sent_call(call, place, came[place] if came else {}) for place, call in enumerate(calls)
+        ]
+        kept["content"] = message.get("content") or None
+    if raw.get(_DETAILS):
+        kept[_DETAILS] = raw[_DETAILS]
+    field = next((name for name in REASONING_FIELDS if raw.get(name)), REASONING_FIELDS[0])
+    if resends and (calls or raw.get(field)):
+        kept[field] = raw.get(field) or ""
+    return kept
+
+
+def _says_the_same(raw: Mapping[str, Any], message: Mapping[str, Any], calls: list[dict[str, Any]]) -> bool:
+    """Return True if a message was not changed since it came."""
+    came = dicts(raw.get("tool_calls"))
+    made, said = ([RawCall.of(one, 0) for one in each] for each in (came, calls))
+    is_same = [(one.name, one.sent_values()) for one in made] == [
+        (one.name, one.sent_values()) for one in said
+    ]
+    return is_same and sound(text_of(raw.get("content"))) == text_of(message.get("content"))
+
+
+def _sent_call(call: dict[str, Any], place: int, came: dict[str, Any]) -> dict[str, Any]:
+    """Return a call, with what the provider gave it besides, such as the signature of the thoughts before it."""
+    more = {name: value for name, value in came.items() if name not in {"index", "id", "type", "function"}}
+    return {**more, **RawCall.of(call, place).to_openai()}
+
+
+# --- reading
+
+
+def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
+    choices = reply.get("choices")
+    # of several, the first; a chunk may have a piece of another one
+    return next((one for one in dicts(choices) if one.get("index") in (0, None)), {})
+
+
+def _written(
+    raw: dict[str, Any], said: str | None, outer: dict[str, Any], model: str, *, is_whole: bool = True
+) -> WrittenReply:
+    """Return the reply that a provider's message is, whole or put together from a stream.
 
     Args:
-        model: the model that is asked unless a call names another one.
-        base_url: where the provider is, with its version: `http://localhost:11434/v1` for Ollama.
-        api_key: the key, by default that of the environment variable `OPENAI_API_KEY`; an empty text for none.
-        timeout: seconds without a sign of the provider after which a call fails.
-        max_retries: how often a request is sent again after a refusal (429), a failure of the provider (5xx) or of the
-            connection; with a pause that the provider names (Retry-After), or that grows.
-        backoff: seconds of the first pause; each further one is twice as long, at most 8 s.
-        headers: more headers to send.
-        transport: an `httpx.BaseTransport` to send by, instead of the network.
-        about_key: what an error advises where the provider does not take the key: where it comes from.
-        about_model: what an error advises where no model is named.
-
-    Raises:
-        LLMConfigError: an argument cannot be used.
+        raw: the message.
+        said: the provider's reason for the end.
+        outer: the response without its choices.
+        model: the model that was asked.
+        is_whole: whether the provider has said that nothing follows.
     """
+    given = dicts(raw.get("tool_calls"))
+    calls = _calls(given, said if is_whole else None)
+    content, refusal = raw.get("content"), raw.get("refusal")
+    refusal = sound(refusal) if isinstance(refusal, str) else ""
+    field = next((name for name in REASONING_FIELDS if isinstance(raw.get(name), str) and raw[name]), "")
+    return WrittenReply(
+        text=None if content is None else sound(text_of(content)),
+        calls=calls,
+        finish_reason=finish_of(said, _FINISH, calls=bool(calls), refusal=bool(refusal))
+        if is_whole
+        else None,
+        provider_finish_reason=said,
+        reasoning=sound(raw[field]) if field else "",
+        reasoning_field=field,
+        refusal=refusal,
+        blocks=None if _says_all(raw, given) else ProviderBlocks("chat", model, (raw,)),
+        outer=outer,
+    )
+
+
+def _calls(given: list[dict[str, Any]], said: str | None) -> list[WrittenCall]:
+    read = [RawCall.of(call, place) for place, call in enumerate(given)]
+    return [
+        WrittenCall(
+            str(call.given.get("id") or ""), call.name, sound(call.arguments),
+            is_cut=_is_cut(call, said, is_last=call is read[-1]),
+        )
+        for call in read
+    ]  # fmt: skip
+
+
+def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
+    """Return True if a call was cut before its arguments were complete, whatever the provider says."""
+    if isinstance(call.given.get("function"), dict) and not call.given["function"].get("arguments"):
+        return is_last and said in {None, "length", "max_tokens", "content_filter"}  # else it has none
+    return is_unfinished(call.arguments)
+
+
+def _says_all(raw: dict[str, Any], calls: list[dict[str, Any]]) -> bool:
+    """Return True if the form between rooms has a place for everything in a message."""
+    more = {name for name, value in raw.items() if value not in (None, [], "")}
+    plain = not isinstance(raw.get("content"), list)
+    each = all(set(call) <= {"index", "id", "type", "function"} for call in calls)
+    return plain and each and more <= {"role", "content", "refusal", "tool_calls"}
+
+
+class _Call:
+    """A call that is put together."""
+
+    def __init__(self, index: object) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        self.more: dict[str, Any] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """True if its arguments are a JSON text."""
+        return not is_unfinished("".join(self.arguments))
+
+    def raw(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", **self.more, "function": function}
+
+
+class _ChatAssembly:
+    """The reply put together from the chunks so far; of several choices, the first."""
 
     def __init__(
         self,
-        model: str | None = None,
-        *,
-        base_url: str = OPENAI,
-        api_key: str | None = None,
-        timeout: float = 120.0,
-        max_retries: int = 2,
-        backoff: float = 0.5,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.BaseTransport | None = None,
-        about_key: str = "",
-        about_model: str = "give one to OpenAIClient(model), or as chat(messages, model=...)",
+        model: str,
+        told: Callable[[object], LLMRequestError],
+        no_choice: Callable[[dict[str, Any]], LLMRequestError],
     ) -> None:
-        self.model = model
-        self.base_url = _checked_url(base_url)
-        self.timeout = _checked_number(timeout, "timeout", least=0.001)
-        self.max_retries = int(_checked_number(max_retries, "max_retries"))
-        self.backoff = _checked_number(backoff, "backoff")
-        key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
-        self._headers = _checked_headers(key, headers)
-        about_key = about_key or _about_key(api_key, headers)
-        self._failures = Failures(self.base_url, [key, *(headers or {}).values()], about_key)
-        self._about_model = about_model
-        self._transport = transport
-        self._lock = threading.Lock()
-        self._calls: set[ModelCall] = set()
-        self._is_closed = False
-        self._ssl: ssl.SSLContext | None = None
+        self._model = model
+        self._told = told
+        self._no_choice = no_choice
+        self._outer: dict[str, Any] = {}
+        self._message = _Pieces()
+        self._calls: list[_Call] = []
+        self._said: str | None = None
+        self._has_choice = False
+        self.is_complete = False
+        self.is_over = False  # the usage may follow
 
-    def __repr__(self) -> str:
-        key = ", with a key" if "Authorization" in self._headers else ""
-        return f"<OpenAIClient {self.model or 'no model'} at {self.base_url}{key}>"
+    def add(self, chunk: dict[str, Any]) -> Iterator[Delta]:
+        """Add a chunk."""
+        if chunk.get("error") and not chunk.get("choices"):
+            raise self._told(chunk["error"])
+        known = {
+            name: value for name, value in chunk.items() if name not in {"choices", "type", "obfuscation"}
+        }
+        self._outer |= {name: value for name, value in known.items() if value is not None}
+        first = _first_choice(chunk)
+        self._has_choice = self._has_choice or bool(first)
+        if isinstance(first.get("finish_reason"), str) and first["finish_reason"]:
+            self._said, self.is_complete = first["finish_reason"], True
+        delta = first.get("delta")
+        if not isinstance(delta, dict):
+            return
+        yield from self._message.add(delta)
+        for part in dicts(delta.get("tool_calls")):
+            yield self._add_call(part)
 
-    # --- asking
+    def _add_call(self, part: dict[str, Any]) -> Delta:
+        function = part.get("function")
+        function = function if isinstance(function, dict) else {}
+        given, name, arguments = part.get("id"), function.get("name"), function.get("arguments")
+        call = self._call_of(part.get("index"), str(given or ""), name if isinstance(name, str) else "")
+        call.id = call.id or str(given or "")
+        call.name = call.name or (name if isinstance(name, str) else "")
+        call.more |= {
+            key: value
+            for key, value in part.items()
+            if key not in {"index", "id", "type", "function"} and value is not None
+        }
+        text = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
+        call.arguments.append(text)
+        return Delta("tool_call", text, self._calls.index(call), call.name)
 
-    def chat(
-        self,
-        messages: list[dict[str, Any]],
-        *,
-        on_delta: Callable[[str], object] | None = None,
-        abort: AbortSignal | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Return the reply in OpenAI's shape, with all that the provider put into it.
-
-        Args:
-            messages: what to reply to, in OpenAI's shape.
-            on_delta: called with each piece of the text as it comes.
-            abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`; that of
-                `llm.call.ended_by` if left out.
-            **options: `model`, `temperature`, `tools`, ..., as the provider names them.
-
-        Raises:
-            LLMRequestError: there is no reply; `code` tells why.
-            LLMConfigError: no model is named, or the request has no JSON form.
-        """
-        if on_delta is None:
-            body = self._body(messages, options)
-            with self._call(abort) as call:
-                return self._tried(call, lambda: self._asked(call, body))
-        stream = self.stream(messages, abort=abort, **options)
-        for delta in stream:
-            on_delta(delta)
-        return stream.reply
-
-    def stream(
-        self, messages: list[dict[str, Any]], *, abort: AbortSignal | None = None, **options: Any
-    ) -> ReplyStream:
-        """Return the pieces of the reply's text as they come; the whole reply is in `reply` after the last one.
-
-        Arguments and errors as for `chat`; errors come while it is read. A request is not sent again once a piece
-        has come.
-        """
-        asked = {"stream_options": {"include_usage": True}, **options}
-        return ReplyStream(self._streamed(self._body(messages, asked, stream=True), abort))
-
-    # --- ending
-
-    def cancel(self) -> None:
-        """End all calls that are under way, in whichever thread; they raise `LLMRequestError`, code `cancelled`."""
-        with self._lock:
-            calls = list(self._calls)
-        for call in calls:
-            call.cancel()
-
-    def close(self) -> None:
-        """End all calls, and take no more."""
-        with self._lock:
-            self._is_closed = True
-        self.cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # --- one request
-
-    def _body(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, stream: bool = False
-    ) -> bytes:
-        model = options.get("model") or self.model
-        if not isinstance(model, str) or not model:
-            raise LLMConfigError(f"no model is named; {self._about_model}")
-        # `stream` is not for the caller to choose: the reply would be read in another way
-        body = {**options, "model": model, "messages": messages, "stream": stream}
-        try:
-            return json.dumps(body, allow_nan=False).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
-
-    @contextmanager
-    def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
-        with ModelCall(abort) as call:
-            with self._lock:
-                if self._is_closed:
-                    raise LLMConfigError(f"{self!r} was closed; make another one")
-                self._calls.add(call)
-            try:
-                yield call
-            finally:
-                with self._lock:
-                    self._calls.discard(call)
-
-    def _tried(self, call: ModelCall, attempt: Callable[[], T]) -> T:
-        return with_retries(attempt, call, max_retries=self.max_retries, backoff=self.backoff)
-
-    def _asked(self, call: ModelCall, body: bytes) -> dict[str, Any]:
-        with self._answer(call, body) as response:
-            return self._failures.reply_of(b"".join(self._bounded(response)))
-
-    def _streamed(self, body: bytes, abort: AbortSignal | None) -> Iterator[str | dict[str, Any]]:
-        """The pieces of the text, and last of all the reply."""
-        with self._call(abort) as call:
-            # a failure is tried again until there is a first piece: whoever has it must not get it twice
-            first, rest = self._tried(call, lambda: _begun(self._pieces(call, body)))
-            yield first
-            yield from rest
-
-    def _pieces(self, call: ModelCall, body: bytes) -> Iterator[str | dict[str, Any]]:
-        assembly = Assembly()
-        with self._answer(call, body) as response:
-            if "application/json" in response.headers.get("content-type", ""):
-                reply = self._failures.reply_of(b"".join(self._bounded(response)))
-                yield from (text for text in [text_of(reply)] if text)
-                yield reply  # this provider streams nothing
-                return
-            for event in events(self._bounded(response)):
-                self._failures.check_event(event)
-                yield from assembly.add(event)
-            if not assembly.is_complete:
-                raise self._failures.error("the stream ended before the reply did", is_transient=True)
-        yield assembly.reply()
-
-    @contextmanager
-    def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
-        """Send a request; the answer is a success, and to be read within."""
-        call.check()
-        url, trace = f"{self.base_url}/chat/completions", {"trace": call.trace}
-        with (
-            self._failures.named(call),
-            self._http() as http,
-            http.stream("POST", url, headers=self._headers, content=body, extensions=trace) as response,
-        ):
-            if response.status_code != _OK:
-                raise self._failures.refused(response, b"".join(self._bounded(response)))
-            yield response
-
-    def _http(self) -> AbstractContextManager[httpx.Client]:
-        """A connection for one request, so that a call that is ended takes no other one with it."""
-        import httpx
-
-        timeout = httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
-        if self._transport is not None:
-            return nullcontext(
-                httpx.Client(transport=self._transport, timeout=timeout)
-            )  # it is not ours to close
-        with self._lock:
-            self._ssl = self._ssl or httpx.create_ssl_context()  # reading all certificates takes its time
-        return httpx.Client(verify=self._ssl, timeout=timeout)
-
-    def _bounded(self, response: httpx.Response) -> Iterator[bytes]:
-        """The bytes of an answer, up to a limit."""
-        size = 0
-        for part in response.iter_bytes():
-            size += len(part)
-            if size > MAX_REPLY:
-                raise self._failures.error(f"the answer is larger than {MAX_REPLY:,} bytes")
-            yield part
-
-
-class ReplyStream:
-    """The pieces of one reply's text, to be read once; what comes of them is in `reply`."""
-
-    def __init__(self, pieces: Iterator[str | dict[str, Any]]) -> None:
-        self._pieces = pieces
-        self._reply: dict[str, Any] | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        for piece in self._pieces:
-            if isinstance(piece, str):
-                yield piece
-            else:
-                self._reply = piece
-
-    @property
-    def reply(self) -> dict[str, Any]:
-        """The whole reply, as `chat` returns it; what was not read yet is read now.
-
-        Raises:
-            LLMRequestError: it did not come to its end.
-        """
-        for _ in self:
-            pass
-        if self._reply is None:
-            raise LLMRequestError("the stream was not read to its end, so there is no whole reply; ask again")
-        return self._reply
-
-    def close(self) -> None:
-        """Stop reading, and end the request."""
-        close = getattr(self._pieces, "close", None)
-        if close is not None:
-            close()
-
-
-def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
-    return next(pieces), pieces
-
-
-def _about_key(api_key: str | None, headers: Mapping[str, str] | None) -> str:
-    if api_key:
-        return "Check the key that OpenAIClient was given as api_key"
-    if any(name.lower() != "user-agent" for name in headers or {}):
-        return "Check the headers that OpenAIClient was given"
-    if api_key is None:
-        return f"Check the key in the environment variable {KEY_VARIABLE}, or give OpenAIClient(api_key=...)"
-    return "It wants a key, and is sent none: give OpenAIClient(api_key=...)"
-
-
-def _checked_url(url: object) -> str:
-    try:
-        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() else None
-    except ValueError:  # such as half an IPv6 address
-        parts = None
-    # first of all, so that no message repeats a password
-    if parts is not None and ("@" in parts.netloc or parts.query or parts.fragment):
-        raise LLMConfigError(
-            "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
-            "api_key or headers"
+    def _call_of(self, index: object, given: str, name: str) -> _Call:
+        """Return the call that a part belongs to: servers count in different ways, or not at all."""
+        last = self._calls[-1] if self._calls else None
+        # the newest first: a server may give each call the same index
+        same = [one for one in reversed(self._calls) if isinstance(index, int) and one.index == index]
+        found = next((one for one in same if given and one.id == given), None)
+        if found is None and given and not isinstance(index, int):
+            found = next((one for one in self._calls if one.id == given), None)
+        if found is not None:
+            return found
+        candidate = same[0] if same else None if isinstance(index, int) else last
+        if candidate is None and not given and not name:
+            candidate = last  # the rest of a call, under an index of its own
+        begins = candidate is not None and (
+            bool(given and candidate.id and (name or candidate.is_complete))
+            or bool(name and candidate.name and (candidate.is_complete or name != candidate.name))
         )
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        given = "one with a user or password" if "@" in str(url) else brief_repr(url)
-        raise LLMConfigError(f"base_url is a text such as {OPENAI!r}, not {given}")
-    return str(url).rstrip("/")
+        if candidate is not None and not begins:
+            return candidate
+        self._calls.append(_Call(index))
+        return self._calls[-1]
+
+    def _raw(self) -> dict[str, Any]:
+        message = {"role": "assistant", "content": None, **self._message.whole()}
+        return {**message, "tool_calls": [call.raw() for call in self._calls]} if self._calls else message
+
+    def reply(self) -> dict[str, Any]:
+        """Return the whole reply."""
+        if not self._has_choice:
+            raise self._no_choice(self._outer)
+        return _written(self._raw(), self._said, self._outer, self._model).to_dict()
+
+    def partial(self) -> dict[str, Any] | None:
+        """Return what has come."""
+        if not self._has_choice:
+            return None
+        return _written(self._raw(), self._said, self._outer, self._model, is_whole=False).to_dict()
 
 
-def _checked_number(value: object, what: str, *, least: float = 0) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value < least
-    ):
-        raise LLMConfigError(f"{what} is a number from {least} on, not {brief_repr(value)}")
-    return value
+_SAID_ONCE: Final = frozenset({"role", "id", "type", "name"})
 
 
-def _checked_headers(key: str, more: Mapping[str, str] | None) -> dict[str, str]:
-    """All headers; what is wrong with them is told without their values."""
-    if not isinstance(key, str):
-        raise LLMConfigError(f"api_key is a text, not of the type {type(key).__name__}")
-    headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
-    headers |= {"Authorization": f"Bearer {key.strip()}"} if key.strip() else {}
-    headers |= dict(more or {})
-    for name, value in headers.items():
-        if not (isinstance(value, str) and value.isascii() and value.isprintable()):
-            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; look at the key")
-    return headers
+class _Pieces:
+    """The message without its calls: texts and lists grow (`content`, `reasoning_content`, ...)."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[Any]] = {}
+        self._reasoning = ""  # the name that is read; some gateways send the text under both
+
+    def add(self, delta: dict[str, Any]) -> Iterator[Delta]:
+        for name, value in delta.items():
+            if name != "tool_calls" and value is not None:
+                self._pieces.setdefault(name, []).append(value)
+        self._reasoning = self._reasoning or next((name for name in REASONING_FIELDS if delta.get(name)), "")
+        thought, text = delta.get(self._reasoning), text_of(delta.get("content"))
+        if isinstance(thought, str) and thought:
+            yield Delta("reasoning", thought)
+        if text:
+            yield Delta("text", text)
+        if isinstance(delta.get("refusal"), str) and delta["refusal"]:
+            yield Delta("text", delta["refusal"])
+
+    def whole(self) -> dict[str, Any]:
+        return {name: _joined(name, pieces) for name, pieces in self._pieces.items()}
+
+
+def _joined(name: str, pieces: Collection[Any]) -> Any:
+    first, *_ = pieces
+    if name in _SAID_ONCE:
+        return first
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    if all(isinstance(piece, list) for piece in pieces):
+        return _merged([one for piece in pieces for one in piece])
+    *_, last = pieces
+    return last
+
+
+def _merged(entries: list[Any]) -> list[Any]:
+    """Return the entries of a list that came in pieces: those with the same type and index in a row are one."""
+    found: list[Any] = []
+    for entry in entries:
+        last = found[-1] if found else None
+        if not (
+            isinstance(entry, dict) and isinstance(last, dict) and isinstance(entry.get("index"), int)
+        ) or ((entry.get("index"), entry.get("type")) != (last.get("index"), last.get("type"))):
+            found.append(dict(entry) if isinstance(entry, dict) else entry)
+            continue
+        for name, value in entry.items():
+            if (
+                name in {"text", "summary", "data"}
+                and isinstance(last.get(name), str)
+                and isinstance(value, str)
+            ):
+                last[name] += value
+            elif value is not None:
+                last[name] = value
+    return found

@@ -1,4 +1,4 @@
-"""A model's reply and its tool calls, read from OpenAI's shape: the one reader of what a client gave back."""
+"""A model's reply and its tool calls: the one reader of what a client returns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
-from tract_jupyter.models.canonical import canonical_json, plain
-from tract_jupyter.models.text import brief_repr, safe_repr
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.llm.messages import INVALID_JSON, ProviderBlocks, Usage, is_unfinished
+from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 class RawCall(NamedTuple):
-    """A tool call as a model wrote it, whatever is wrong with it: who answers it tells the model."""
+    """A tool call as the model wrote it, right or wrong; what is wrong with it is reported back to the model."""
 
     given: dict[str, Any]
     id: str
@@ -26,23 +25,31 @@ class RawCall(NamedTuple):
 
     @classmethod
     def of(cls, given: dict[str, Any], place: int) -> RawCall:
-        """Read what can be read of the call at a place; one without an id gets `call_<place>`."""
+        """Read as much as can be read of the call at a place; without an id, it gets `call_<place>`."""
         function = given.get("function")
         function = function if isinstance(function, dict) else {}
-        arguments = function.get("arguments") or "{}"
+        # of one that was cut, nothing is not "no arguments"
+        arguments = function.get("arguments") or ("" if given.get("cut") else "{}")
         text = arguments if isinstance(arguments, str) else _as_text(arguments)
         return cls(given, str(given.get("id") or f"call_{place}"), str(function.get("name") or ""), text)
+
+    @property
+    def is_cut(self) -> bool:
+        """True if it ended before its arguments were complete; such a call must never run."""
+        return bool(self.given.get("cut")) or is_unfinished(self.arguments)
 
     def values(self) -> dict[str, Any]:
         """Return the arguments.
 
         Raises:
-            SpecError: they are no JSON object.
+            SpecError: they are not a JSON object, or the call was cut before they were complete.
         """
+        if self.is_cut:
+            raise SpecError("the reply was cut before the arguments of this call were complete")
         try:
             value = json.loads(self.arguments)
         except (ValueError, RecursionError) as error:
-            raise SpecError(f"the arguments are no JSON: {error}") from None
+            raise SpecError(f"the arguments are not JSON: {error}") from None
         if not isinstance(value, dict):
             raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
         return value
@@ -51,31 +58,53 @@ class RawCall(NamedTuple):
         """Return the call.
 
         Raises:
-            ContentError: it has no id, no name, or arguments that are no JSON object.
+            ContentError: it has no id, no name, or arguments that are not a JSON object.
         """
         return ToolCall.from_dict(self.given)
 
+    def sent_values(self) -> dict[str, Any]:
+        """Return the arguments as they are sent back: those that are not a JSON object as `{"INVALID_JSON": text}`."""
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            value = None
+        return value if isinstance(value, dict) else {INVALID_JSON: self.arguments}
+
     def to_openai(self) -> dict[str, Any]:
-        """Return an entry of `tool_calls` that any provider takes."""
-        function = {"name": self.name, "arguments": self.arguments}
+        """Return an entry of `tool_calls` that any provider takes.
+
+        Providers refuse names that no tool can have, and some refuse arguments that are not JSON.
+        """
+        arguments = self.sent_values()
+        text = json.dumps(arguments, ensure_ascii=False) if INVALID_JSON in arguments else self.arguments
+        function = {"name": provider_name(self.name), "arguments": text}
         return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply of a model.
+    """One reply of a model; docs/models.md describes its form.
 
     Attributes:
-        text: what it says; empty if it only calls tools.
-        raw_calls: the tools it calls, as they were given: a model's arguments may be no JSON.
+        text: the text; empty if it only calls tools.
+        raw_calls: its tool calls as the model wrote them; arguments may be invalid JSON.
         model: its name, if the reply has it.
-        usage: the tokens it took, as the provider counts them: `prompt_tokens`, `completion_tokens`, ...
+        usage: the tokens it took, by the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
+        finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal` or `pause`; None if the
+            client does not say.
+        reasoning: what the model thought, as far as the provider shows it.
+        provider_blocks: what the provider's message was made of, where that is more than this.
+        tokens: `usage`, in one form for each provider.
     """
 
     text: str
     raw_calls: tuple[RawCall, ...] = ()
     model: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
+    finish_reason: str | None = None
+    reasoning: str = ""
+    provider_blocks: ProviderBlocks | None = None
+    tokens: Usage = field(default_factory=Usage)
 
     @classmethod
     def of(cls, response: Any) -> Reply:
@@ -91,19 +120,29 @@ class Reply:
                 f"the reply's tool_calls are {brief_repr(calls)}, and should be a list of dicts"
             )
         model, usage = response.get("model"), response.get("usage")
+        said, thought = response["choices"][0].get("finish_reason"), message.get("reasoning")
         return cls(
             _text(message),
             tuple(RawCall.of(given, place) for place, given in enumerate(calls)),
             model if isinstance(model, str) and model else None,
-            _counts(usage) if isinstance(usage, dict) else {},
+            counts_of(usage) if isinstance(usage, dict) else {},
+            said if isinstance(said, str) else None,
+            thought if isinstance(thought, str) else "",
+            ProviderBlocks.of(message),
+            Usage.of(response),
         )
+
+    @property
+    def nothing_said(self) -> str:
+        """Why the reply has neither a text nor a call, in words that say what to do; empty if it has, or just ended."""
+        return "" if self.text or self.raw_calls else _NOTHING_SAID.get(self.finish_reason or "", "")
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tools it calls.
 
         Raises:
-            LLMResponseError: a call has no id, no name, or arguments that are no JSON object.
+            LLMResponseError: a call has no id, no name, or arguments that are not a JSON object.
         """
         try:
             return tuple(call.read() for call in self.raw_calls)
@@ -113,18 +152,25 @@ class Reply:
             ) from None
 
 
+_NOTHING_SAID = {
+    "content_filter": "the provider's content filter ended the reply before it said anything; put it in other words",
+    "refusal": "the model declined to answer; put it in other words, or ask another model",
+    "length": "the reply reached its limit before it said anything; give a larger max_tokens",
+}
+
+
 def _as_text(arguments: Any) -> str:
     try:
         return canonical_json(arguments)
-    except ContentError:  # the model is told that it is no JSON
+    except ContentError:  # the model is told that it is not JSON
         return safe_repr(arguments).encode("utf-8", "replace").decode()
 
 
 def _message(response: Any) -> Mapping[str, Any]:
     if not isinstance(response, dict):
         raise LLMResponseError(
-            f"a client's chat() returns a dict in OpenAI's shape, and this gave {type(response).__name__}; "
-            "of an object of OpenAI's library, return response.model_dump()"
+            f"a client's chat() returns a dict in OpenAI's shape, not {type(response).__name__}; "
+            "from an object of OpenAI's library, return response.model_dump()"
         )
     choices = response.get("choices")
     first = choices[0] if isinstance(choices, list | tuple) and choices else None
@@ -138,8 +184,8 @@ def _message(response: Any) -> Mapping[str, Any]:
     return message
 
 
-def _counts(usage: dict[Any, Any]) -> dict[str, Any]:
-    """What a provider says that it counted, but for what has no JSON form: the reply is worth more than its bill."""
+def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
+    """Return the provider's counts, without those that have no JSON form: the reply is worth more than its bill."""
     found: dict[str, Any] = {}
     for name, number in usage.items():
         with suppress(ContentError):
@@ -148,7 +194,7 @@ def _counts(usage: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """The text; of a list of parts, that of all of them; what a model said in refusing otherwise."""
+    """Return the text: of a list of parts the text of all, or else the model's refusal."""
     content = message.get("content")
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))

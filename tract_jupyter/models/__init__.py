@@ -1,10 +1,20 @@
 """Values: what is committed, compiled, described and decided. Plain data without side effects.
 
-* What a commit holds: `content`. What is known of a commit: `commit`. What a model is sent: `context`.
+* What a commit holds: `content`. What is known of a commit: `commit`. What a model is sent: `context`; within which
+  budget, with which settings: `config`.
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
-* What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers'
-  shapes: `toolcall`.
-* Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`.
+* What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
+  `toolcall`. How a turn of a model ends, and what it may take: `limits`. Tracts of a store, their parents and children:
+  `spawn`.
+* How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
+* Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
+  patterns that somebody else gave: `checks`, `patterns`.
 
-Knows no other room, only `exceptions` and `protocols`.
+Knows no other room, only `exceptions`.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -39,9 +39,28 @@ def canonical_json(value: Any) -> str:
     """Return the canonical JSON text of `value`.
 
     Raises:
-        ContentError: the value has no JSON form, or holds text that is no Unicode.
+        ContentError: the value has no JSON form, or holds text that is not valid Unicode.
     """
-    _check_structure(value)
+    parts: Iterable[Any]
+    waiting = [(value, 0)]  # keys and depth are checked with a stack, and here: this runs for every commit
+    while waiting:
+        whole, depth = waiting.pop()
+        if isinstance(whole, dict):
+            try:
+                "".join(whole)  # the fastest look at all keys
+            except TypeError:
+                wrong = next(key for key in whole if not isinstance(key, str))
+                raise ContentError(f"the value has no JSON form: the key {wrong!r} is not a string") from None
+            parts = whole.values()
+        elif isinstance(whole, list | tuple):
+            parts = whole
+        else:
+            continue
+        if depth >= _DEEPEST:
+            raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
+        for part in parts:
+            if type(part) not in _LEAVES:
+                waiting.append((part, depth + 1))  # noqa: PERF401 # a generator is slower
     try:
         text = "".join(_encode(value, 0))
         text.encode()
@@ -66,31 +85,9 @@ def plain(value: Any) -> Any:
 
 def digest(value: Any) -> str:
     """Return the sha256 of the canonical JSON of `value`, as 64 hex digits."""
-    return sha256(canonical_json(value).encode())
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def sha256(data: bytes) -> str:
     """Return the sha256 of bytes, as 64 hex digits."""
     return hashlib.sha256(data).hexdigest()
-
-
-def _check_structure(value: Any) -> None:
-    """Check keys and depth. What it still has to look at is a stack: this runs for every commit."""
-    parts: Iterable[Any]
-    waiting = [(value, 0)]
-    while waiting:
-        whole, depth = waiting.pop()
-        if isinstance(whole, dict):
-            for key in whole:
-                if not isinstance(key, str):
-                    raise ContentError(f"the value has no JSON form: the key {key!r} is not a string")
-            parts = whole.values()
-        elif isinstance(whole, list | tuple):
-            parts = whole
-        else:
-            continue
-        if depth >= _DEEPEST:
-            raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
-        for part in parts:
-            if type(part) not in _LEAVES:
-                waiting.append((part, depth + 1))  # noqa: PERF401 # a generator is slower

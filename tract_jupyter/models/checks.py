@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, TractError
+from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.models.text import brief_repr
 
@@ -17,7 +18,7 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
     """Return the limit, where a negative one counts as 0.
 
     Raises:
-        TractError: it is no whole number; of the type `error`.
+        TractError: it is not a whole number; of the type `error`.
     """
     if type(limit) is not int:
         raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
@@ -28,7 +29,7 @@ def check_text(text: object, what: str, *, error: type[TractError] = ContentErro
     """Return the text if it is one. `what` names it in the error.
 
     Raises:
-        TractError: it is none; of the type `error`.
+        TractError: the value is not allowed; of the type `error`.
     """
     if not isinstance(text, str):
         raise error(f"{what} is a text, not {brief_repr(text)}")
@@ -39,7 +40,7 @@ def check_dict(value: object, what: str) -> None:
     """Check that something is a dict, as all that is kept by name.
 
     Raises:
-        ContentError: it is none.
+        ContentError: the value is not allowed.
     """
     if not isinstance(value, dict):
         raise ContentError(f'{what} is a dict such as {{"key": "value"}}, not {brief_repr(value)}')
@@ -49,7 +50,7 @@ def check_budget(budget: object) -> None:
     """Check that something can be the budget of a tract; None is no limit.
 
     Raises:
-        ContentError: it is none.
+        ContentError: the value is not allowed.
     """
     if not (budget is None or isinstance(budget, TokenBudget)):
         raise ContentError(
@@ -61,7 +62,7 @@ def check_choice(given: object, choices: Collection[str], what: str) -> None:
     """Check that something is one of a few words.
 
     Raises:
-        ContentError: it is none of them.
+        ContentError: the value is not allowed.
     """
     if not isinstance(given, str) or given not in choices:
         raise ContentError(f"{what} is {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
@@ -71,7 +72,7 @@ def several(given: object, what: str, *, error: type[TractError] = ContentError)
     """Return the given items as a list. A single text stands for a list of one.
 
     Raises:
-        TractError: it is no list; of the type `error`.
+        TractError: it is not a list; of the type `error`.
     """
     if isinstance(given, str):
         return [given]
@@ -84,7 +85,7 @@ def listed(given: object, what: str, *, error: type[TractError] = ContentError) 
     """Return the given texts as a list. A single text stands for a list of one.
 
     Raises:
-        TractError: it is no list, or something in it is no text; of the type `error`.
+        TractError: it is not a list, or something in it is not a text; of the type `error`.
     """
     texts = several(given, what, error=error)
     for text in texts:
@@ -99,7 +100,7 @@ def diagnosis_of(said: object) -> str:
     It may say None or a text, True or False, or both as a pair: `(False, "the date is missing")`.
 
     Raises:
-        ContentError: it is none of these.
+        ContentError: the value is not allowed.
     """
     if isinstance(said, tuple) and len(said) == 2:  # noqa: PLR2004 # a pair
         passed, why = said
@@ -116,3 +117,25 @@ def diagnosis_of(said: object) -> str:
 
 
 _NO_REASON = "the validator turned it down, and did not say why"
+
+
+def check_tag(tag: object) -> None:
+    """Check that something can be a tag.
+
+    Raises:
+        ContentError: it is no text, empty, or longer than 255 characters.
+    """
+    if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
+        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
+    check_words(tag)
+
+
+def check_words(text: str) -> None:
+    """Check that every database can keep a text.
+
+    Raises:
+        ContentError: it is no Unicode, or has a NUL.
+    """
+    canonical_json(text)
+    if "\0" in text:
+        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")

@@ -6,63 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.checks import check_choice, check_text, listed
 from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.patterns import matches, problem_of
+from tract_jupyter.models.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.models.diff import DiffResult
-
-
-_MODES: Final = ("substring", "regex")
-
-
-class Retention:
-    """Reads and checks retention criteria: `{"instructions", "match_patterns", "match_mode"}`."""
-
-    @staticmethod
-    def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
-        """Return the criteria as they are stored; None if there are none.
-
-        Raises:
-            ContentError: instructions or a pattern are no text, a pattern is no regular expression, or the mode is
-                unknown.
-        """
-        if instructions is None and type(patterns) is tuple and not patterns and mode in _MODES:
-            return None  # as for most commits
-        check_choice(mode, _MODES, "retain_match_mode")
-        given = [] if patterns is None else listed(patterns, "retain_match")
-        for pattern in given:
-            _check(pattern, mode)
-        if instructions is None and not given:
-            return None
-        if instructions is not None:
-            check_text(instructions, "retain")
-        return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
-
-    @staticmethod
-    def missing(criteria: dict[str, Any], summary: str) -> list[str]:
-        """Return the patterns that a summary does not contain.
-
-        Raises:
-            ContentError: a pattern takes too long for it.
-        """
-        regex = criteria["match_mode"] == "regex"
-        return [
-            pattern
-            for pattern in criteria["match_patterns"]
-            if not (any(True for _ in matches(pattern, summary)) if regex else pattern in summary)
-        ]
-
-
-def _check(pattern: str, mode: str) -> None:
-    problem = problem_of(pattern) if mode == "regex" else None
-    if problem is not None:
-        raise ContentError(f"{pattern[:60]!r} cannot be used as a regular expression: {problem}")
 
 
 COMPRESSED_FROM: Final = "compressed_from"
@@ -208,7 +157,7 @@ class CompressResult:
         )
         count = sum(len(group) for group in self.source_commits)
         summaries = "1 summary" if len(self.source_commits) == 1 else f"{len(self.source_commits)} summaries"
-        return f"{self.branch}: {count:,} commits became {summaries}, {before} → {after} tokens"
+        return f"{self.branch}: {counted(count, 'commit')} became {summaries}, {before} → {after} tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +167,7 @@ class ExpandResult:
     branch: str
     old_head: str
     new_head: str
-    summary: str
+    summary_commit: str
     """The commit that was expanded."""
     restored: tuple[str, ...]
     """The commits of the messages that are back, in order; copies of the originals."""
@@ -247,5 +196,5 @@ class GCResult:
 
     def __str__(self) -> str:
         verb = "would remove" if self.dry_run else "removed"
-        commits = f"{len(self.commits):,} commits ({self.tokens:,} tokens)"
-        return f"{verb} {commits} and {self.blobs:,} contents ({self.bytes:,} bytes)"
+        commits = f"{counted(len(self.commits), 'commit')} ({self.tokens:,} tokens)"
+        return f"{verb} {commits} and {counted(self.blobs, 'content')} ({self.bytes:,} bytes)"

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
 from tract_jupyter.models.commit import show_tokens
+from tract_jupyter.models.limits import TurnOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.toolcall import ToolCall
@@ -80,14 +82,19 @@ class TokenBudget:
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """A model's reply, committed. `str` gives its text.
+    """A model's reply, committed, at the end of a turn. `str` gives its text.
 
     Attributes:
-        text: what it says; empty if it only calls tools.
-        commit_info: the assistant's message.
-        usage: the tokens it took, as the provider counts them; empty if it does not say.
+        text: what it says last; empty if it only calls tools.
+        commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
+        usage: the tokens that all requests of the turn took, as the provider counts them; empty if it does not say.
         generation_config: the model and the parameters it was made with.
-        tool_calls: the tools it calls; answer each with `tool_result`.
+        tool_calls: the tools it calls and that have no answer: those that wait for a decision; or all, where the turn
+            was given schemas alone, so that `tool_result` has to answer them.
+        outcome: how the turn ended.
+        note: what that means and how to go on, in a sentence; empty for an answer.
+        steps: how many requests the turn took.
+        calls: how many tool calls were made, those of scripts too.
     """
 
     text: str
@@ -95,6 +102,19 @@ class ChatResponse:
     usage: dict[str, Any] = field(default_factory=dict)
     generation_config: dict[str, Any] = field(default_factory=dict)
     tool_calls: tuple[ToolCall, ...] = ()
+    outcome: TurnOutcome = TurnOutcome.ANSWER
+    note: str = ""
+    steps: int = 1
+    calls: int = 0
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What it cost in US dollars; None if its tokens or the price of its model are not known."""
+        from decimal import Decimal
+
+        usd = self.usage.get("cost")
+        is_known = isinstance(usd, int | float) and not isinstance(usd, bool)
+        return Decimal(str(usd)) if is_known else None
 
     def __str__(self) -> str:
         return self.text

@@ -143,7 +143,7 @@ class ContentTypes:
         Its message is the model's: the field `text` if there is one, else all fields as JSON.
 
         Raises:
-            ContentError: the name is taken, too long or no identifier, or this is no pydantic model.
+            ContentError: the name is taken, too long or not an identifier, or this is not a pydantic model.
         """
         if not (isinstance(name, str) and name.isidentifier() and len(name) <= _NAME_LENGTH):
             raise ContentError(

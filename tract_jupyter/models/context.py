@@ -167,7 +167,7 @@ def context_text(context: CompiledContext, style: Style = "table") -> str:
     """Return a context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
 
     Raises:
-        ContentError: there is no such style.
+        ContentError: the style is unknown.
     """
     if style not in _STYLES:
         raise ContentError(f"{style!r} is not a style; use {', '.join(_STYLES)}")
@@ -232,13 +232,25 @@ def openai_message(message: Message) -> dict[str, Any]:
     return shape
 
 
-def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def openai_messages(messages: Sequence[Message], *, with_errors: bool = False) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
+
+    Args:
+        messages: the messages.
+        with_errors: mark answers that tell of a failure with `is_error`, for clients that have a place for it.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
-    return [openai_message(message) for message in paired(messages)]
+    said = paired(messages)
+    if not with_errors:
+        return [openai_message(message) for message in said]
+    return [
+        {**openai_message(one), "is_error": True}
+        if one.is_error and one.role == "tool"
+        else openai_message(one)
+        for one in said
+    ]
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:

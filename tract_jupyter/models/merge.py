@@ -136,9 +136,9 @@ class MergeResult:
     """The result of a merge, or its preview."""
 
     merge_type: MergeType
-    source: str
+    source_branch: str
     """The branch that is merged."""
-    target: str
+    target_branch: str
     """The branch it is merged into."""
     base: str
     """The nearest common ancestor; the newest if there are several."""
@@ -175,7 +175,7 @@ class RebaseResult:
 
     rebase_type: RebaseType
     branch: str
-    onto: str
+    target_branch: str
     """The branch whose tip the commits are on now."""
     base: str
     """The nearest common ancestor before."""

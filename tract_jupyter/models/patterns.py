@@ -1,4 +1,7 @@
-"""Regular expressions that somebody else wrote, with a time limit: one may be built to run forever."""
+"""Patterns that somebody else wrote, and the criteria of what a summary must keep.
+
+Regular expressions are matched with a time limit: one may be built to run forever.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.checks import check_choice, check_text, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_PATTERN: Final = 2_000
 """Characters of a pattern."""
 MAX_SECONDS: Final = 2.0
 """For all matches in one text; usual patterns need milliseconds for the longest one."""
+
+_MODES: Final = ("substring", "regex")
 
 
 def problem_of(pattern: str) -> str | None:
@@ -52,3 +58,47 @@ def _compiled(pattern: str) -> Any:
     import regex
 
     return regex.compile(pattern)
+
+
+class Retention:
+    """Reads and checks retention criteria: `{"instructions", "match_patterns", "match_mode"}`."""
+
+    @staticmethod
+    def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
+        """Return the criteria as they are stored; None if there are none.
+
+        Raises:
+            ContentError: instructions or a pattern are not text, a pattern is not a regular expression, or the mode is
+                unknown.
+        """
+        if instructions is None and type(patterns) is tuple and not patterns and mode in _MODES:
+            return None  # as for most commits
+        check_choice(mode, _MODES, "retain_match_mode")
+        given = [] if patterns is None else listed(patterns, "retain_match")
+        for pattern in given:
+            _check(pattern, mode)
+        if instructions is None and not given:
+            return None
+        if instructions is not None:
+            check_text(instructions, "retain")
+        return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
+
+    @staticmethod
+    def missing(criteria: dict[str, Any], summary: str) -> list[str]:
+        """Return the patterns that a summary does not contain.
+
+        Raises:
+            ContentError: a pattern takes too long for it.
+        """
+        regex = criteria["match_mode"] == "regex"
+        return [
+            pattern
+            for pattern in criteria["match_patterns"]
+            if not (any(True for _ in matches(pattern, summary)) if regex else pattern in summary)
+        ]
+
+
+def _check(pattern: str, mode: str) -> None:
+    problem = problem_of(pattern) if mode == "regex" else None
+    if problem is not None:
+        raise ContentError(f"{pattern[:60]!r} cannot be used as a regular expression: {problem}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.protocols import Summarizer
+    from tract_jupyter.models.protocols import Summarizer
 
 AGENT_MARK: Final = ":"
 """Stands between a tract and a branch in the id of an agent that was deployed; no id of a tract has it."""
@@ -145,7 +145,7 @@ class Curation:
         """Return a curation, from its dict if need be.
 
         Raises:
-            SessionError: it is none, has parts that there are not, or a part is of the wrong type.
+            SessionError: it is not a curation, has unknown parts, or a part has the wrong type.
         """
         if given is None or isinstance(given, Curation):
             return given or Curation()

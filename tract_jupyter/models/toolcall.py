@@ -26,9 +26,11 @@ class ToolCall:
         """Read OpenAI's shape, Anthropic's tool_use block, or `{"id", "name", "arguments"}`.
 
         Raises:
-            ContentError: it is none of the three.
+            ContentError: it has another shape, or it was cut before its arguments were complete.
         """
         try:
+            if data.get("cut"):
+                raise ValueError("it was cut before its arguments were complete")
             if "function" in data:
                 function = data["function"]
                 return cls(_text(data["id"]), _text(function["name"]), _arguments(function.get("arguments")))

@@ -1,12 +1,18 @@
 """The extension: the only room that imports IPython, ipykernel and widgets.
 
-* `extension`: loading and unloading. `session`: the state of one kernel. `config`: the settings. `magics`:
+* `extension`: loading, unloading, completion. `session`: the state of one kernel. `config`: the settings. `magics`:
   what is typed.
 * Commands of `%tract`: `commands`, a file for each subject.
-* Cells: `cell_syntax`, `define`, `script_cell`, `runs.cell`, `fire_line`. Completion: `completions`.
+* Cells: `cell_syntax`, `operation_cell`, `script_cell`, `runs.cell`, `fire_line`.
 * Asking: `channels` (which way a question takes), `front_end` (what is on the other side, probed), `panels`
   (the widget and its record).
-* What is shown: `views` (context), `runs` (runs), `formatters`. Before a headless run: `verify`.
+* What is shown: `views` (context), `runs` (runs), `formatters`. Before a headless run: `dry_run`.
 
 Knows every room; no room knows it.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -25,12 +25,17 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.operations.action import check_code, lines_inside_strings
-from tract_jupyter.operations.check import check_spec
-from tract_jupyter.operations.spec import ActionDef, OperationSpec, spec_from_dict
+from tract_jupyter.operations import (
+    ActionDef,
+    OperationSpec,
+    check_code,
+    check_spec,
+    lines_inside_strings,
+    spec_from_dict,
+)
 
 _VOLATILE = "volatile"
-"""After the description: standing approvals and recorded decisions do not look at the field."""
+"""Marks, after the description, a field that standing approvals and recorded decisions do not look at."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
 
 
@@ -64,7 +69,7 @@ class ParsedCell:
         return spec
 
     def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
-        """Return the same as the options of the cell's first line say: `--ask`, `--sandbox`."""
+        """Return the definition with the options of the cell's first line: `--ask`, `--sandbox`."""
         spec = replace(self.spec, unhandled="ask") if ask else self.spec
         if sandbox:
             actions = {n: replace(action, isolation="sandbox") for n, action in spec.actions.items()}
@@ -104,12 +109,12 @@ def parse_json(text: str) -> dict[str, Any]:
     """Read a JSON body.
 
     Raises:
-        SpecError: it is no JSON object, or names something twice.
+        SpecError: it is not a JSON object, or names something twice.
     """
     try:
         data = json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
-        raise SpecError(f"no valid JSON: {error.msg}", line=error.lineno) from None
+        raise SpecError(f"not valid JSON: {error.msg}", line=error.lineno) from None
     except RecursionError:
         raise SpecError("the JSON is nested too deeply") from None
     return _mapping(data, "JSON")
@@ -119,15 +124,15 @@ def parse_yaml(text: str) -> dict[str, Any]:
     """Read a YAML body: plain data only, no tags, no aliases.
 
     Raises:
-        SpecError: it is no YAML mapping, or names something twice.
+        SpecError: it is not a YAML mapping, or names something twice.
     """
     try:
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 # derives from SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        raise SpecError(f"no valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from None
+        raise SpecError(f"not valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise SpecError(f"no valid YAML: {error}") from None
+        raise SpecError(f"not valid YAML: {error}") from None
     return _mapping(data, "YAML")
 
 
@@ -154,9 +159,11 @@ def _parse(text: str) -> ast.Module:
         source = (error.text or "").strip()
         raise SpecError(f"{error.msg}{f': {source[:80]}' if source else ''}", line=error.lineno) from None
     except UnicodeEncodeError:
-        raise SpecError("the cell holds a lone surrogate, which is no valid Unicode") from None
+        raise SpecError("the cell holds a lone surrogate, which is not valid Unicode") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(f"the cell cannot be parsed: {error or 'nested too deeply'}") from None
+        raise SpecError(
+            f"the cell cannot be parsed: {str(error) or 'its code is nested too deeply'}"
+        ) from None
 
 
 def _field(node: ast.AnnAssign) -> dict[str, Any]:
@@ -260,7 +267,7 @@ def _literal(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise SpecError(
-            f"a default must be a literal, for the cell is not executed: {ast.unparse(node)[:60]}",
+            f"a default must be a literal, since the cell is not executed: {ast.unparse(node)[:60]}",
             line=node.lineno,
         ) from None
 
@@ -315,7 +322,7 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.composer.ComposerError(
-                None, None, "aliases are not taken here", self.peek_event().start_mark
+                None, None, "aliases are not allowed here", self.peek_event().start_mark
             )
         return super().compose_node(parent, index)
 

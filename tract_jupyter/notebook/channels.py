@@ -6,9 +6,8 @@ import asyncio
 import contextvars
 import logging
 import secrets
-import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
@@ -16,10 +15,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record
-from tract_jupyter.review.process import FROM_STORE, process_text
-from tract_jupyter.review.prompt import ask
-from tract_jupyter.review.request_text import request_text
-from tract_jupyter.review.streams import meant_for_the_person
+from tract_jupyter.review import FROM_STORE, ask, meant_for_the_person, process_text, request_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,73 +23,11 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
-    from tract_jupyter.review.channel import Reviewable, Ticket
-    from tract_jupyter.review.decision import Answer
-    from tract_jupyter.review.recorded import RecordedDecisions
-
-
-HEARTBEAT_SECONDS = 0.05
-_PATIENCE_SECONDS = 2.0  # for work that was stopped
-
-T = TypeVar("T")
-
-
-class Worker(Generic[T]):
-    """A thread in the cell's context, so that what it displays belongs to the cell.
-
-    Args:
-        work: what it does.
-        name: of the thread.
-    """
-
-    def __init__(self, work: Callable[[], T], name: str) -> None:
-        self.result: T | None = None
-        self._error: BaseException | None = None
-        self._work = work
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
-
-    @property
-    def is_running(self) -> bool:
-        """True if it has begun and not ended."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def outcome(self) -> T:
-        """Return the result, or raise the error that there is instead."""
-        if self.result is None:
-            raise self._error or RuntimeError("the thread ended without a result")
-        return self.result
-
-    async def wait(self, beat: Callable[[], None]) -> T:
-        """Await the end, and return the result; `beat` is called from time to time.
-
-        One that is cancelled meanwhile calls nothing more, and the work goes on.
-        """
-        while self.is_running:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            beat()
-        return self.outcome()
-
-    async def ended(self) -> None:
-        """Wait a little for work that was told to stop; what waits in C may go on for longer."""
-        for _ in range(int(_PATIENCE_SECONDS / HEARTBEAT_SECONDS)):
-            if not self.is_running:
-                return
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            self.result = self._work()
-        except BaseException as error:  # noqa: BLE001 # raised again where the cell waits
-            self._error = error
+    from tract_jupyter.review import Answer, RecordedDecisions, Reviewable, Ticket
 
 
 PROBE_SECONDS = 3.0
-"""How long a panel's front end has to say that it is there, before a prompt takes its place."""
+"""How long the script of a panel has to report that it runs, before a prompt takes its place."""
 
 WATCH_SECONDS = 0.5
 """How often an idle kernel looks whether others decided what it shows."""
@@ -115,7 +49,7 @@ class SharedDisplay(Protocol):
 
 
 _board: contextvars.ContextVar[SharedDisplay | None] = contextvars.ContextVar("_board", default=None)
-"""What gathers the tickets that this thread or task puts up; what others ask meanwhile is shown as ever."""
+"""The board that gathers the tickets which this thread or task puts up; those of others are shown as usual."""
 
 
 class _Text:
@@ -220,7 +154,7 @@ class NotebookChannel:
 
     @contextmanager
     def gathering(self, board: SharedDisplay) -> Iterator[None]:
-        """Have the tickets that are put up meanwhile shown by a board, rather than in an output each."""
+        """Show the tickets that are put up meanwhile on a board, instead of in an output each."""
         before = _board.set(board)
         try:
             yield
@@ -229,7 +163,7 @@ class NotebookChannel:
 
     @contextmanager
     def in_text(self, ticket: Ticket) -> Iterator[None]:
-        """Show a ticket meanwhile in no output of its own, unless it is in one already: its text is printed."""
+        """Show a ticket as printed text meanwhile, without an output of its own unless it has one already."""
         is_new = ticket.pending.pending_id not in self._shown
         with self.gathering(_PRINTED):
             self.show(ticket)
@@ -257,6 +191,10 @@ class NotebookChannel:
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Show each where it comes: the panels stand below each other in the output of the cell."""
+        return nullcontext()
 
     def forget(self, ticket: Ticket) -> None:
         """Show the request in a new place the next time; clicks in the old one still count."""
@@ -302,7 +240,7 @@ class NotebookChannel:
         return self._front_end.interruptible()
 
     def watch(self, look: Callable[[], bool]) -> bool:
-        """Look from the kernel's own loop, between cells."""
+        """Call `look` now and then in the kernel's own loop, between cells."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return False

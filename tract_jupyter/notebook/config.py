@@ -8,11 +8,12 @@ from traitlets import Bool, Dict, Enum, Float, List, TraitError, Unicode, valida
 from traitlets.config import Configurable
 
 from tract_jupyter.exceptions import TractError
+from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations import Advice
 
 
 class TractJupyter(Configurable):
@@ -36,6 +37,11 @@ class TractJupyter(Configurable):
         ".tract/tract.db",
         help="The SQLite file of the context, relative to the notebook's folder, or an SQLAlchemy URL.",
     ).tag(config=True)
+    model = Unicode(
+        "",
+        help="The language model to ask, such as openai/gpt-6-luna; %tract model chooses another one until the kernel "
+        "ends. Its key comes from the environment or the system's keyring.",
+    ).tag(config=True)
     lock_file = Unicode(
         "tract.lock.json",
         help="The file of recorded decisions, relative to the notebook's folder. %tract record writes it.",
@@ -48,12 +54,12 @@ class TractJupyter(Configurable):
         None,
         allow_none=True,
         min=0.0,
-        help="Seconds that a decision may take, where the operation does not say. None for any time.",
+        help="How many seconds a decision may take, unless the operation says. None for no limit.",
     ).tag(config=True)
     on_timeout = Enum(
         ["wait", "deny", "stop"],
         default_value="wait",
-        help="If that time is over: wait on, deny (it expires, which is nobody's no), or stop waiting with an error.",
+        help="What happens after that time: wait on, deny (the question expires), or stop waiting with an error.",
     ).tag(config=True)
     carry_grants = Bool(
         default_value=False,
@@ -64,7 +70,7 @@ class TractJupyter(Configurable):
     ).tag(config=True)
     rules_off = List(
         Unicode(),
-        help="Codes of analysis rules that do not look, such as TJ201; %tract rules lists them. Who reviews is told.",
+        help="Codes of analysis rules to switch off, such as TJ201; %tract rules lists them. Every review says so.",
     ).tag(config=True)
     rule_levels = Dict(
         key_trait=Unicode(),
@@ -86,8 +92,19 @@ class TractJupyter(Configurable):
     def _valid_name(self, proposal: dict[str, str]) -> str:
         name = proposal["value"]
         if not name.isidentifier():
-            raise TraitError(f"{name!r} is no Python name")
+            raise TraitError(f"{name!r} is not a valid Python name")
         return name
+
+    @validate("model")
+    def _valid_model(self, proposal: dict[str, str]) -> str:
+        from tract_jupyter.llm import EXAMPLE, provider_of
+
+        value = proposal["value"].strip()
+        if value and provider_of(value) is None:
+            raise TraitError(
+                f"a model is written as PROVIDER/NAME, such as {EXAMPLE}, not {brief_repr(value)}"
+            )
+        return value
 
     @validate("rules_off", "rule_levels")
     def _valid_rules(self, proposal: dict[str, Any]) -> Any:
@@ -100,7 +117,7 @@ class TractJupyter(Configurable):
 
     @validate("rule_effects")
     def _valid_effects(self, proposal: dict[str, Any]) -> list[str]:
-        """Absolute paths, so that a cell that goes to another folder changes nothing."""
+        """Return absolute paths, so that a cell that goes to another folder changes nothing."""
         from tract_jupyter.analysis import check_effects
 
         try:
@@ -117,6 +134,6 @@ class TractJupyter(Configurable):
 
 
 def _advice(off: Iterable[str], levels: Mapping[str, str]) -> Advice:
-    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations import Advice
 
     return Advice(off, levels)

@@ -1,7 +1,6 @@
-"""Load and unload the extension: everything that is put into IPython is taken out again.
+"""Load and unload the extension, and complete what is typed.
 
-Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
-them is shown.
+Everything that is put into IPython is taken out again.
 """
 
 from __future__ import annotations
@@ -10,14 +9,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.notebook.completions import make_matcher
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.config import TractJupyter
 from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
-from tract_jupyter.notebook.session import NotebookSession, inject, withdraw
+from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, withdraw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -45,6 +46,7 @@ def load(shell: InteractiveShell) -> None:
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
     shell.input_transformers_cleanup.append(await_waiting_cells)
+    shell.events.register("pre_run_cell", tell_of_keys)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(loaded.matcher)
     setattr(shell, _ATTRIBUTE, loaded)
@@ -68,6 +70,7 @@ def unload(shell: InteractiveShell) -> None:
     for configurable in (loaded.notebook.config, loaded.magics):
         shell.configurables.remove(configurable)  # type: ignore[arg-type] # see `load`
     shell.input_transformers_cleanup.remove(await_waiting_cells)
+    shell.events.unregister("pre_run_cell", tell_of_keys)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     unregister(shell)
@@ -89,6 +92,19 @@ def _greeting(config: TractJupyter, names: list[str], taken: list[str]) -> str:
     return line
 
 
+def tell_of_keys(info: Any) -> None:
+    """Say it when a cell that is about to run holds something like a key, without repeating it."""
+    from tract_jupyter.llm import key_lines
+
+    lines = key_lines(info.raw_cell or "")
+    if lines:
+        print(  # noqa: T201 # beside what the cell prints
+            f"Line {lines[0]} of this cell holds something like a key. It is saved with the notebook, and kept in "
+            "IPython's history: withdraw it where it was made, and take it out. %tract model NAME --key asks for a key "
+            "without showing it."
+        )
+
+
 # Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
 # line must become an expression that is.
 _WAITING_CELL = re.compile(
@@ -98,7 +114,7 @@ _WAITING_CELL = re.compile(
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
-    """IPython input transformer: lines of the cell in, lines of the cell out."""
+    """Rewrite a cell that waits to an `await` of it; an input transformer of IPython."""
     match = _WAITING_CELL.match("".join(lines))
     if match is None:
         return lines
@@ -110,3 +126,115 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
 
 # IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
 await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]
+
+
+# Completion of the arguments of magics: subcommands, operation names, their fields, options.
+_MAGIC = re.compile(
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run)?)\s+(?P<rest>[^\n]*)$"
+)
+_MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
+_OPTIONS = {
+    "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
+    "tract_check": ("--strict", "--mode"),
+    "tract_run": ("--profile", "--regenerate", "--model", "--out"),
+}
+
+
+def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
+    """Return the matcher that IPython's completer asks."""
+
+    @context_matcher(identifier="tract_jupyter")
+    def match(context: Any) -> Any:
+        line = context.line_with_cursor[: context.cursor_position]
+        token, words = _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
+        completions = [
+            SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
+        ]
+        return {
+            "completions": completions,
+            "matched_fragment": token,
+            "suppress": bool(completions),
+            "do_not_suppress": set(),
+            "ordered": True,
+        }
+
+    return match  # type: ignore[no-any-return] # IPython's decorator has no types
+
+
+_Found = tuple[str, "Iterable[tuple[str, str]]"]
+
+
+def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
+    """Complete after `tract.`, `tools.` and `tools.<server>.`: IPython cannot see what is not opened yet."""
+    found = _MEMBER.search(line)
+    if found is None:
+        return None
+    value = notebook.shell.user_ns.get(found["name"])
+    if not isinstance(value, LazyTools if found["space"] else LazyTract | LazyTools):
+        return None
+    try:
+        return found["token"], [
+            (name, "function") for name in _attributes_of(notebook, value, found["space"])
+        ]
+    except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
+        return None
+
+
+def _attributes_of(notebook: NotebookSession, value: object, space: str | None) -> Iterable[str]:
+    if space is None:
+        return dir(value)
+    return dir(getattr(value, space)) if space in notebook.tract.executor.namespaces() else ()
+
+
+def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
+    found = _MAGIC.search(line)
+    if found is None:
+        return None
+    parts = found["rest"].split(" ")
+    return parts[-1], _words(notebook, found["magic"], parts)
+
+
+def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
+    if magic == "%tract":
+        from tract_jupyter.notebook.commands import all_commands
+
+        commands = all_commands()
+        if len(parts) == 1:
+            return [(name, "command") for name in commands]
+        command = commands.get(parts[0])
+        return command.words(notebook, parts[1:-1]) if command else ()
+    if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
+        return _profiles(notebook)
+    options = _OPTIONS.get(magic.lstrip("%"))
+    if options is not None:
+        return [(option, "option") for option in options]
+    if len(parts) == 1:
+        return [(name, "operation") for name in _operations(notebook)]
+    given = {part.partition("=")[0] for part in parts[1:-1]}
+    fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given]
+    return [*fields, ("--fields", "option"), ("--review", "option")]
+
+
+def _profiles(notebook: NotebookSession) -> Iterable[tuple[str, str]]:
+    from tract_jupyter.notebook.commands.profiles import profile_words
+
+    try:
+        return profile_words(notebook, [])
+    except TractError:
+        return []
+
+
+def _operations(notebook: NotebookSession) -> list[str]:
+    try:
+        operations = notebook.tract.operations
+    except TractError:
+        return []
+    return sorted(operations.registry.operation_names)
+
+
+def _fields(notebook: NotebookSession, operation: str) -> list[str]:
+    try:
+        spec = notebook.tract.operations.registry.get_spec(operation)
+    except TractError:
+        return []
+    return list(spec.fields) if spec else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.review.prompt import split_words
+from tract_jupyter.review import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,7 @@ def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
             f"no option {part!r}.{nearest(part, ['--fields', '--review'])} There are --fields and --review"
         )
     if not equals or not name.isidentifier():
-        raise OperationError(f"{part[:60]!r} is no field=value; put quotes around text with spaces")
+        raise OperationError(f"{part[:60]!r} is not field=value; put quotes around text with spaces")
     return {name: read_value(text, namespace)}
 
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.models.diff import DiffResult
-    from tract_jupyter.runs.model import Run
-    from tract_jupyter.runs.turn import RunResponse
+    from tract_jupyter.hooks import Pending
+    from tract_jupyter.llm import Models
+    from tract_jupyter.models import CompiledContext, DiffResult
+    from tract_jupyter.runs import Run, RunResponse
 
 
 def register(shell: InteractiveShell) -> None:
@@ -46,7 +44,7 @@ def _show_pending(pending: Pending) -> None:
     from IPython.display import display
 
     from tract_jupyter.exceptions import TractError
-    from tract_jupyter.review.request_text import how_to_decide
+    from tract_jupyter.review import how_to_decide
 
     reviewer, told = pending.tract.reviewer, repr(pending)
     is_here: Any = getattr(reviewer.channel, "is_here", None)
@@ -94,18 +92,18 @@ def _show_run(run: Run, **_: object) -> dict[str, str]:
 
 
 def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
-    return _show_run(response.run)
+    return {"text/plain": repr(response)} if response.run is None else _show_run(response.run)
 
 
 def _show_models(models: Models, **_: object) -> dict[str, str]:
-    from tract_jupyter.llm.connections import key_text
+    from tract_jupyter.llm import key_text
     from tract_jupyter.notebook.views.html import Grid, GridView
 
     rows = [(one.name, one.model or "", one.place, key_text(one.key)) for one in models.values()]
     rows += [
         (one.name, "", f"another key of {one.connection}", key_text(one.key)) for one in models.credentials
     ]
-    told = () if rows else (repr(models),)
+    told = models.asked if rows else (repr(models),)
     grid = Grid(("Name", "Model", "Place", "Key"), tuple(rows), code=frozenset({"Name", "Model"}))
     return GridView("Models", told, (grid,))._repr_mimebundle_()
 
@@ -114,7 +112,7 @@ _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
 
 
 _FORMATTERS: Final = {
-    ("tract_jupyter.llm.connections", "Models"): _show_models,
+    ("tract_jupyter.llm.registry", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
     ("tract_jupyter.runs.model", "Run"): _show_run,

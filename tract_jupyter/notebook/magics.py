@@ -33,9 +33,9 @@ from tract_jupyter.notebook.session import RanCells
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tract_jupyter.notebook.define import Checker
+    from tract_jupyter.notebook.operation_cell import Checker
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.scripts.runner import Backend
+    from tract_jupyter.scripts import ScriptBackend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 async def _told(work: Awaitable[R]) -> R:
-    """Return the same for what a cell awaits."""
+    """Await work, and turn a user's mistake into one line, as for any magic."""
     try:
         return await work
     except ScriptRaisedError:
@@ -71,7 +71,7 @@ async def _told(work: Awaitable[R]) -> R:
 
 
 def _told_once(error: TractError) -> Exception:
-    """Return what a magic raises for an error; what is on display already is not told again."""
+    """Return the exception that a magic raises. A failed run is on display already, so its error is one line."""
     if not isinstance(error, RunFailedError):
         return UsageError(str(error))
     in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
@@ -91,7 +91,7 @@ class TractMagics(Magics):
     @line_magic
     @_as_typed
     def tract(self, line: str) -> None:
-        """Look at the context, its operations and tools, and at what waits for a decision.
+        """Show and change the context, its operations and tools, and decide what waits for a decision.
 
         %tract            where the context stands
         %tract log [N]    the newest commits as a graph, and events
@@ -99,17 +99,17 @@ class TractMagics(Magics):
         %tract diff A B   how two contexts differ
         %tract branch, switch, checkout, tag, pin, skip, undo, redo
         %tract runs       the newest runs: a model's call with the operations around it
-        %tract run ID     one of them as a graph; --prompt for its prompt, --resume to go on with one that did not end
+        %tract run ID     one of them as a graph; --prompt shows its prompt, --resume resumes it
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools, with signatures
         %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
         %tract inbox      what waits for a decision, whichever kernel asked
-        %tract decide     decide it by typing, where there is no panel
-        %tract review N   look at a stored operation that is not active
-        %tract grants     what is not asked about again
+        %tract decide     decide by typing, where there is no panel
+        %tract review N   review a stored operation that is not active
+        %tract grants     standing approvals: what you are not asked about again
         %tract rules [N]  what the analysis looks for; the manual page of a rule
-        %tract help       all of them, with their arguments
+        %tract help       all commands, with their arguments
         """
         from tract_jupyter.notebook.commands import run_command
 
@@ -119,19 +119,15 @@ class TractMagics(Magics):
 
     @magic_arguments()
     @argument(
-        "name", nargs="?", default="", help="The operation's name; may stand in a JSON or YAML body instead."
+        "name", nargs="?", default="", help="The operation's name. A JSON or YAML body may give it instead."
     )
+    @argument("--json", dest="form", action="store_const", const="json", help="Read the body as JSON.")
+    @argument("--yaml", dest="form", action="store_const", const="yaml", help="Read the body as YAML.")
     @argument(
-        "--json", dest="form", action="store_const", const="json", help="The body is the dict form in JSON."
-    )
-    @argument(
-        "--yaml", dest="form", action="store_const", const="yaml", help="The body is the dict form in YAML."
-    )
-    @argument(
-        "--activate", action="store_true", help="For code of your own: activate without a review panel."
+        "--activate", action="store_true", help="Activate without a review panel, for code of your own."
     )
     @argument("--ask", action="store_true", help="Ask a person whenever it is fired and no handler decides.")
-    @argument("--sandbox", action="store_true", help="Its actions run in the sandbox: isolation: sandbox.")
+    @argument("--sandbox", action="store_true", help="Run its actions in the sandbox (isolation: sandbox).")
     @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
     @cell_magic
     @_as_typed
@@ -160,7 +156,7 @@ class TractMagics(Magics):
         isolation}}. With isolation: sandbox, or --sandbox for all actions, code runs in a process of its own, and
         reaches only pending.fields, pending.approve() and pending.reject(reason).
         """
-        from tract_jupyter.notebook.define import define
+        from tract_jupyter.notebook.operation_cell import define
 
         options = parse_argstring(self.tract_operation, line)
         # a line in front, so that every line number is that of the whole cell
@@ -186,8 +182,8 @@ class TractMagics(Magics):
         %tract_fire citation_check --fields {"urls": []}    all fields as one dict
         %tract_fire citation_check urls=[] --review         decide it in a panel, whatever handlers there are
 
-        An operation with one action that no handler decides about is offered in a panel, too: approving runs nothing.
-        Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
+        Values are Python literals, JSON, $variables or bare words. An operation with one action is offered in a panel,
+        too, if no handler decides; "Approve without running" there runs no action. You can answer a panel later, or
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
         from tract_jupyter.notebook.fire_line import parse_fire
@@ -206,60 +202,74 @@ class TractMagics(Magics):
     @argument("--notebook", metavar="ID", help="Keep variables in a script notebook, not in your namespace.")
     @argument("--fresh", action="store_true", help="Forget that script notebook's variables first.")
     @argument(
-        "--anew", action="store_true", help="Make all calls, also those of a run that did not complete."
+        "--anew",
+        action="store_true",
+        help="Make all calls again, also those that an incomplete run has made.",
     )
-    @argument("--timeout", type=float, metavar="SECONDS", help="Of running; waiting for you does not count.")
-    @argument("--calls", type=int, metavar="N", help="The most tool calls.")
     @argument(
-        "--out", default="", metavar="NAME", help="A variable for the result: outputs, calls, tokens saved."
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="How long it may run; waiting for you does not count.",
+    )
+    @argument("--calls", type=int, metavar="N", help="How many tool calls it may make.")
+    @argument(
+        "--out",
+        default="",
+        metavar="NAME",
+        help="Put the result (outputs, calls, tokens saved) into this variable.",
     )
     @cell_magic
     @_as_typed
     def tract_script(self, line: str, cell: str) -> Any:
         """Run the cell as a script that calls tools.
 
-        The calls are counted, and those that do not only read are asked about where they stand: the line waits for
-        you, and `ToolDenied` can be caught. What the tools give back stays in the script::
+        A call that can change something stops at its line until you decide. If you reject it, the script gets
+        `ToolDenied`, which it can catch. What the tools return stays in the script::
 
             %%tract_script
             found = [tools.get_commit(commit_hash=c["commit_hash"]) for c in tools.log(limit=20)]
             sum(len(str(commit["content"])) for commit in found)
 
-        It runs in this kernel, and nothing contains it; variables are yours, unless --notebook says otherwise.
-        Run again after it failed, it goes on where it was: calls that it made are answered, unless you say --anew.
-        With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
+        It runs in this kernel, where nothing contains it, and uses your variables unless --notebook is given. If it
+        fails and you run it again, calls that it has made are not repeated, unless --anew is given. With --sandbox it
+        runs in a process of its own: a subset of Python, with tools as its only way out.
         """
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
-        from tract_jupyter.scripts.limits import ScriptLimits
+        from tract_jupyter.scripts import ScriptLimits
 
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
         limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
-        backend: Backend = "sandbox" if given.sandbox else "kernel"
+        backend: ScriptBackend = "sandbox" if given.sandbox else "kernel"
         options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
         return _told(run_cell(self._notebook, cell, options))
 
     @magic_arguments()
     @argument(
-        "--profile", metavar="NAME", help="The operations around the call; the active profile if left out."
+        "--profile", metavar="NAME", help="The profile whose operations run; the active one if left out."
     )
     @argument(
-        "--regenerate", action="store_true", help="Another reply to what was said last; the cell stays empty."
+        "--regenerate",
+        action="store_true",
+        help="Make another reply to the last message; leave the cell empty.",
     )
     @argument("--model", metavar="NAME", help="The model of the main call.")
-    @argument("--out", default="", metavar="NAME", help="A variable for the response; its `run` is the run.")
+    @argument(
+        "--out", default="", metavar="NAME", help="Put the response into this variable; its `run` is the run."
+    )
     @cell_magic
     @_as_typed
     def tract_run(self, line: str, cell: str) -> Any:
-        """Say what is in the cell, and show the run that answers it while it goes on.
+        """Send the cell to the model, and show the run that answers it while it goes on.
 
-        A run is one call of the model with the operations of a profile before and after it: which of them run, what
-        runs side by side, why one does not, the prompt that they make, and the reply::
+        A run is one call of the model with the operations of a profile around it. The view shows which of them run,
+        which run side by side, why one does not, the prompt that they make, and the reply::
 
             %%tract_run --profile research
             Which of the three sources is newest?
 
-        With an empty cell the context is answered as it stands. %tract run shows the run again. The stop button
+        If the cell is empty, the context is answered as it stands. %tract run shows the run again. The stop button
         aborts it.
         """
         from tract_jupyter.notebook.runs.cell import CellOptions, run_cell
@@ -278,15 +288,17 @@ class TractMagics(Magics):
         %%tract_check --mode MODE     ... or disabled, warn, block_critical
         %tract_check os.remove(name)  one line
 
-        Names of cells that ran before are known. Findings are advice, not containment.
+        Names from cells that ran before are known. Findings are advice, not containment.
         """
-        from tract_jupyter.notebook.define import Checker, parse_check
+        from tract_jupyter.notebook.operation_cell import Checker, parse_check
 
         mode, code = parse_check(line)
         if cell is not None and code:
-            raise UsageError(f"%%tract_check takes options only, and the code below; got {code!r}")
+            raise UsageError(
+                f"%%tract_check takes only options in its line; put the code below it, not {code!r}"
+            )
         code = code if cell is None else cell
         if not code.strip():
-            raise UsageError("%tract_check needs code: behind it in the line, or below %%tract_check")
+            raise UsageError("%tract_check needs code: in its line, or below %%tract_check")
         self._checker = self._checker or Checker(self._notebook, self._ran)
         display(self._checker.check(code, mode))

@@ -3,30 +3,94 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import secrets
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import in_one_line
-from tract_jupyter.models.text import counted
-from tract_jupyter.notebook.channels import Worker
+from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import Grid, GridView
-from tract_jupyter.review.request import findings_text
-from tract_jupyter.review.streams import current_sink, real_stream
+from tract_jupyter.review import current_sink, findings_text, real_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.scripts.limits import ScriptLimits
-    from tract_jupyter.scripts.result import OutputKind, ScriptCall, ScriptResult
-    from tract_jupyter.scripts.run import ScriptRun
-    from tract_jupyter.scripts.runner import Backend
+    from tract_jupyter.scripts import (
+        OutputKind,
+        ScriptBackend,
+        ScriptCall,
+        ScriptLimits,
+        ScriptResult,
+        ScriptRun,
+    )
+
+
+_HEARTBEAT_SECONDS = 0.05
+_PATIENCE_SECONDS = 2.0  # for work that was stopped
+
+T = TypeVar("T")
+
+
+class Worker(Generic[T]):
+    """A thread in the cell's context, so that what it displays belongs to the cell.
+
+    Args:
+        work: what it does.
+        name: of the thread.
+    """
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        self.result: T | None = None
+        self._error: BaseException | None = None
+        self._work = work
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
+
+    @property
+    def is_running(self) -> bool:
+        """True if it has begun and not ended."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def outcome(self) -> T:
+        """Return the result, or raise the error that there is instead."""
+        if self.result is None:
+            raise self._error or RuntimeError("the thread ended without a result")
+        return self.result
+
+    async def wait(self, beat: Callable[[], None]) -> T:
+        """Await the end, and return the result; `beat` is called from time to time.
+
+        One that is cancelled meanwhile calls nothing more, and the work goes on.
+        """
+        while self.is_running:
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+            beat()
+        return self.outcome()
+
+    async def ended(self) -> None:
+        """Wait a little for work that was told to stop; what waits in C may go on for longer."""
+        for _ in range(int(_PATIENCE_SECONDS / _HEARTBEAT_SECONDS)):
+            if not self.is_running:
+                return
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:  # noqa: BLE001 # raised again where the cell waits
+            self._error = error
 
 
 _ENDINGS = {
@@ -92,7 +156,8 @@ class ResultView:
         title = (
             f"{_ENDINGS[result.status]}: {counted(result.call_count, 'tool call')} in {result.seconds:.2f} s"
         )
-        lines = [_savings_text(result)] if result.call_count else []
+        savings = result.savings
+        lines = [f"{savings.verdict}: {savings.arithmetic}"] if savings.calls else []
         lines += result.notes
         lines += ["%%tract_script --anew repeats all calls."] if result.replayed_count else []
         lines += [self.note] if self.note else []
@@ -109,16 +174,6 @@ class ResultView:
             code=frozenset({"Tool"}),
         )
         return GridView(title, tuple(lines), (calls, failures))
-
-
-def _savings_text(result: ScriptResult) -> str:
-    saved = result.savings.saved
-    verdict = (
-        f"≈ {saved:,} tokens saved"
-        if saved >= 0
-        else f"≈ {-saved:,} tokens more than separate calls would take"
-    )
-    return f"{verdict}: {result.savings.arithmetic}"
 
 
 def _by_tool(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
@@ -143,7 +198,7 @@ _REFRESHED_EVERY = 4  # heartbeats
 class ScriptOptions:
     """Options of a cell's script."""
 
-    backend: Backend
+    backend: ScriptBackend
     notebook_id: str | None
     fresh: bool
     anew: bool

@@ -1,6 +1,6 @@
-"""The extension's state in one kernel: the settings, and the tract, opened when it is first used.
+"""The extension's state in one kernel: the settings, and the tract, which is opened when it is first used.
 
-Both stand for the real thing and open the store when they are first used.
+`LazyTract` and `LazyTools` stand in the user's namespace for the tract and its tools until then.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import StoreError
+from tract_jupyter.exceptions import LLMError, StoreError
 from tract_jupyter.notebook.front_end import FrontEnd
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.notebook.config import TractJupyter
-    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations import Advice
     from tract_jupyter.tract import Tract
 
 
@@ -74,7 +74,7 @@ class LazyTools(types.ModuleType):
 
 
 def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
-    """Put both names into the namespace. Returns what was put there, and the names that the user has already."""
+    """Put `tract` and `tools` into the namespace; return what was put there, and names that the user had already."""
     wanted = {
         notebook.config.tract_name: LazyTract(notebook),
         notebook.config.tools_name: LazyTools(notebook),
@@ -87,7 +87,7 @@ def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
 
 
 def withdraw(notebook: NotebookSession, put: dict[str, Any]) -> None:
-    """Take away what `inject` put, unless the user has given the name to something else since."""
+    """Remove what `inject` put there, unless the user has given the name to something else since."""
     namespace = notebook.shell.user_ns
     for name, value in put.items():
         if namespace.get(name) is value:
@@ -177,8 +177,7 @@ class NotebookSession:
 
     def _open(self) -> Tract:
         from tract_jupyter.notebook.channels import NotebookChannel
-        from tract_jupyter.review.recorded import RecordedDecisions
-        from tract_jupyter.review.trust import Trust
+        from tract_jupyter.review import RecordedDecisions, Trust
         from tract_jupyter.tract import Tract
 
         store = self.config.store
@@ -190,6 +189,13 @@ class NotebookSession:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
+        if self.config.model:
+            try:
+                tract.models.use(self.config.model)
+            except (
+                LLMError
+            ) as error:  # such as an address in the environment that is none: the rest can be used
+                print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
         tract.reviewer.channel = NotebookChannel(
             self.front_end, RecordedDecisions(self.lock_path, Trust(), _used, self._cell)
         )
@@ -281,7 +287,7 @@ class RanCells:
         self._witness = self._hidden_method()
 
     def all(self) -> list[str]:
-        """Return what ran since the kernel began or `%reset`; not the cell that calls this."""
+        """Return the cells that ran since the kernel began or since `%reset`, without the one that calls this."""
         cells = self._history()
         witness = self._hidden_method()
         if witness is not self._witness:

@@ -9,42 +9,11 @@
 * `hooks`: the handlers of a tract (the part `Tract.hooks`). `handlers`: saved ones, which go the same way.
   `rebuilding`: a pending of another process, decided here.
 
-Knows `hooks`, `review`, `storage`, `analysis`, and `sandbox` for actions that run there.
+Knows `hooks`, `review`, `context`, `storage`, `analysis`, and `sandbox` for actions that run there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from lazy_loader import attach_stub
 
-from tract_jupyter.doors import door
-
-if TYPE_CHECKING:
-    from tract_jupyter.operations.action import compile_action
-    from tract_jupyter.operations.advice import Advice
-    from tract_jupyter.operations.registry import OperationRegistry, make_dynamic_pending_class
-    from tract_jupyter.operations.spec import ActionDef, OperationSpec, spec_from_dict, spec_to_dict
-else:
-    __getattr__ = door(
-        __name__,
-        {
-            "ActionDef": "tract_jupyter.operations.spec",
-            "Advice": "tract_jupyter.operations.advice",
-            "OperationRegistry": "tract_jupyter.operations.registry",
-            "OperationSpec": "tract_jupyter.operations.spec",
-            "compile_action": "tract_jupyter.operations.action",
-            "make_dynamic_pending_class": "tract_jupyter.operations.registry",
-            "spec_from_dict": "tract_jupyter.operations.spec",
-            "spec_to_dict": "tract_jupyter.operations.spec",
-        },
-    )
-
-__all__ = [
-    "ActionDef",
-    "Advice",
-    "OperationRegistry",
-    "OperationSpec",
-    "compile_action",
-    "make_dynamic_pending_class",
-    "spec_from_dict",
-    "spec_to_dict",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -22,17 +22,23 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.sandbox.pool import LACKS, ErrorHints
-from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, run_isolated, unsupported
+from tract_jupyter.models import brief_repr, canonical_json
+from tract_jupyter.sandbox import (
+    LACKS,
+    MODULES,
+    UNCHANGED,
+    ErrorHints,
+    IsolatedCode,
+    run_isolated,
+    unsupported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FunctionType
 
+    from tract_jupyter.hooks import FieldPending
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import ActionDef
 
 
@@ -78,7 +84,7 @@ def _is_same(text: str, body: list[ast.stmt]) -> bool:
 
 
 REACH = "It runs in the sandbox: reaches only pending.fields, approve and reject."
-"""What a reviewer is told."""
+"""The note for a reviewer of a sandboxed action."""
 MOST_JSON = 5_000_000
 """Characters of JSON, of what crosses in and of what crosses out."""
 
@@ -155,7 +161,7 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
     call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
     code = IsolatedCode(_PRELUDE, _placed(action), call, filename, _HINTS)
 
-    def body(pending: DynamicPending, **arguments: Any) -> Any:
+    def body(pending: FieldPending, **arguments: Any) -> Any:
         __tracebackhide__ = True
         inputs = {
             "_fields": _crossing("the fields", pending.fields, filename),
@@ -173,7 +179,7 @@ def _placed(action: ActionDef) -> str:
         raise SpecError(f"the code cannot be run in the sandbox: {error}", action=action.name) from None
 
 
-def _applied(pending: DynamicPending, outcome: SandboxOutcome) -> Any:
+def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
     """Take over what the body made; what approval runs, runs now, as a part of the same decision."""
     pending.fields = pending.field_parameters.validate(outcome.fields)
     if outcome.decision == "approve":
@@ -297,7 +303,7 @@ def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeTy
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
         raise SpecError(
-            "the code holds a lone surrogate, which is no valid Unicode", action=action.name
+            "the code holds a lone surrogate, which is not valid Unicode", action=action.name
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SpecError(

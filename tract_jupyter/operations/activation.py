@@ -10,15 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.hooks.pending import Pending, action
+from tract_jupyter.hooks import Pending, action
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import RECORDED, Subject, decision_context, fingerprint, personal_channels
-from tract_jupyter.review.records import ACTIVATE
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
+from tract_jupyter.review import (
+    ACTIVATE,
+    RECORDED,
+    CodeBlock,
+    Subject,
+    ValueRow,
+    ValueTable,
+    decision_context,
+    findings_text,
+    fingerprint,
+    personal_channels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -74,9 +83,10 @@ class Proposal(Pending):
         raise NotImplementedError
 
 
-def changes_block(which: str, changes: str) -> CodeBlock:
-    """Return the difference to an earlier version."""
-    return CodeBlock(f"Changes since the {which} version", changes, language="diff", binds="nothing")
+def changes_block(which: str, changes: str) -> tuple[CodeBlock, ...]:
+    """Return the difference to an earlier version; no block if there is none."""
+    title = f"Changes since the {which} version"
+    return (CodeBlock(title, changes, language="diff", binds="nothing"),) if changes else ()
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
@@ -229,7 +239,7 @@ class PendingActivation(Proposal):
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:
             which = "active" if self._approved is self._active else "last approved"
-            blocks.insert(0, changes_block(which, spec_diff(self._approved, spec)))
+            blocks = [*changes_block(which, spec_diff(self._approved, spec)), *blocks]
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:

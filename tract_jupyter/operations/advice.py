@@ -1,4 +1,4 @@
-"""What code can access, what a changed version can access that the old one could not, and what the analysis finds.
+"""The reach of code, the additional reach of a changed version, and the findings of the analysis.
 
 `Advice` is how code is analysed for review: which rules look, and what a reviewer has to know of that.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

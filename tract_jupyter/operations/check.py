@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError, SpecError
-from tract_jupyter.hooks.introspection import APPROVE_ONLY
-from tract_jupyter.models.text import printable
+from tract_jupyter.hooks import APPROVE_ONLY
+from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
+from tract_jupyter.models import printable
 from tract_jupyter.operations.pending import DynamicPending
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.prompt import OWN_WORDS
+from tract_jupyter.review import OWN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,17 +21,14 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
-BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})
-"""Hookable operations that the package itself fires; a dynamic one cannot have their names."""
-
 TOOL_PREFIX = "fire_"
-"""How the name of an operation's tool begins; no other tool's does."""
+"""The prefix of the name of an operation's tool; no other tool has it."""
 
 MAX_NAME = 59
-"""Of an operation: with the prefix of its tool, as the providers of models take 64 characters."""
+"""The longest name of an operation: providers of models take 64 characters, with the prefix of its tool."""
 
 _SAID = frozenset({"approve", "reject", APPROVE_ONLY.casefold(), *OWN_WORDS})
-"""What the buttons and prompts of every request say."""
+"""Words of the buttons and prompts of every request."""
 
 _ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
 """Alphabets with letters that look the same."""
@@ -41,7 +39,7 @@ _GREEK_OF_ITS_OWN = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπ�
 _MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
 _RECORDED = frozenset({"expire"})
-"""What is stored as an action and is none: nobody decided in time."""
+"""A name that is stored like an action without being one: nobody decided in time."""
 _UNHANDLED = ("approve", "ask")
 
 
@@ -118,10 +116,10 @@ def _check_action(key: str, action: ActionDef) -> Parameters:
 
 
 def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
-    """Check that no button says what another one says, nor what those of every request say.
+    """Check that each button has its own words, none of them those of the buttons that every request has.
 
     Raises:
-        SpecError: one does.
+        SpecError: two have the same words, or one is reserved.
     """
     said: dict[str, str] = {}
     for name in actions:
@@ -146,7 +144,7 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
-            f"{_show(name)} is no name for {what}; use letters, digits and '_', beginning with a letter"
+            f"{_show(name)} is not a name for {what}; use letters, digits and '_', beginning with a letter"
         )
     if len(name) > MAX_NAME:
         raise SpecError(
@@ -171,15 +169,17 @@ def _check_letters(what: str, name: str) -> None:
         SpecError: Python reads it otherwise, a part cannot be seen, or it mixes alphabets that look alike.
     """
     if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
-        raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
+        raise SpecError(f"{_show(name)} is not a name for {what}: Python reads it as {plain!r}; write it so")
     if printable(name) != name:
-        raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
+        raise SpecError(
+            f"{_show(name)} is not a name for {what}: a part of it cannot be seen; leave that out"
+        )
     for word in name.split("_"):
         alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
         if len(alphabets) > 1:
             raise SpecError(
-                f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "
-                "alike; write a word in one alphabet"
+                f"{_show(name)} is not a name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which "
+                "look alike; write a word in one alphabet"
             )
 
 

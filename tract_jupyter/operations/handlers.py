@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import SpecError, TractError
-from tract_jupyter.hooks.builtin.base import BuiltinPending
-from tract_jupyter.models.canonical import digest
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.builtin import BuiltinPending
+from tract_jupyter.models import digest
 from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.activation import Proposal, changes_block, unified_diff
 from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.pending import known_names_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
-from tract_jupyter.review.decision import Subject
-from tract_jupyter.review.process import FROM_STORE
-from tract_jupyter.review.trust import FOREIGN
-from tract_jupyter.storage.interrupts import whole_context
-from tract_jupyter.storage.signed import StoredHandler
+from tract_jupyter.review import FROM_STORE, ActiveStore, Subject
+from tract_jupyter.storage import StoredHandler, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +28,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.analysis import KnownNames
-    from tract_jupyter.hooks.bus import HookBus
-    from tract_jupyter.review.request import CodeBlock, ValueTable
-    from tract_jupyter.review.trust import Signer
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
-    from tract_jupyter.storage.signed import HandlerRows
+    from tract_jupyter.hooks import HookBus
+    from tract_jupyter.review import CodeBlock, ValueTable
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class HandlerSpec:
         """Check everything without making anything of it.
 
         Raises:
-            SpecError: a part is no text, the name is none, or the code would not compile.
+            SpecError: a part is not a text, the name is not valid, or the code would not compile.
         """
         for part, value in asdict(self).items():
             if not isinstance(value, str):
@@ -94,7 +88,7 @@ class HandlerSpec:
             data: Any = json.loads(text)
             return cls(**data).checked()
         except (ValueError, TypeError, RecursionError) as error:
-            raise SpecError(f"it is no handler: {error}") from None
+            raise SpecError(f"it is not a handler: {error}") from None
 
 
 ACTIVATE_HANDLER = "activate_handler"
@@ -142,7 +136,7 @@ class PendingHandler(Proposal):
         if self._approved is None:
             return (code,)
         changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
-        return (changes_block("last approved", changes), code)
+        return (*changes_block("last approved", changes), code)
 
     def _known_names(self) -> KnownNames:
         """Return what is known of the names in the code: nothing of `pending`, if it decides about everything."""
@@ -181,45 +175,33 @@ def _is_ours(cls: type[BuiltinPending]) -> bool:
     return cls.__module__.startswith(f"{__name__.partition('.')[0]}.")
 
 
-_TRUST_KIND = "handler"
+class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
+    """The stored handlers of one tract, which decide through its bus.
 
+    Attributes:
+        active: by operation and name, as in `quarantined`.
+    """
 
-class Handlers:
-    """The stored handlers of one tract."""
+    kind = "handler"
+    noun = "handler"
+    signed_as = "handler"
 
-    def __init__(
-        self,
-        tract: Any,
-        database: Database,
-        rows: HandlerRows,
-        events: EventRows,
-        bus: HookBus,
-        signer: Signer,
-    ) -> None:
+    def __init__(self, tract: object, bus: HookBus, *parts: Any) -> None:
+        super().__init__(*parts)
         self.active: dict[tuple[str, str], HandlerSpec] = {}
-        """By operation and name."""
-        self.quarantined: dict[tuple[str, str], str] = {}
-        """Stored handlers that are not active, and why."""
         self._tract = tract
-        self._database = database
-        self._rows = rows
-        self._events = events
         self._bus = bus
-        self._signer = signer
 
     def activate(self, spec: HandlerSpec) -> None:
         """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
         self._check_free(spec)
         function = _compiled(spec.checked())
-        with (
-            self._database.write() as connection,
-            self._signed_together(connection, spec.operation, spec.name),
-        ):
-            self._rows.replace(connection, _unsigned(spec))
+        key = self.key_of(spec)
+        with self.database.write() as connection, self.changing(connection, key, is_new=True):
             about = {"operation": spec.operation, "name": spec.name, "code": spec.code}
-            self._events.append(connection, "handler.activated", "user", about)
-        self._database.if_rolled_back(self._way_back(spec.operation, spec.name))
-        self._attach(spec, function)
+            unsigned = StoredHandler(spec.operation, spec.name, spec.to_json(), spec.spec_hash, "", None)
+            self.put(connection, unsigned, "activated", about)
+        self.take_on(key, partial(self._attach, spec, function))
 
     def propose(self, spec: HandlerSpec, **options: Any) -> PendingHandler:
         """Check a handler without making anything of it, and return the pending whose approval activates it.
@@ -227,7 +209,7 @@ class Handlers:
         Raises:
             SpecError: it is wrong, or active already, unchanged.
         """
-        active = self.active.get((spec.operation, spec.name))
+        active = self.active.get(self.key_of(spec))
         if active == spec.checked():
             raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is active already, unchanged")
         self._check_free(spec)
@@ -239,127 +221,102 @@ class Handlers:
         Raises:
             SpecError: there is none, or it cannot be read.
         """
-        if (operation, name) not in self.quarantined:
-            raise SpecError(f"no stored handler {name!r} of {operation!r} waits for review")
-        with self._database.read() as connection:
-            stored = self._rows.get(connection, operation, name)
-        if stored is None:
-            raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
-        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by=FROM_STORE)
+        pending = self.propose(self.to_review(operation, name), triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
 
-    def revoke(self, operation: str, name: str) -> None:
-        """Take the approval of a handler back: it decides no more, and stays in the store for another review."""
-        spec = self._require(operation, name)
-        with self._database.write() as connection:
-            self._rows.replace(connection, _unsigned(spec))
-            self._events.append(connection, "handler.revoked", "user", {"operation": operation, "name": name})
-        self._quarantine(operation, name, "you took its approval back")
-
-    def remove(self, operation: str, name: str) -> None:
-        """Forget a stored handler, active or not."""
-        if (operation, name) not in self.quarantined:
-            self._require(operation, name)
-        with self._database.write() as connection, self._signed_together(connection, operation):
-            self._rows.delete(connection, operation, name)
-            self._events.append(connection, "handler.removed", "user", {"operation": operation, "name": name})
-        self._detach(operation, name)
-
     def forget(self, operation: str) -> None:
         """Forget all stored handlers of an operation."""
-        with self._database.write() as connection:
-            self._rows.delete(connection, operation)
+        with self.database.write() as connection:
+            self.rows.delete(connection, operation)
         for key in [key for key in (*self.active, *self.quarantined) if key[0] == operation]:
-            self._detach(*key)
+            self.drop(key)
 
-    def load(self) -> None:
-        """Read the stored handlers. Those this user approved decide from now on; nothing is compiled or run here."""
-        with self._database.read() as connection:
-            stored = self._rows.all(connection)
-        for row in stored:
-            reason = self._load(row, _names(stored, row.operation))
-            if reason:
-                self._quarantine(row.operation, row.name, reason)
+    # --- what a stored handler is
 
-    # ---
+    def content(self, row: StoredHandler) -> list[Any]:
+        """Sign the handler with the names of those it was approved beside."""
+        return [row.spec_json, _beside(row)]
 
-    def _load(self, row: StoredHandler, names: list[str]) -> str:
-        try:
-            why_not = self._why_not(row, names)
-            spec = None if why_not else HandlerSpec.from_json(row.spec_json)
-        except TractError as error:
-            return str(error)
-        if spec is None:
-            return why_not
-        if (spec.operation, spec.name) != (row.operation, row.name):
-            return f"it is stored as {row.name!r} of {row.operation!r}, but says otherwise itself"
-        self._attach(spec, _compiled_when_called(spec))
-        return ""
-
-    def _why_not(self, row: StoredHandler, names: list[str]) -> str:
-        """Explain why a row may not decide among the stored handlers of those names; empty if it may.
+    def why_not(self, row: StoredHandler, rows: list[StoredHandler]) -> str:
+        """Explain why a row may not decide; empty if it may.
 
         Those that it was approved with are still there, in their order: a guard before it would be missed. More may
         have come, which other people approved.
         """
-        try:
-            beside: list[str] = json.loads(row.beside_json or "null")
-            if not self._signer.verify(_TRUST_KIND, [row.spec_json, beside], row.signature):
-                return FOREIGN
-        except (ValueError, RecursionError):
-            return FOREIGN
-        if [name for name in names if name in beside] == beside:
+        foreign = super().why_not(row, rows)
+        if foreign:
+            return foreign
+        beside = _beside(row)
+        if [name for name in _names(rows, row.operation) if name in beside] == beside:
             return ""
         return (
             f"it was approved as one of {', '.join(beside)}, of which some are gone or come in another order"
         )
 
+    def read(self, row: StoredHandler) -> HandlerSpec:
+        """Read a stored handler."""
+        return HandlerSpec.from_json(row.spec_json)
+
+    def key_of(self, item: HandlerSpec) -> tuple[str, str]:
+        """Return its operation and its name."""
+        return (item.operation, item.name)
+
+    def active_item(self, key: tuple[str, str]) -> HandlerSpec | None:
+        """Return the active handler of an operation and a name."""
+        return self.active.get(key)
+
+    def require(self, key: tuple[str, str]) -> None:
+        """Raise a SpecError if it is not active."""
+        if key not in self.active:
+            operation, name = key
+            if key in self.quarantined:
+                raise SpecError(
+                    f"the handler {name!r} of {operation!r} is quarantined, so it is not active: "
+                    f"{self.quarantined[key]}. '%tract review {operation}/{name}' shows it to you, to be approved"
+                )
+            known = ", ".join(f"{n!r} of {o!r}" for o, n in self.active) or "none"
+            raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
+
+    def attach(self, item: HandlerSpec) -> None:
+        """Have it decide from now on; its code is compiled when it is first called."""
+        self._attach(item, _compiled_when_called(item))
+
+    def detach(self, key: tuple[str, str]) -> None:
+        """Have it decide nothing any more, and nobody in its place."""
+        self.active.pop(key, None)
+        self._bus.remove(*key)
+
+    def withhold(self, key: tuple[str, str]) -> None:
+        """Have a person asked where it would decide, until it is reviewed or deleted."""
+        self.active.pop(key, None)
+        self._bus.withhold(*key)
+
     @whole_context
-    def _signed_together(self, connection: Connection, operation: str, new: str = "") -> Iterator[None]:
-        """Change rows of an operation, and sign those that may decide, and the `new` one, with what is beside then."""
-        before = self._rows.of(connection, operation)
-        names = _names(before, operation)
-        mine = {row.name for row in before if not self._why_not(row, names)} | {new}
+    def changing(
+        self, connection: Connection, key: tuple[str, str], *, is_new: bool = False
+    ) -> Iterator[None]:
+        """Change rows of an operation, and sign those that may decide, and the new one, with what is beside then."""
+        operation, name = key
+        before = self._of(connection, operation)
+        mine = {row.name for row in before if not self.why_not(row, before)}
+        if is_new:
+            mine.add(name)
         yield
-        after = self._rows.of(connection, operation)
-        beside = _names(after, operation)
+        after = self._of(connection, operation)
+        beside = json.dumps(_names(after, operation))
         for row in after:
             if row.name in mine:
-                signature = self._signer.sign(_TRUST_KIND, [row.spec_json, beside])
-                signed = row._replace(signature=signature, beside_json=json.dumps(beside))
-                self._rows.replace(connection, signed)
+                self.rows.replace(connection, self.sign(row._replace(beside_json=beside)))
+
+    # ---
+
+    def _of(self, connection: Connection, operation: str) -> list[StoredHandler]:
+        return self.rows.find(connection, operation=operation)
 
     def _attach(self, spec: HandlerSpec, function: Callable[[Any], object]) -> None:
         self._bus.replace(spec.operation, function, name=spec.name)
-        self.active[spec.operation, spec.name] = spec
-        self.quarantined.pop((spec.operation, spec.name), None)
-
-    def _way_back(self, operation: str, name: str) -> Callable[[], None]:
-        """Return what restores the present handler if an activation is rolled back with its batch."""
-        active, why = self.active.get((operation, name)), self.quarantined.get((operation, name))
-
-        def go_back() -> None:
-            if active is not None:
-                self._attach(active, _compiled_when_called(active))
-            elif why is not None:
-                self._quarantine(operation, name, why)
-            else:
-                self._detach(operation, name)
-
-        return go_back
-
-    def _quarantine(self, operation: str, name: str, why: str) -> None:
-        """Have a person asked where it would decide, until it is reviewed or deleted."""
-        self.active.pop((operation, name), None)
-        self.quarantined[operation, name] = why
-        self._bus.withhold(operation, name)
-
-    def _detach(self, operation: str, name: str) -> None:
-        is_active = self.active.pop((operation, name), None) is not None
-        is_withheld = self.quarantined.pop((operation, name), None) is not None
-        if is_active or is_withheld:
-            self._bus.remove(operation, name)
+        self.active[self.key_of(spec)] = spec
 
     def _check_free(self, spec: HandlerSpec) -> None:
         """Check that it takes the place of no handler but a stored one: that could be a veto which nobody would miss.
@@ -374,16 +331,15 @@ class Handlers:
                 f"call off({spec.operation!r}, {spec.name!r}) first"
             )
 
-    def _require(self, operation: str, name: str) -> HandlerSpec:
-        spec = self.active.get((operation, name))
-        if spec is None:
-            known = ", ".join(f"{n!r} of {o!r}" for o, n in self.active) or "none"
-            raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
-        return spec
 
+def _beside(row: StoredHandler) -> list[str]:
+    """Return the names of the handlers that it was approved beside, in their order.
 
-def _unsigned(spec: HandlerSpec) -> StoredHandler:
-    return StoredHandler(spec.operation, spec.name, spec.to_json(), spec.spec_hash, "", None)
+    Raises:
+        ValueError: that cannot be read.
+    """
+    beside: list[str] = json.loads(row.beside_json or "null")
+    return beside
 
 
 def _names(rows: list[StoredHandler], operation: str) -> list[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.hooks.bus import check_operation
-from tract_jupyter.models.checks import check_limit
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.hooks import check_operation
+from tract_jupyter.models import check_limit, check_text
 from tract_jupyter.operations.handlers import HandlerSpec
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.bus import HookBus, HookEvent
-    from tract_jupyter.hooks.firing import Firing
+    from tract_jupyter.hooks import Firing, HookBus, HookEvent
     from tract_jupyter.operations.handlers import Handlers, PendingHandler
     from tract_jupyter.operations.lifecycle import Operations
 
@@ -41,10 +42,10 @@ class Hooks:
         operation: str,
         handler: Callable[[Any], object],
         *,
-        name: str | None,
-        before: str | bool | None,
-        after: str | None,
-        at: int | None,
+        name: str | None = None,
+        before: str | bool | None = None,
+        after: str | None = None,
+        at: int | None = None,
     ) -> str:
         """Register a handler, and return its name; arguments as of `Tract.on`.
 
@@ -55,12 +56,44 @@ class Hooks:
         return self.bus.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
-        """Remove a handler by function or name, or all of an operation."""
+        """Remove a handler by function or name, or all of an operation.
+
+        Raises:
+            OperationError: the name of the operation is no text.
+        """
+        check_text(operation, "the name of an operation", error=OperationError)
         self.bus.off(operation, handler)
 
-    def log(self, operation: str | None, *, limit: int, **filters: str | None) -> list[HookEvent]:
-        """Return what handlers did; arguments as of `Tract.hook_log`."""
-        return self.bus.log.newest(operation=operation, limit=check_limit(limit), **filters)
+    def list(self) -> dict[str, list[str]]:
+        """Return the names of all handlers in their order, by operation."""
+        return self.bus.handlers()
+
+    def log(
+        self,
+        operation: str | None = None,
+        *,
+        handler: str | None = None,
+        outcome: str | None = None,
+        pending_id: str | None = None,
+        limit: int = 1_000,
+    ) -> builtins.list[HookEvent]:
+        """Return what handlers did: the newest entries that fit, oldest first.
+
+        The store keeps the last 10,000 of a tract.
+
+        Args:
+            operation: only of pendings of this operation.
+            handler: only of this handler.
+            outcome: only with this outcome, such as `approved`.
+            pending_id: only of this pending.
+            limit: how many at most.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        return self.bus.log.newest(
+            operation=operation, handler=handler, outcome=outcome, pending_id=pending_id, limit=check_limit(limit)
+        )  # fmt: skip
 
     def save_handler(self, operation: str, name: str, code: str, *, description: str = "") -> None:
         """Keep a handler across restarts, which is to approve its code: read it before, or use `propose_handler`.
@@ -90,6 +123,16 @@ class Hooks:
         check_operation(operation, self._operations.hookable)
         spec = HandlerSpec(operation, name, code, description)
         return self._firing.keep(self.saved.propose(spec, triggered_by=triggered_by))
+
+    def revoke_handler(self, operation: str, name: str) -> None:
+        """Take back the approval of a stored handler: it decides nothing more, and stays in the store for a review.
+
+        Until it is reviewed or deleted, a person is asked where it would decide.
+
+        Raises:
+            SpecError: no such handler is active.
+        """
+        self.saved.revoke(operation, name)
 
     def delete_handler(self, operation: str, name: str) -> None:
         """Forget a stored handler.

@@ -11,43 +11,36 @@ in use here, or asked for. It is signed as not reviewed, and stands so in every 
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.exceptions import FingerprintError, OperationError, OperationExistsError, SpecError
+from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
+from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
 from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
 from tract_jupyter.operations.advice import Advice, gained, spec_reach
-from tract_jupyter.operations.check import BUILTIN_OPERATIONS, CheckedSpec, check_spec
-from tract_jupyter.operations.rebuilding import rebuilt
+from tract_jupyter.operations.check import CheckedSpec, check_spec
+from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.spec import spec_from_json
-from tract_jupyter.review.decision import deciding
-from tract_jupyter.review.process import FROM_STORE
-from tract_jupyter.review.trust import FOREIGN
-from tract_jupyter.storage.signed import StoredSpec
+from tract_jupyter.review import FROM_STORE, ActiveStore, deciding, how_to_decide
+from tract_jupyter.storage import SpecRows, StoredSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.context import Repository
+    from tract_jupyter.hooks import ActionChoice, Firing, Pending, Unhandled
+    from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending
+    from tract_jupyter.operations.rebuilding import RemotePending
     from tract_jupyter.operations.spec import OperationSpec
-    from tract_jupyter.review.grants import Grants
-    from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.trust import Signer
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
-    from tract_jupyter.storage.questions import StoredPending
-    from tract_jupyter.storage.signed import SpecRows
+    from tract_jupyter.review import Review
+    from tract_jupyter.storage import StoredPending
 
-
-_TRUST_KIND = "operation-spec"
 UNREVIEWED_KIND = "operation-spec-unreviewed"
-"""What a spec is signed as after an approval, and without a review. The one never passes for the other."""
+"""The kind of the signature of a spec that nobody has reviewed; it never passes for that of a reviewed one."""
 NOT_REVIEWED: Final = {"reviewed": False, "why": "it is new, and all of its code runs in the sandbox"}
 """In the event of its activation."""
 MOST_UNREVIEWED = 20
@@ -56,38 +49,139 @@ _ACTIVATED = "operation.activated"
 _MOST_LOOKED_AT = 1_000  # events, for the last one of a name
 
 
-class Operations:
-    """The dynamic operations of one tract."""
+class ReadSpec(NamedTuple):
+    """A stored operation, as it was read."""
 
-    def __init__(  # noqa: PLR0917 # each is a part of its own
-        self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
-        firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
-        restored: Callable[[str, dict[str, Any]], Pending | None] = lambda _operation, _fields: None,
-        load_built_in: Callable[[], object] = lambda: None,
-    ) -> None:  # fmt: skip
+    spec: OperationSpec
+    is_reviewed: bool
+
+
+class SpecStore(ActiveStore[StoredSpec, ReadSpec, str]):
+    """The stored operations; those that this user signed are in the registry."""
+
+    kind = "operation"
+    noun = "operation"
+    signed_as = "operation-spec"
+
+    def __init__(self, registry: OperationRegistry, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._registry = registry
+        registry.quarantined = self.quarantined
+
+    def content(self, row: StoredSpec) -> str:
+        """Sign the text of the spec."""
+        return row.spec_json
+
+    def why_not(self, row: StoredSpec, rows: list[StoredSpec]) -> str:
+        """Explain why a stored operation is not used: it is signed neither as reviewed nor as new and sandboxed."""
+        return "" if self.is_signed(row, UNREVIEWED_KIND) else super().why_not(row, rows)
+
+    def read(self, row: StoredSpec) -> ReadSpec:
+        """Read a stored spec."""
+        return ReadSpec(spec_from_json(row.spec_json), self.is_signed(row))
+
+    def key_of(self, item: ReadSpec) -> str:
+        """Return its name."""
+        return item.spec.name
+
+    def active_item(self, key: str) -> ReadSpec | None:
+        """Return the active operation of a name."""
+        spec = self._registry.get_spec(key)
+        return None if spec is None else ReadSpec(spec, key not in self._registry.unreviewed)
+
+    def require(self, key: str) -> object:
+        """Raise an UnknownOperationError if it is not active."""
+        return self._registry.require_spec(key)
+
+    def attach(self, item: ReadSpec) -> None:
+        """Make it active; its code is compiled when it is first needed."""
+        name = item.spec.name
+        is_as_stored = item.is_reviewed == (name not in self._registry.unreviewed)
+        if not is_as_stored or not self._registry.is_active(name, item.spec.spec_hash):
+            self._registry.trust(item.spec, reviewed=item.is_reviewed)
+
+    def detach(self, key: str) -> None:
+        """Deactivate it."""
+        if self._registry.is_registered(key):
+            self._registry.unregister(key)
+
+    def may_be_reviewed(self, key: str) -> bool:
+        """Return True if it is not active, or active without a review."""
+        return super().may_be_reviewed(key) or key in self._registry.unreviewed
+
+
+class Operations:
+    """The dynamic operations of one tract.
+
+    Args:
+        tract: where their pendings belong.
+        repository: whose store keeps them.
+        review: signs them, and asks persons.
+        firing: has pendings decided.
+        handlers: the stored handlers of operations.
+
+    Attributes:
+        restored: makes the pending of a built-in operation again from its name and what is stored of it.
+        load_built_in: imports the classes of all built-in operations.
+    """
+
+    def __init__(
+        self,
+        tract: object,
+        repository: Repository,
+        review: Review,
+        firing: Firing,
+        handlers: Handlers,
+        *,
+        restored: Callable[[str, dict[str, Any]], Pending | None],
+        load_built_in: Callable[[], object],
+    ) -> None:
         self.restored = restored
-        """Makes the pending of a built-in operation again from its name and what is stored of it."""
         self.load_built_in = load_built_in
-        """Imports the classes of all built-in operations."""
+        database, events = repository.database, repository.events
         self.registry = OperationRegistry()
-        self.quarantined: dict[str, str] = {}
-        """Stored operations that are not active: their name and why."""
-        self._stored: dict[str, StoredSpec] = {}
+        self.stored = SpecStore(self.registry, database, SpecRows(repository.tract_id), events, review.signer)
+        """The stored operations, with those that are in quarantine."""
         self._tract = tract
         self._database = database
-        self._specs = specs
         self._events = events
         self._firing = firing
-        self._ledger = ledger
-        self._grants = grants
+        self._handlers = handlers
+        self._review = review
         self.carry_grants = False
-        """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
-        self._signer = signer
+        """True if standing approvals carry over to a new version that can access no more than the old one."""
+        self.registry.waiting = self.waiting
+        self._advice: Advice | None = None
 
-    @cached_property
+    @property
     def advice(self) -> Advice:
-        """How the code of what is proposed or fired is analysed for review; may be set."""
-        return Advice()
+        """The analysis of proposed and fired code for review; may be set."""
+        if self._advice is None:
+            self._advice = Advice()
+        return self._advice
+
+    @advice.setter
+    def advice(self, advice: Advice) -> None:
+        """Analyse with other rules from now on."""
+        if not isinstance(advice, Advice):
+            raise OperationError(
+                f"the advice is an Advice of tract_jupyter.operations, got {brief_repr(advice)}"
+            )
+        self._advice = advice
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """The stored operations that are not active: their name and why."""
+        return self.stored.quarantined
+
+    def waiting(self) -> dict[str, str]:
+        """Return the operations whose activation waits for a decision, and the command that shows each."""
+        found: dict[str, str] = {}
+        for stored in self._review.ledger.waiting(_MOST_LOOKED_AT):
+            _, is_one, name = stored.title.partition(" operation ")
+            if is_one and stored.title in titles(name):
+                found.setdefault(name, how_to_decide(stored.pending_id))
+        return found
 
     @property
     def hookable(self) -> frozenset[str]:
@@ -128,8 +222,9 @@ class Operations:
         checked = CheckedSpec.of(spec)
         cls = self.registry.compile(checked, replace=replace)
         spec, text = checked.spec, checked.text
-        kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
-        stored = StoredSpec(spec.name, text, cls.spec_hash, self._signer.sign(kind, text))
+        stored = self.stored.sign(
+            StoredSpec(spec.name, text, cls.spec_hash, ""), "" if reviewed else UNREVIEWED_KIND
+        )
         before = self.last_approved(spec.name) if self.carry_grants else None
         about = {
             "name": spec.name,
@@ -139,40 +234,31 @@ class Operations:
             **({} if reviewed else NOT_REVIEWED),
         }
         with self._database.write() as connection:
-            if not reviewed and self._specs.get(connection, spec.name) is not None:
-                raise OperationExistsError(f"another process has stored an operation {spec.name!r} just now")
-            self._specs.replace(connection, stored)
-            self._events.append(connection, _ACTIVATED, actor, about)
+            if not reviewed and self.stored.rows.get(connection, spec.name) is not None:
+                raise OperationExistsError(
+                    f"another process has stored an operation {spec.name!r} just now; look at "
+                    "it, and propose yours under another name"
+                )
+            self.stored.put(connection, stored, "activated", about, actor)
             if before is not None and not gained(spec_reach(before), spec_reach(spec)):
                 hashes = (before.spec_hash, cls.spec_hash)
-                self._grants.carry_over(connection, "operation", spec.name, *hashes)
-        self._database.if_rolled_back(self._way_back(spec.name))
-        self.registry.activate(cls, reviewed=reviewed)
-        self.quarantined.pop(spec.name, None)
+                self._review.grants.carry_over(connection, "operation", spec.name, *hashes)
+        self.stored.take_on(spec.name, partial(self.registry.activate, cls, reviewed=reviewed))
         return cls
-
-    def _way_back(self, name: str) -> Callable[[], None]:
-        """Return what restores the present version if an activation is rolled back with its batch."""
-        active, why = self.registry.get_spec(name), self.quarantined.get(name)
-        reviewed = name not in self.registry.unreviewed
-
-        def go_back() -> None:
-            if active is not None:
-                self.registry.trust(active, reviewed=reviewed)
-            elif self.registry.is_registered(name):
-                self.registry.unregister(name)
-            if why is not None:
-                self.quarantined[name] = why
-
-        return go_back
 
     def propose(
         self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
     ) -> PendingActivation:
-        """Check a spec without making anything of it, and return the pending whose approval activates it.
+        """Return a pending whose approval activates an operation; nothing of it is compiled before.
 
-        A model's new operation that runs in the sandbox only is activated at once; the pending is approved then.
-        Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
+        What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
+        `isolation: sandbox` and no operation here ever had its name. Which fields are volatile is a person's to say; in
+        anybody else's spec it is a request (`PendingActivation`).
+
+        Args:
+            spec: the operation.
+            triggered_by: what proposed it, for whoever reviews it.
+            actor: who wrote it: `user`, or a model such as `agent:<id>`.
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
@@ -196,9 +282,10 @@ class Operations:
             )
         if is_model and self._needs_no_review(spec):
             return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
-        return self._activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
+        return self.activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
 
-    def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
+    def activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
+        """Return the question whether a checked spec becomes active; nothing of it is compiled before."""
         return PendingActivation(
             spec,
             tract=self._tract,
@@ -218,11 +305,11 @@ class Operations:
         if self.registry.is_registered(name) or name in self.quarantined:
             return True
         with self._database.read() as connection:
-            if self._specs.get(connection, name) is not None:
+            if self.stored.rows.get(connection, name) is not None:
                 return True
             events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
         was_active = any(event.data.get("name") == name for event in events)
-        return was_active or self._ledger.was_asked(titles(name))
+        return was_active or self._review.ledger.was_asked(titles(name))
 
     def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
         """Activate it through the gate, as nobody's decision."""
@@ -246,7 +333,8 @@ class Operations:
             events = self._events.newest(connection, _ACTIVATED, _MOST_LOOKED_AT)
         for event in events:
             text, signature = event.data.get("spec_json", ""), event.data.get("signature", "")
-            if event.data.get("name") != name or not self._signer.verify(_TRUST_KIND, text, signature):
+            is_it = event.data.get("name") == name
+            if not is_it or not self.stored.is_signed(StoredSpec(name, text, "", signature)):
                 continue
             spec = spec_from_json(text)
             if spec.name == name:
@@ -259,62 +347,27 @@ class Operations:
         Raises:
             UnknownOperationError: it is not active.
         """
-        self.registry.require_spec(name)
-        with self._database.write() as connection:
-            self._specs.unsign(connection, name)
-            self._events.append(connection, "operation.revoked", "user", {"name": name})
-        self.registry.unregister(name)
-        self.quarantined[name] = "you took its approval back"
+        self.stored.revoke(name)
 
     def remove(self, name: str) -> None:
-        """Deactivate an operation, forget its stored spec and its handlers."""
-        if name not in self.quarantined:
-            self.registry.require_spec(name)
-        with self._database.write() as connection:
-            self._specs.delete(connection, name)
-            self._events.append(connection, "operation.removed", "user", {"name": name})
-        if self.quarantined.pop(name, None) is None:
-            self.registry.unregister(name)
-        self._firing.bus.off(name)
+        """Deactivate an operation, and forget its spec and its handlers.
+
+        Raises:
+            UnknownOperationError: there is no such operation, neither active nor in quarantine.
+        """
+        with self._database.write():
+            self.stored.remove(name)
+            self._firing.bus.off(name)
+            self._handlers.forget(name)
 
     # --- across restarts
 
-    def load(self) -> None:
-        """Read the stored specs. Those this user approved become active; nothing is compiled or run here."""
-        self.look_again()
-
     def look_again(self) -> None:
-        """Follow what other processes have stored, replaced, revoked or removed since."""
-        with self._database.read() as connection:
-            stored = {row.name: row for row in self._specs.all(connection)}
-        before, self._stored = self._stored, stored
-        for name in before.keys() | stored.keys():
-            row = stored.get(name)
-            if row != before.get(name):
-                self._follow(name, "" if row is None else self._load(row), is_gone=row is None)
+        """Follow what other processes have stored, replaced, revoked or removed since.
 
-    def _follow(self, name: str, why_not: str, *, is_gone: bool) -> None:
-        """Have the registry and the quarantine say what the store says."""
-        if (why_not or is_gone) and self.registry.is_registered(name):
-            self.registry.unregister(name)
-        self.quarantined.pop(name, None)
-        if why_not:
-            self.quarantined[name] = why_not
-
-    def _load(self, row: StoredSpec) -> str:
-        try:
-            reviewed = self._signer.verify(_TRUST_KIND, row.spec_json, row.signature)
-            if not reviewed and not self._signer.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
-                return FOREIGN
-            spec = spec_from_json(row.spec_json)
-        except TractError as error:
-            return str(error)
-        if spec.name != row.name:
-            return f"it is stored as {row.name!r} but calls itself {spec.name!r}"
-        is_as_stored = reviewed == (spec.name not in self.registry.unreviewed)
-        if not is_as_stored or not self.registry.is_active(spec.name, spec.spec_hash):
-            self.registry.trust(spec, reviewed=reviewed)
-        return ""
+        Those this user approved become active; nothing is compiled or run here.
+        """
+        self.stored.look_again()
 
     def review_quarantined(self, name: str) -> PendingActivation:
         """Return the pending that would activate a stored operation, or approve one that nobody has reviewed.
@@ -322,21 +375,26 @@ class Operations:
         Raises:
             SpecError: there is none of that name, or it cannot be read.
         """
-        with self._database.read() as connection:
-            stored = self._specs.get(connection, name)
-        if stored is None or (name not in self.quarantined and name not in self.registry.unreviewed):
-            raise SpecError(f"no stored operation {name!r} waits for review; '%tract ops' lists them")
-        try:
-            spec = spec_from_json(stored.spec_json)
-        except SpecError as error:
-            raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
+        if not self.stored.may_be_reviewed(name):
+            line = self.waiting().get(name)
+            if line is not None:
+                raise SpecError(
+                    f"the activation of operation {name!r} waits for approval already; '{line}' shows it"
+                )
+        spec = self.stored.to_review(name).spec
         pending = self._proposed(spec, is_own=False, triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
 
     def rebuild(self, stored: StoredPending) -> Pending:
         """Make the pending again that another process asked about; see `rebuilding.rebuilt`."""
-        return rebuilt(stored, tract=self._tract, activation=self._activation)
+        return rebuilt(
+            stored, self, tract=self._tract, reviewer=self._review.reviewer, handlers=self._handlers
+        )
+
+    def as_shown(self, stored: StoredPending) -> RemotePending:
+        """Return a stored question as it was shown, to be turned down; see `rebuilding.as_shown`."""
+        return as_shown(stored, tract=self._tract, reviewer=self._review.reviewer)
 
     # --- firing
 
@@ -384,7 +442,7 @@ class Operations:
 
     def _can_offer(self, pending: DynamicPending) -> bool:
         """Return True if a person can be asked, or a recorded decision is about the same."""
-        channel = self._tract.reviewer.channel
+        channel = self._review.reviewer.channel
         if channel.can_reach():
             return True
         recorded = channel.recorded()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.hooks.field_pending import FieldPending
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.request import findings_text
-from tract_jupyter.storage.interrupts import interruptible
+from tract_jupyter.exceptions import ParameterError, TractError
+from tract_jupyter.hooks import FieldPending
+from tract_jupyter.models import PendingStatus, canonical_json
+from tract_jupyter.review import findings_text
+from tract_jupyter.storage import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
-    from tract_jupyter.review.request import CodeBlock
+    from tract_jupyter.review import CodeBlock
 
 
 class DynamicPending(FieldPending):
@@ -40,9 +42,14 @@ class DynamicPending(FieldPending):
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
         values = self.field_parameters.validate(fields if fields is not None else {})
         super().__init__(self.spec.name, tract=tract, fields=values, **options)
+        self._sound_fields = values  # the last ones that fitted, while an action changes them
+
+    if TYPE_CHECKING:  # its actions are methods, which only its spec names
+
+        def __getattr__(self, name: str) -> Any: ...
 
     is_offered: bool = False
-    """Whether it is put before a person as it has one action, and no handler decided about it."""
+    """True if a person is asked because it has one action, and no handler decided about it."""
 
     def runs_nothing(self, action: str) -> bool:
         """Return True if approving leaves its work undone: it has actions, and none of them is chosen."""
@@ -62,6 +69,20 @@ class DynamicPending(FieldPending):
     def resumable(self) -> bool:
         """True if another process could carry it out: everything it runs is in its spec."""
         return self._execute_fn is None
+
+    def check_fields(self) -> None:
+        """Check the fields as `fire` does, whatever code put into them since.
+
+        Raises:
+            ParameterError: a field is missing, unknown or ill-typed.
+            ContentError: one has no JSON form.
+        """
+        super().check_fields()
+        try:
+            self.field_parameters.validate(self.fields)
+        except ParameterError:
+            canonical_json(self.fields)  # what has no JSON form is of no type at all
+            raise
 
     def check_current(self) -> None:
         """Check that this version of the operation is still the active one."""
@@ -97,16 +118,34 @@ class DynamicPending(FieldPending):
 
     def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        self._require_open(f"call {action.__name__!r} of")
+        self._require_open(action.__name__)
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
+        self._sound_fields = copy.deepcopy(self.fields)
         try:
             returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
+            if self.status is not PendingStatus.REJECTED:
+                self.check_fields()
         except BaseException as error:
+            self._put_back()
             self.fail(error)
             raise
         if returned is not None:
             self.result = returned
         return returned
+
+    def _put_back(self) -> None:
+        """Put the last fields that fitted in the place of those that an action left, if these do not fit."""
+        try:
+            self.check_fields()
+        except TractError:
+            self.fields = self._sound_fields
+
+    def run_approved(self) -> Any:
+        """Do what approval does, with fields that fit: an action of the operation may have changed them."""
+        self._require_open("approve")
+        self.check_fields()
+        self._sound_fields = copy.deepcopy(self.fields)
+        return super().run_approved()
 
 
 def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:

@@ -8,30 +8,32 @@ the values. Deciding it stores the decision; the process that asked sees it and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import PendingError, TrustError
-from tract_jupyter.hooks.field_pending import FieldPending
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.hooks import FieldPending
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.spec import spec_from_json
-from tract_jupyter.review.decision import Question
-from tract_jupyter.review.process import process_text, this_process
-from tract_jupyter.review.records import ACTIVATE, is_waited_for
-from tract_jupyter.review.request import request_from_dict
+from tract_jupyter.review import (
+    ACTIVATE,
+    Question,
+    is_waited_for,
+    process_text,
+    request_from_dict,
+    this_process,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.operations.activation import PendingActivation
-    from tract_jupyter.operations.registry import OperationRegistry
-    from tract_jupyter.review.decision import Subject
-    from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.request import CodeBlock, ReviewRequest
-    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.hooks import Pending
+    from tract_jupyter.operations.handlers import Handlers
+    from tract_jupyter.operations.lifecycle import Operations
+    from tract_jupyter.review import CodeBlock, Ledger, Reviewer, ReviewRequest, Subject
+    from tract_jupyter.storage import StoredPending
 
 
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
@@ -171,47 +173,63 @@ def _request(stored: StoredPending) -> ReviewRequest:
 _DOUBT = "This was asked by another user, or changed in the store since."
 
 
-def rebuilt(stored: StoredPending, *, tract: Any, activation: Callable[..., PendingActivation]) -> Pending:
+def rebuilt(
+    stored: StoredPending, operations: Operations, *, tract: object, reviewer: Reviewer, handlers: Handlers
+) -> Pending:
     """Make the pending again that another process asked about.
 
     If that process waits, or what would run lives only there, it can be decided here and is carried out there.
 
     Args:
         stored: as it lies in the store.
+        operations: those of this tract.
         tract: through which it is decided.
-        activation: makes the question whether a spec is to be activated.
+        reviewer: knows what was asked here.
+        handlers: the stored handlers of this tract.
 
     Raises:
         PendingError: what was shown cannot be read.
     """
-    ledger: Ledger = tract.reviewer.ledger
+    ledger = reviewer.ledger
     as_asked = replace(stored, resumable=False)
     if stored.resumable and ledger.vouches(as_asked):  # set by SQL: made again it would run nothing
         stored = as_asked
-    asked_here = tract.reviewer.asked_here(stored.pending_id)
+    asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
-        return asked_here  # type: ignore[no-any-return] # it is one of ours
+        return cast("Pending", asked_here)  # whatever is asked here is one
     if not stored.resumable or is_waited_for(stored):
         return _resumed(RemotePending(stored, tract=tract), stored, ledger)
-    return _resumed(_made_again(stored, tract, activation), stored, ledger)
+    return _resumed(_made_again(stored, operations, tract, handlers), stored, ledger)
 
 
-def _made_again(stored: StoredPending, tract: Any, activation: Callable[..., PendingActivation]) -> Pending:
+def as_shown(stored: StoredPending, *, tract: object, reviewer: Reviewer) -> RemotePending:
+    """Return a stored question as it was shown, whatever its values are, to be turned down.
+
+    Args:
+        stored: as it lies in the store.
+        tract: through which it is decided.
+        reviewer: knows what was asked here.
+
+    Raises:
+        PendingError: what was shown cannot be read.
+    """
+    readable = stored if isinstance(stored.fields, dict) else replace(stored, fields={})
+    return cast("RemotePending", _resumed(RemotePending(readable, tract=tract), readable, reviewer.ledger))
+
+
+def _made_again(stored: StoredPending, operations: Operations, tract: object, handlers: Handlers) -> Pending:
     by, fields = stored.triggered_by, stored.fields
     if stored.operation == ACTIVATE:
         asked = fields.get("volatile")
         requests = [str(name) for name in asked] if isinstance(asked, list) else ()
         spec = spec_from_json(str(fields.get("spec", "")))
-        return activation(spec, requests=requests, triggered_by=by)
+        return operations.activation(spec, requests=requests, triggered_by=by)
     if stored.operation == ACTIVATE_HANDLER:
-        pending: Pending = tract.hooks.saved.propose(
-            HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
-        )
-        return pending
-    built_in: Pending | None = tract.operations.restored(stored.operation, fields)
+        return handlers.propose(HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by)
+    built_in = operations.restored(stored.operation, fields)
     if built_in is None:
-        registry: OperationRegistry = tract.operations.registry
-        return registry.require_class(stored.operation)(tract=tract, fields=fields, triggered_by=by)
+        fired = operations.registry.require_class(stored.operation)
+        return fired(tract=tract, fields=fields, triggered_by=by)
     built_in.triggered_by = by
     return built_in
 

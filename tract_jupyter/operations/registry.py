@@ -6,14 +6,15 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
-from tract_jupyter.hooks.introspection import gated
+from tract_jupyter.hooks import gated
+from tract_jupyter.models import check_text
 from tract_jupyter.operations.action import compile_action
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import DynamicPending
 from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from tract_jupyter.operations.spec import OperationSpec
 
@@ -70,6 +71,10 @@ class OperationRegistry:
         self._hashes: dict[str, str] = {}
         self._ever: set[str] = set()
         self._unreviewed: set[str] = set()
+        self.quarantined: Mapping[str, str] = {}
+        """The stored operations that are not active, and why."""
+        self.waiting: Callable[[], Mapping[str, str]] = dict
+        """Gives the operations whose activation waits for a decision, and the command that shows it."""
         self.revision = 0
         """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
 
@@ -130,6 +135,7 @@ class OperationRegistry:
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.
         """
+        check_text(name, "the name of an operation", error=UnknownOperationError)
         cls = self._classes.get(name)
         if cls is None:
             cls = self._classes[name] = make_dynamic_pending_class(self.require_spec(name))
@@ -176,9 +182,20 @@ class OperationRegistry:
         """Return the spec of an active operation.
 
         Raises:
-            UnknownOperationError: it is not active; the message has the nearest name.
+            UnknownOperationError: it is not active; the message says why, or has the nearest name.
         """
+        check_text(name, "the name of an operation", error=UnknownOperationError)
+        if name not in self._specs and name in self.quarantined:
+            raise UnknownOperationError(
+                f"the operation {name!r} is quarantined, so it is not active: {self.quarantined[name]}. "
+                f"'%tract review {name}' shows it to you, to be approved"
+            )
         if name not in self._specs:
+            line = self.waiting().get(name)
+            if line is not None:
+                raise UnknownOperationError(
+                    f"the operation {name!r} is not active yet: its activation waits for approval; '{line}' shows it"
+                )
             known = (
                 f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
             )

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
-from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models import brief_repr, canonical_json, digest
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
-from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,7 +57,7 @@ class ActionDef:
         for name in (*self.required, *self.defaults):
             if name not in self.params:
                 raise SpecError(
-                    f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too",
+                    f"{name!r} is not a parameter.{nearest(name, self.params)} Name it in params too",
                     action=self.name,
                 )
         for name in self.required:
@@ -210,7 +209,7 @@ def spec_from_json(text: str) -> OperationSpec:
     """
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise SpecError(f"it is no JSON: {error}") from None
     return spec_from_dict(data)
 

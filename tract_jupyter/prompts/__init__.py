@@ -1,5 +1,12 @@
 """Every text that the package itself sends to a model, and nothing else.
 
-A module for each occasion: `tool_descriptions`, `tool_calls`, `summaries`, and `replies` (decisions, and replies that
-were not good enough). No logic and no other room: whoever sends a model something imports the text from here.
+A module for each occasion: `tool_descriptions`, `tool_calls`, `turns` (calls that were not made), `summaries`, and
+`replies` (decisions, and replies that were not good enough). No logic and no other room: whoever sends a model
+something imports the text from here.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

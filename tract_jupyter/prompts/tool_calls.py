@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-UNDECIDED: Final = (
-    "Do not repeat the call meanwhile: it would be asked about once more. Go on without it, or wait."
+NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
+
+CALLED_FROM_CODE: Final = (
+    "{tool} is called from a script, and was not carried out: "
+    "notebook_execute(code='print(tools.{function}(...))')"
 )
-"""After why a call is not decided yet."""
+
+
+def undecided(why: str) -> str:
+    """Return why a call is not decided yet, with what the model is to do meanwhile."""
+    advice = "Do not repeat the call meanwhile: it would be asked about once more. Go on without it, or wait."
+    return f"{why.rstrip('.')}. {advice}"
+
 
 NO_JSON: Final = (
     "{tool} was carried out, but what it returned cannot be shown: {reason}. Do not call it again for that; its author "
@@ -37,12 +46,18 @@ totals, names, the few rows that matter; never whole results.
   Any other failure is a ToolExecutionError; its text says what is wrong and what is allowed.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
-yield, no del. backend="kernel" has all that, and runs only after a person approved the code.
+yield, no del; json, re, math, datetime and collections can be imported. backend="kernel" has all that, and runs only \
+after a person approved the code.
 - A script cannot run scripts. Its calls and its time are limited.
+"""
+SEARCH: Final = """\
+- There may be more tools than are listed here. tools_search(query=...) finds some, tools_describe(names=[...]) tells \
+how they are called. A script has both too: tools.tools_search(...), tools.tools_describe(...).
 """
 
 SCRIPT_TOOLS: Final = "\nThe functions of `tools`:\n\n```python\n{stubs}```\n"
-LEFT_OUT: Final = "# and {count} more: {names}\n"
+NAMED: Final = "# and {count} more: {names}\n"
+TO_BE_FOUND: Final = "# and {count} more: tools_search finds them{spaces}\n"
 
 
 SERVER_INSTRUCTIONS = """\

@@ -51,6 +51,7 @@ SELF: Final = {
     "notebook_reset": "Forget the variables of your scripts in one script notebook.",
     "notebook_list": "List your script notebooks, and how many variables each has.",
 }
+"""For an agent that manages the context it works with itself."""
 
 SUPERVISOR: Final = {
     "commit": (
@@ -105,6 +106,7 @@ SUPERVISOR: Final = {
     "notebook_reset": "Forget the variables of a script notebook; the agent's context stays as it is.",
     "notebook_list": "List the script notebooks; the agent's own are among them.",
 }
+"""For an agent that manages the context of another agent."""
 
 UNREVIEWED: Final = "(A model wrote this; no person has reviewed it.)"
 """Follows the description of an operation that nobody reviewed."""

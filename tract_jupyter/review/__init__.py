@@ -1,39 +1,25 @@
 """Asking a person, and carrying out what was decided: once, exactly that, and on record.
 
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
-* What is shown: `request`, `request_text`, `display` (an approval binds to what was on display).
-* Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`,
-  `dispatch`.
-* What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided,
-  begun, ended), `records`.
-* What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody
-  can be asked).
-* What this user has approved: `trust`.
+* What is shown: `request`, `text`, `display` (an approval binds to what was on display).
+* What can be decided, as a protocol: `reviewable`. Who is asked, and how: `reviewer`, `channel` (the protocol of a
+  way to reach a person), `prompt`, `answers`.
+* What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun,
+  ended), `records`.
+* What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody can be
+  asked).
+* Where a question comes from: `process`, `source` (the line of code). What is printed meanwhile, and who keeps it:
+  `streams`.
+* What this user has approved: `trust` signs, `signed_store` keeps what is signed, and leaves unused what is not.
 
 A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
 `Ticket` that it was shown; `tract.reviewer.channel` holds it.
 
-Knows what is decided only as the protocol `channel.Reviewable`. Knows `storage`, `models`, and of `analysis`
-its findings.
+Knows what is decided only as the protocol `Reviewable`. Knows `storage`, `models`, and of `analysis` its findings.
 """
 
 from __future__ import annotations
 
-from tract_jupyter.review.channel import Channel, NoChannel, Reviewable, Ticket
-from tract_jupyter.review.decision import Answer, Decision, Question, Subject, personal_channel
-from tract_jupyter.review.request import ReviewRequest
-from tract_jupyter.review.request_text import request_text
+from lazy_loader import attach_stub
 
-__all__ = [
-    "Answer",
-    "Channel",
-    "Decision",
-    "NoChannel",
-    "Question",
-    "ReviewRequest",
-    "Reviewable",
-    "Subject",
-    "Ticket",
-    "personal_channel",
-    "request_text",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -12,21 +12,22 @@ from __future__ import annotations
 import secrets
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
+from tract_jupyter.exceptions import TractError
 from tract_jupyter.review.display import needed_pieces
-from tract_jupyter.storage.interrupts import whole_context
+from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from datetime import datetime
 
-    from tract_jupyter.models.pending import PendingStatus
-    from tract_jupyter.review.decision import Answer, Decision, Question, Subject
+    from tract_jupyter.models import PendingStatus
+    from tract_jupyter.review.decision import Answer, Decision
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.storage.questions import StoredDecision, StoredPending
+    from tract_jupyter.review.reviewable import Reviewable
 
 
 class Ticket:
@@ -42,20 +43,20 @@ class Ticket:
         self.pending = pending
         self.on_answer = on_answer
         self.waiting = 0
-        """How many pieces of code wait for the decision; without any, the answer is carried out on its own."""
+        """The number of pieces of code that wait for the decision; if 0, the answer is carried out on its own."""
         self.is_shown = False
         self.settled = threading.Event()
         self.output = ""
-        """What the last action printed."""
+        """The output of the last action."""
         self.refused = 0
-        """How many answers in a row came to nothing."""
+        """The number of answers in a row that came to nothing."""
         self._lock = threading.Lock()
         self._answer: tuple[Answer, str] | None = None
         self._held = False
         self.request: ReviewRequest = pending.review_request()
         self.round_id = secrets.token_hex(8)
         self.decided: list[tuple[ReviewRequest, Decision]] = []
-        """What was decided so far, each with the showing that it was about."""
+        """The decisions so far, each with the showing that it was about."""
         self._known = pending.decision
         self._needed: tuple[str, frozenset[str]] = ("", frozenset())
 
@@ -65,10 +66,23 @@ class Ticket:
         if decision is not None and decision is not self._known:
             self.decided.append((self.request, decision))
             self._known = decision
-        self.request = self.pending.review_request(note)
+        self.request = self._shown_anew(note)
         with self._lock:
             self.round_id = secrets.token_hex(8)
             self._answer, self._held = None, False
+
+    def _shown_anew(self, note: str) -> ReviewRequest:
+        """Return the present request; the last one that could be shown, with the reason, if this one cannot.
+
+        An approval does not fit that one, so that only a rejection is taken then.
+        """
+        try:
+            return self.pending.review_request(note)
+        except TractError as error:
+            actions = self.request.actions if self.status.is_open else ()
+            why = f"It cannot be approved as it is now: {error}" if self.status.is_open else ""
+            notes = (note, "" if str(error) in note else why)
+            return replace(self.request, actions=actions, note="\n".join(filter(None, notes)))
 
     @property
     def status(self) -> PendingStatus:
@@ -146,138 +160,6 @@ class Ticket:
                 self._held = False
 
 
-class Asked(Protocol):
-    """A question, open or past: a pending, or its row."""
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """The values that it is about."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint that an approval of it binds to."""
-        ...
-
-
-class Reviewable(Protocol):
-    """Something that can be decided: every `Pending`."""
-
-    pending_id: str
-    operation: str
-    actor: str
-    triggered_by: str | None
-    fields: dict[str, Any]
-    error: str | None
-    rejection_reason: str
-    created_at: datetime
-    executed_at: datetime | None
-    on_timeout: str
-    result: Any
-    status: PendingStatus
-    rounds: int
-    deciding_thread: int | None
-    decision: Decision | None
-    branch: str | None
-    is_unshown: bool
-    unfinished: StoredDecision | None
-    note: str
-    doubt: str
-    unguarded: str
-    origin: str | None
-    not_granted: str
-    timeout: float | None
-    runs_elsewhere: bool
-
-    @property
-    def title(self) -> str:
-        """The heading of its panel."""
-        ...
-
-    @property
-    def question(self) -> Question:
-        """The question as it is now, frozen."""
-        ...
-
-    def freeze(self) -> Question:
-        """Compute the question anew."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint that an approval of it, as it is now, binds to."""
-        ...
-
-    @property
-    def is_named(self) -> bool:
-        """True if the code that decides has said which text it decides about."""
-        ...
-
-    @property
-    def is_definition(self) -> bool:
-        """True if an approval makes code active that then runs by itself."""
-        ...
-
-    @property
-    def expires_at(self) -> datetime | None:
-        """The time after which it cannot be approved any more."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """The same without what the author calls volatile: what a recorded decision is found by."""
-        ...
-
-    @property
-    def subject(self) -> Subject | None:
-        """The subject that a standing approval could have; None if it is asked about each time."""
-        ...
-
-    @property
-    def resumable(self) -> bool:
-        """True if another process could carry it out."""
-        ...
-
-    @property
-    def is_renewed(self) -> bool:
-        """True if, asked again, the newer one replaces the open one, in the same process too."""
-        ...
-
-    def repeats(self, other: Asked) -> bool:
-        """Return True if it asks the very same as another question of the same identity."""
-        ...
-
-    def runs_nothing(self, action: str) -> bool:
-        """Return True if an action leaves undone what another one would do."""
-        ...
-
-    def is_instant(self, action: str) -> bool:
-        """Return True if an action only decides, so that there is nothing to carry out."""
-        ...
-
-    def check_current(self) -> None:
-        """Check that what it would run is still what is active."""
-        ...
-
-    def edited(
-        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
-    ) -> AbstractContextManager[None]:
-        """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
-        ...
-
-    def review_request(self, note: str = "") -> ReviewRequest:
-        """Return everything that is shown, as data."""
-        ...
-
-    def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry out an offered action."""
-        ...
-
-    def adopt(self, stored: StoredPending, decision: Decision | None) -> None:
-        """Take over what another process made of it."""
-        ...
-
-
 class Channel(Protocol):
     """A way for requests to reach a person, and for answers to come back; see `notebook.channels`."""
 
@@ -297,6 +179,10 @@ class Channel(Protocol):
 
     def show(self, ticket: Ticket) -> None:
         """Show the request, or show it anew: a new round, or decided."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """Show what is shown within this as one list: the questions of one step of a model."""
         ...
 
     def forget(self, ticket: Ticket) -> None:
@@ -347,6 +233,10 @@ class NoChannel:
 
     def show(self, ticket: Ticket) -> None:
         """Show nothing: there is nobody to look."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Do nothing: each request is shown where it comes."""
+        return nullcontext()
 
     def forget(self, ticket: Ticket) -> None:
         """Do nothing: it was shown nowhere."""

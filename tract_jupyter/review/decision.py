@@ -1,4 +1,4 @@
-"""What a decision is made of: the question, the answer, and the decision, with who made it and over which channel.
+"""The parts of a decision: the question, the answer, and the decision, with who made it and over which channel.
 
 A fingerprint is the sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its
 definition and the validated values with defaults filled in. One changed character gives another one.
@@ -14,16 +14,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.interrupts import begin, end, frame_at, whole, whole_context
+from tract_jupyter.models import canonical_json, digest
+from tract_jupyter.storage import interrupts, to_text, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.storage.questions import StoredDecision
+    from tract_jupyter.storage import StoredDecision
 
 
 class Subject(NamedTuple):
@@ -103,7 +101,7 @@ def personal_channel(cls: _C) -> _C:
     name: str = cls.name  # type: ignore[attr-defined]
     if name in _IMPERSONAL | _ANSWERABLE:
         raise ValueError(
-            f"{name!r} is no name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
+            f"{name!r} is not a name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
         )
     _PERSONAL.add(name)
     return cls
@@ -156,7 +154,7 @@ _IMPERSONAL = frozenset({"model", "handler", "grant", RECORDED, "timeout", "auto
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)
-"""How the code that runs now decides, where that was said; `deciding` says it for a block."""
+"""The circumstances under which the present code decides; `deciding` sets them for a block."""
 
 
 class DecidingAs:
@@ -167,16 +165,16 @@ class DecidingAs:
     def __init__(self, context: DecisionContext) -> None:
         self._context = context
 
-    @whole
+    @interrupts.whole
     def __enter__(self) -> None:
-        self._frame = frame_at(0)  # not the block's, which may be stopped
-        begin(self._frame)
+        self._frame = interrupts.frame_at(0)  # not the block's, which may be stopped
+        interrupts.begin(self._frame)
         self._token = deciding_now.set(self._context)
 
-    @whole
+    @interrupts.whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
-        end(self._frame)
+        interrupts.end(self._frame)
 
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
@@ -260,12 +258,6 @@ class Decision:
 
 
 NO_ACTION = "no action ran"
-
-
-def outcome_text(pending: Reviewable) -> str:
-    """Describe what the last decision left undone; return an empty text if that is nothing."""
-    made = pending.decision
-    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an approval binds to, cut into pieces that can be on display.
+"""The things that an approval binds to, cut into pieces that can be on display.
 
 The one description of it, for panels, the inbox, prompts, records and terminals: each shows all the pieces, and nothing
 is approved of which one was not on display. A front end reports the keys of those that were.
@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis import split_lines
-from tract_jupyter.models.text import printable
+from tract_jupyter.models import printable
+from tract_jupyter.review.request import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 LONGEST_PIECE = 200
 """Characters that are on display together even where there is little room."""
-MOST_CHARACTERS, MOST_PIECES = 1_000_000, 20_000
-"""What a page can show of one request; of what is longer, nothing can be approved after looking at it."""
+MOST_PIECES = 20_000
+"""Pieces of one request that a page can show, as `MOST_CHARACTERS`."""
 TOO_LONG = (
     "It is too long to be shown in full, so it can be turned down here, and not approved. Look at its fields in code, "
     "and approve it there."

@@ -21,22 +21,22 @@ from tract_jupyter.exceptions import (
     StoreError,
     TractError,
 )
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.review.decision import RECORDED, Decision, decision_context, in_code, without_grant
-from tract_jupyter.storage.interrupts import uninterrupted, whole_context
+from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.decision import DecisionContext
+    from tract_jupyter.review.decision import DecisionContext, Question
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.records import PendingRecord
-    from tract_jupyter.storage.questions import StoredDecision, StoredPending
+    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.storage import StoredDecision, StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through"})
-"""What may no longer run can still be turned down."""
+"""The actions that stay possible where a pending may no longer run."""
 _STOPPED = frozenset(
     {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}
 )
@@ -157,8 +157,11 @@ class Gate:
 
     def _expire(self, pending: Reviewable) -> bool:
         """Record it. False if somebody else decided first."""
-        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody", identity=pending.identity)
-        won = self.ledger.decide(pending, decision, ends=True)
+        question = pending.question
+        decision = Decision(
+            "expire", {}, "timeout", question.fingerprint, "nobody", identity=question.identity
+        )
+        won = self.ledger.decide(pending, decision, question, ends=True)
         if won:
             pending.status, pending.decision = PendingStatus.EXPIRED, decision
         return won
@@ -168,7 +171,7 @@ class Gate:
         now = decision_context()
         if not pending.status.is_open:
             raise PendingStateError(
-                f"cannot {action.replace('_', ' ')} {pending!r}: it is decided already; the first decision counts"
+                f"{action!r} came too late for {pending!r}: it is decided already; the first decision counts"
             )
         if self.ledger.in_transaction:
             self.ledger.if_rolled_back(_way_back(pending))
@@ -178,30 +181,35 @@ class Gate:
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
             if now.needs_leave:
                 self.check_code(pending, now)
-            self._check(pending, now.shown)
-        asked = pending.question
+            asked = self._check(pending, now.shown)
+        else:
+            asked = pending.question
         with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
+            question = pending.question
             decision = Decision(
                 action,
                 arguments,
                 now.channel,
-                pending.question.fingerprint,
+                question.fingerprint,
                 now.decided_by,
                 identity=asked.identity,
             )
-            if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
+            ends = pending.is_instant(action)
+            if not self.ledger.decide(pending, decision, question, ends=ends, also=grant):
                 return None
         pending.decision, pending.unfinished = decision, None
         return decision
 
-    def _check(self, pending: Reviewable, shown: str | None) -> None:
-        """Check that what would run is what was shown, and may run."""
+    def _check(self, pending: Reviewable, shown: str | None) -> Question:
+        """Check that what would run is what was shown, and may run. Return the question as it is then."""
+        pending.check_fields()
         pending.check_current()
         question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
         if shown is not None and question.fingerprint != shown:
             raise FingerprintError("it changed after it was shown; look at it again")
+        return question
 
     def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
         """Check what was decided elsewhere.
@@ -294,16 +302,19 @@ class Gate:
             with in_code():
                 return run()
         finally:  # also if it raised or was interrupted
-            if not _can_be_pinned(pending):
+            try:
+                question = pending.question
+            except ContentError:
                 pending.fields = before
                 pending.note = (
                     "The action put values into the fields that have no JSON form; they were put back."
                 )
-            self._finish(pending, round_, action)
+                question = pending.question
+            self._finish(pending, question, round_, action)
 
-    def _finish(self, pending: Reviewable, round_: int, action: str) -> None:
+    def _finish(self, pending: Reviewable, question: Question, round_: int, action: str) -> None:
         try:
-            self.ledger.finish(pending, round_, action)
+            self.ledger.finish(pending, question, round_, action)
         except StoreError as error:
             raise type(error)(
                 f"{pending!r} was carried out, but that could not be stored: {error}"
@@ -356,13 +367,6 @@ def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
         return ""
     finally:
         pending.fields = before
-
-
-def _can_be_pinned(pending: Reviewable) -> bool:
-    try:
-        return bool(pending.question)
-    except ContentError:
-        return False
 
 
 def _told(stored: StoredDecision) -> str:

@@ -14,13 +14,6 @@ A pattern says for some of the values what they may be; all others must be equal
 * another text, for a text: `*` and `?` stand for characters other than `/`, `**` for any; a value with a `..` between
   slashes never matches, since it leads somewhere else than it seems to
 * any other value: this value
-
-A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It names
-who may use it: the actor that asked, that one and its children, or anybody. It is signed with the user's secret, so
-that nobody else, and no change of the store, can give one.
-
-Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
-script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
 """
 
 from __future__ import annotations
@@ -33,12 +26,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models import canonical_json, digest
 from tract_jupyter.review.decision import personal_channels
 from tract_jupyter.review.process import this_process
-from tract_jupyter.storage.clock import now_text
-from tract_jupyter.storage.errors import read_moment
-from tract_jupyter.storage.signed import StoredGrant
+from tract_jupyter.review.signed_store import SignedStore
+from tract_jupyter.storage import StoredGrant, now_text, read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,11 +38,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import DecisionContext, Subject
+    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.review.trust import Signer
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.signed import GrantRows
+    from tract_jupyter.storage import Database, EventRows, GrantRows
 
 
 _ANYTHING = "*"
@@ -106,9 +97,9 @@ def _shown(allowed: Any) -> str:
     return " or ".join(map(repr, allowed)) if isinstance(allowed, list) else str(allowed)
 
 
-Scope = Literal["once", "session", "always"]
-_SIGNED = "grant"
 _UNREADABLE = "unreadable"
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a grant may raise: the store may hold anything."""
 Whom = Literal["this", "children", "anybody"]
 
 
@@ -145,13 +136,24 @@ class Grant:
     state: str
 
 
+class GrantStore(SignedStore[StoredGrant]):
+    """The stored grants."""
+
+    kind = "grant"
+    signed_as = "grant"
+
+    def content(self, row: StoredGrant) -> list[Any]:
+        """Sign everything but what changes with its use."""
+        return list(row._replace(uses=0, signature="", revoked_at=None))
+
+
 class Grants:
     """The grants of one tract."""
 
-    def __init__(self, database: Database, rows: GrantRows, signer: Signer) -> None:
+    def __init__(self, database: Database, rows: GrantRows, events: EventRows, signer: Signer) -> None:
         self._database = database
         self._rows = rows
-        self._signer = signer
+        self._stored = GrantStore(database, rows, events, signer)
 
     def asked_for(
         self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: DecisionContext
@@ -216,9 +218,7 @@ class Grants:
 
     def all(self) -> list[Grant]:
         """Return every grant, oldest first."""
-        with self._database.read() as connection:
-            rows = self._rows.all(connection)
-        return [self._shown(row) for row in rows]
+        return [self._shown(row) for row in self._stored.all()]
 
     def revoke(self, grant_id: str) -> Grant:
         """Revoke a grant, by its id or the beginning of it.
@@ -232,7 +232,9 @@ class Grants:
             raise GrantError(f"{which} with {grant_id!r}; '%tract grants' lists them")
         with self._database.write() as connection:
             if not self._rows.revoke(connection, found[0].grant_id):
-                raise GrantError(f"grant {found[0].grant_id} is revoked already")
+                raise GrantError(
+                    f"grant {found[0].grant_id} is revoked already; '%tract grants' lists those that are not"
+                )
         return found[0]
 
     def carry_over(self, connection: Connection, kind: str, name: str, old_hash: str, new_hash: str) -> int:
@@ -246,7 +248,7 @@ class Grants:
             if stored.definition_hash == old_hash and self._state(stored) == "live"
         ]
         for stored in carried:
-            self._rows.move(connection, self._sign(stored._replace(definition_hash=new_hash)))
+            self._rows.move(connection, self._stored.sign(stored._replace(definition_hash=new_hash)))
         return len(carried)
 
     # ---
@@ -271,20 +273,17 @@ class Grants:
                 "whom": whom,
             }
         )
-        return self._sign(
+        return self._stored.sign(
             StoredGrant(
                 secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, what, scope, session,
                 uses, 0, "", by, "", now_text(), None,
             )
         )  # fmt: skip
 
-    def _sign(self, grant: StoredGrant) -> StoredGrant:
-        return grant._replace(signature=self._signer.sign(_SIGNED, _signed(grant)))
-
     def _state(self, stored: StoredGrant) -> str:
         if stored.revoked_at is not None:
             return "revoked"
-        if not self._signer.verify(_SIGNED, _signed(stored), stored.signature):
+        if not self._stored.is_signed(stored):
             return "not signed by you"
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
@@ -300,11 +299,6 @@ class Grants:
             whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
             state=self._state(stored),
         )  # fmt: skip
-
-
-def _signed(grant: StoredGrant) -> list[Any]:
-    """Return everything but what changes with its use."""
-    return list(grant._replace(uses=0, signature="", revoked_at=None))
 
 
 def _this_session() -> str:
@@ -337,14 +331,14 @@ def _whom_in_words(pattern_json: str) -> str:
     try:
         what = json.loads(pattern_json)
         return whom_in_words(what["actor"], what["whom"])
-    except (ValueError, KeyError, TypeError):  # the store may hold anything
+    except _DAMAGED:
         return _UNREADABLE
 
 
 def _ignored(pattern_json: str) -> tuple[str, ...]:
     try:
         return tuple(map(str, json.loads(pattern_json)["ignored"]))
-    except (ValueError, KeyError, TypeError):
+    except _DAMAGED:
         return ()
 
 
@@ -352,5 +346,5 @@ def _in_words(pattern_json: str) -> str:
     try:
         what = json.loads(pattern_json)
         return pattern_text(what["pattern"], what["approved"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except _DAMAGED:
         return _UNREADABLE

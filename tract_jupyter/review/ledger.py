@@ -8,26 +8,30 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
 from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text
 from tract_jupyter.review.request import request_to_dict
-from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage import now_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import Question
-    from tract_jupyter.review.records import Proofs
+    from tract_jupyter.review.records import Signatures
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
-    from tract_jupyter.storage.questions import DecisionRows, PendingRows, StoredDecision, StoredPending
+    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.storage import (
+        Database,
+        DecisionRows,
+        EventRows,
+        PendingRows,
+        StoredDecision,
+        StoredPending,
+    )
 
 _FINAL = {
     "approve": PendingStatus.APPROVED,
@@ -47,9 +51,9 @@ class Ledger(Records):
         rows: PendingRows,
         decisions: DecisionRows,
         events: EventRows,
-        proofs: Proofs,
+        signatures: Signatures,
     ) -> None:
-        super().__init__(database, rows, decisions, proofs)
+        super().__init__(database, rows, decisions, signatures)
         self._events = events
 
     # --- asking
@@ -114,6 +118,7 @@ class Ledger(Records):
         self,
         pending: Reviewable,
         decision: Decision,
+        question: Question,
         *,
         ends: bool,
         also: Callable[[Connection], None] | None = None,
@@ -123,14 +128,15 @@ class Ledger(Records):
         Args:
             pending: what was decided.
             decision: the decision.
+            question: the question with the edits of the decision.
             ends: nothing has to be run for it, so that it is carried out with this.
             also: what else belongs into the transaction.
         """
-        signature = self._proofs.of_decision(
+        signature = self._signatures.of_decision(
             decision, pending.pending_id, pending.rounds, handed_over=pending.runs_elsewhere
         )
         with self._database.write() as connection:
-            won = self._store(connection, pending, decision, ends=ends, signature=signature)
+            won = self._store(connection, pending, decision, question, ends=ends, signature=signature)
             if won and also is not None:
                 also(connection)
         pending.rounds += won
@@ -175,10 +181,10 @@ class Ledger(Records):
                 return self._take_on(connection, pending_id, round_)
             return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
-    def finish(self, pending: Reviewable, round_: int, action: str) -> None:
-        """Store what came of carrying a decision out."""
+    def finish(self, pending: Reviewable, question: Question, round_: int, action: str) -> None:
+        """Store what came of carrying a decision out, and the question as the action left it."""
         is_settled = not pending.status.is_open
-        question, executed_at = pending.question, moment_text(pending.executed_at)
+        executed_at = moment_text(pending.executed_at)
         values = {
             "status": pending.status.value,
             "error": pending.error,
@@ -188,7 +194,7 @@ class Ledger(Records):
         outcome = DecisionOutcome(round_, pending.status.value, question.fingerprint, executed_at)
         with self._database.write() as connection:
             stored = self._rows.shown(connection, pending.pending_id) if is_settled else None
-            shown = stored.request if stored else request_to_dict(pending.review_request())
+            shown = stored.request if stored else self._shown_anew(connection, pending)
             self._rows.update(
                 connection, pending.pending_id, **values, **self._as_asked(pending, question, shown, outcome)
             )
@@ -197,13 +203,23 @@ class Ledger(Records):
 
     # ---
 
+    def _shown_anew(self, connection: Connection, pending: Reviewable) -> dict[str, Any] | None:
+        """Return what a reviewer is shown now; what they were shown before, where an action left nothing to show."""
+        try:
+            return request_to_dict(pending.review_request())
+        except Exception:  # noqa: BLE001 # that it was carried out is stored, whatever its summary does
+            before = self._rows.shown(connection, pending.pending_id)
+            return None if before is None else before.request
+
     def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
         """Claim what was left to the process that asked. Signed anew, it does not pass for left to anybody again."""
         if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
             return False
         stored = next(one for one in self._decisions.of(connection, pending_id) if one.round == round_)
         if self.hands_over(stored):
-            signature = self._proofs.of_decision(Decision.of(stored), pending_id, round_, handed_over=False)
+            signature = self._signatures.of_decision(
+                Decision.of(stored), pending_id, round_, handed_over=False
+            )
             self._decisions.sign(connection, pending_id, round_, signature)
         return True
 
@@ -215,10 +231,10 @@ class Ledger(Records):
         outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
         """Return the signed part of a row: what is asked, and what came of it."""
-        came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
+        came_of_it = "" if outcome is None else self._signatures.of_outcome(pending.pending_id, outcome)
         signed: dict[str, Any] = {
             "request": shown,
-            "signature": self._proofs.of_asked(pending, question, shown),
+            "signature": self._signatures.of_asked(pending, question, shown),
             "outcome": came_of_it,
         }
         if pending.is_unshown:
@@ -262,8 +278,9 @@ class Ledger(Records):
         }
 
     def _store(
-        self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
-    ) -> bool:
+        self, connection: Connection, pending: Reviewable, decision: Decision, question: Question,
+        *, ends: bool, signature: str,
+    ) -> bool:  # fmt: skip
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
         stored = self._rows.shown(connection, pending_id)
         if stored is not None and not self._is_free(connection, pending, stored.status):
@@ -284,7 +301,6 @@ class Ledger(Records):
         self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
-            question = pending.question
             is_same = outcome is None and question == (
                 stored.fields_json,
                 stored.fingerprint,

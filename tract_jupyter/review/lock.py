@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.interrupts import uninterrupted
+from tract_jupyter.models import canonical_json
+from tract_jupyter.storage import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -316,7 +316,7 @@ def _by_identity(entries: Iterable[RecordedDecision]) -> dict[str, list[Recorded
 
 def _entries(data: Any) -> Iterable[RecordedDecision]:
     if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
-        raise ContentError("it is no object with a version and a list of entries")
+        raise ContentError("it is not an object with a version and a list of entries")
     version = data.get("version")
     if type(version) is not int or version != VERSION:
         raise ContentError(f"it is of version {version!r}, and this tract_jupyter knows version {VERSION}")
@@ -331,10 +331,10 @@ def _entry(data: Any) -> RecordedDecision:
     if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
         raise ContentError(f"it should have exactly {', '.join(_KEYS)}")
     if not isinstance(data["arguments"], dict):
-        raise ContentError("its arguments are no object")
+        raise ContentError("its arguments are not an object")
     for name in _KEYS:
         if name != "arguments" and not isinstance(data[name], str):
-            raise ContentError(f"its {name} is no text")
+            raise ContentError(f"its {name} is not a text")
     if not _HEX.fullmatch(data["identity"]):
         raise ContentError("its identity is not 64 hex digits")
     canonical_json(data)  # what it says can be signed
@@ -352,6 +352,6 @@ def _refuse_constant(name: str) -> None:
 
 def _unreadable(path: Path, why: str) -> str:
     return (
-        f"{path} is no readable lock file: {why:.300}. Take it from version control again, or delete it and write it "
-        "anew with '%tract record'"
+        f"{path} cannot be read as a lock file: {why:.300}. Take it from version control again, or delete it and write "
+        "it anew with '%tract record'"
     )

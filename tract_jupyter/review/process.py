@@ -1,4 +1,4 @@
-"""Which process this is, so that the others on a store can tell who asked, and who carries a decision out."""
+"""The name of this process, by which the others on a store can tell who asked, and who carries a decision out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from functools import lru_cache
 from pathlib import PurePath
 
-from tract_jupyter.models.text import one_line
+from tract_jupyter.models import one_line
 
 FROM_STORE = "the store"
 """The origin of a question about what lies in the store, where nobody knows which process wrote it."""

@@ -12,23 +12,22 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, ParameterError, UndecidedError, nearest
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json, printable
 from tract_jupyter.models.schema import Parameters, type_text
-from tract_jupyter.models.text import printable
+from tract_jupyter.review.answers import carry_out
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value
-from tract_jupyter.review.request_text import how_to_decide, request_text
+from tract_jupyter.review.text import how_to_decide, request_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.models.pending import PendingStatus
+    from tract_jupyter.models import PendingStatus
     from tract_jupyter.models.schema import Parameter
-    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.request import ReviewAction
+    from tract_jupyter.review.reviewable import Reviewable
 
     Read = Callable[[str], str]
 
@@ -147,7 +146,7 @@ def read_line(ticket: Ticket, line: str) -> Answer:
     if chosen is None or chosen == _EDIT:
         offered = [one for one in _words(ticket) if one != _EDIT]
         raise OperationError(
-            f"{word!r} is none of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
+            f"{word!r} is not one of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
         )
     if isinstance(chosen, str):
         if rest:
@@ -171,10 +170,17 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for part in split_words(text):
         name, equals, value = part.partition("=")
-        if not equals or name not in known or name in values:
+        if name in values:
+            raise OperationError(f"{name!r} is given twice")
+        if not equals or name not in known:
+            what = f"there is no value {name[:60]!r}" if equals else f"{part[:60]!r} is not name=value"
             raise OperationError(
-                f"{part[:60]!r} is no value of it, given once.{nearest(name, known)} Values are typed as name=value; "
-                f"there {'are' if known else 'are none'}{': ' if known else ''}{', '.join(known)}"
+                f"{what}.{nearest(name, known)} "
+                + (
+                    f"Values are typed as name=value, for: {', '.join(known)}"
+                    if known
+                    else "It takes no values"
+                )
             )
         values[name] = read_value(known[name], value)
     return values

@@ -5,21 +5,20 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.review.decision import RECORDED, Answer, personal_channels, without_grant
-from tract_jupyter.review.dispatch import dispatch
+from tract_jupyter.review.decision import personal_channels, without_grant
 from tract_jupyter.review.lock import Project, RecordedDecision, read_lock
 from tract_jupyter.review.records import ACTIVATE
-from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from datetime import datetime
     from pathlib import Path
 
-    from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.review.trust import Trust
-    from tract_jupyter.storage.questions import StoredDecision, StoredPending
+    from tract_jupyter.storage import StoredDecision, StoredPending
 
 
 class RecordableDecisions(NamedTuple):
@@ -186,28 +185,3 @@ def refusal(
 def lasting_title(title: str) -> str:
     """Return a title that does not depend on the store: on whether an operation is new or replaces one there."""
     return title.replace("Replace operation ", "Activate operation ", 1)
-
-
-def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
-    """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
-
-    Returns:
-        Why it is not settled, and what to do; empty if it is.
-
-    Raises:
-        LockFileError: the recorded decisions cannot be read.
-        TrustError: the signing secret cannot be read.
-    """
-    pending, note = ticket.pending, ""
-    while pending.status.is_open:
-        if ticket.request.fingerprint != pending.fingerprint:  # code changed it since it was shown
-            ticket.new_round(note)
-        entry = recorded.take(pending.identity)
-        if entry is None:
-            why = f"{note} {recorded.why_not(pending)}".strip()
-            ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
-            return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
-        answer = Answer(entry.action, entry.arguments, ticket.round_id, decided_by=entry.decided_by)
-        note = dispatch(ticket, answer, RECORDED)
-        ticket.new_round(note)
-    return ""

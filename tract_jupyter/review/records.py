@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.review.decision import Decision
 from tract_jupyter.review.process import has_ended
-from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage import now_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import Question
+    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.review.trust import Signer
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.questions import DecisionRows, PendingRows, StoredDecision, StoredPending
+    from tract_jupyter.storage import Database, DecisionRows, PendingRows, StoredDecision, StoredPending
 
 
 _ASKED, _DECISION, _OUTCOME = "pending", "decision", "outcome"
@@ -36,7 +35,7 @@ class DecisionOutcome(NamedTuple):
     executed_at: str | None
 
 
-class Proofs:
+class Signatures:
     """The signatures of one tract's questions, decisions and outcomes."""
 
     def __init__(self, signer: Signer) -> None:
@@ -44,34 +43,29 @@ class Proofs:
 
     def of_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
         """Sign a decision, and whether it is left to the process that asked."""
-        return self._sign(_DECISION, decision.signed_text(pending_id, round_), handed_over)
+        return self._signer.sign(_DECISION, [decision.signed_text(pending_id, round_), handed_over])
 
     def holds(self, stored: StoredDecision, *, handed_over: bool) -> bool:
         """Return True if this user signed a decision, and that it is or is not left to the process that asked."""
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
-        return self._verify(stored.signature, _DECISION, text, handed_over)
+        return self._signer.verify(_DECISION, [text, handed_over], stored.signature)
 
     def of_asked(self, pending: Reviewable, question: Question, shown: Mapping[str, Any] | None) -> str:
         """Sign what is asked and shown."""
-        return self._sign(_ASKED, *_asked(pending, question.fingerprint, shown))
+        return self._signer.sign(_ASKED, _asked(pending, question.fingerprint, shown))
 
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if a pending lies in the store as a process of this user asked about it."""
-        return self._verify(stored.signature, _ASKED, *_asked(stored, stored.fingerprint, stored.request))
+        content = _asked(stored, stored.fingerprint, stored.request)
+        return self._signer.verify(_ASKED, content, stored.signature)
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
         """Sign what came of the last decision."""
-        return self._sign(_OUTCOME, pending_id, list(outcome))
+        return self._signer.sign(_OUTCOME, [pending_id, list(outcome)])
 
     def came_out(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
         """Return True if this is what came of the last decision on a pending."""
-        return self._verify(stored.outcome, _OUTCOME, stored.pending_id, list(outcome))
-
-    def _sign(self, kind: str, *parts: Any) -> str:
-        return self._signer.sign(kind, parts)
-
-    def _verify(self, signature: str, kind: str, *parts: Any) -> bool:
-        return self._signer.verify(kind, parts, signature)
+        return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
 
 def _asked(
@@ -88,10 +82,10 @@ def moment_text(moment: datetime | None) -> str | None:
 
 
 RUN = "run "
-"""How `triggered_by` begins of what a run asks; its id follows."""
+"""The beginning of `triggered_by` for questions of a run; its id follows."""
 
 ACTIVATE = "activate_operation"
-"""What approving a proposed operation is called."""
+"""The operation of a pending whose approval activates a proposed one."""
 
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
@@ -122,26 +116,26 @@ class Records:
     """The pendings and decisions of one tract, to read."""
 
     def __init__(
-        self, database: Database, rows: PendingRows, decisions: DecisionRows, proofs: Proofs
+        self, database: Database, rows: PendingRows, decisions: DecisionRows, signatures: Signatures
     ) -> None:
         self._database = database
         self._rows = rows
         self._decisions = decisions
-        self._proofs = proofs
+        self._signatures = signatures
 
     # --- what can be believed
 
     def verifies(self, stored: StoredDecision) -> bool:
         """Return True if this user signed a decision."""
-        return any(self._proofs.holds(stored, handed_over=flag) for flag in (False, True))
+        return any(self._signatures.holds(stored, handed_over=flag) for flag in (False, True))
 
     def hands_over(self, stored: StoredDecision) -> bool:
         """Return True if this user signed a decision, and that it was left to the process that asked."""
-        return self._proofs.holds(stored, handed_over=True)
+        return self._signatures.holds(stored, handed_over=True)
 
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if a pending lies in the store as a process of this user asked about it."""
-        return self._proofs.vouches(stored)
+        return self._signatures.vouches(stored)
 
     def proves(self, news: PendingRecord, fingerprint: str) -> bool:
         """Return True if the last decision on a pending is this user's, and came out as the store says.
@@ -154,7 +148,7 @@ class Records:
         if last is None or not self.verifies(last):
             return False
         outcome = DecisionOutcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
-        return self._proofs.came_out(stored, outcome)
+        return self._signatures.came_out(stored, outcome)
 
     # --- what there is
 

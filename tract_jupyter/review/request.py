@@ -1,4 +1,4 @@
-"""What a person is shown when asked: pure data, the same for a panel, a prompt and a saved notebook.
+"""The request that a person is shown: pure data, the same for a panel, a prompt and a saved notebook.
 
 Its texts are printable from the beginning, so that no way of showing them can hide or turn around a part. Only code
 stays as it is, for the places of its findings; whoever shows it makes it printable.
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json, printable, safe_repr
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
-from tract_jupyter.models.text import printable, safe_repr
 from tract_jupyter.review.decision import Subject
-from tract_jupyter.review.display import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+MOST_CHARACTERS = 1_000_000
+"""Characters of one request that a page can show; of what is longer, nothing can be approved after looking at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ _REQUEST = {
     "fields": [_PARAMETER],
     "subject": _SUBJECT,
 }
-"""What a request looks like: a tuple lists types, an empty dict stands for any dict."""
+"""The shape of a request: a tuple lists types, an empty dict stands for any dict."""
 _MAY_BE_NONE = ("request.fields", "request.subject")
 
 

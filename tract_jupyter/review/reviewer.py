@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tract_jupyter.exceptions import (
     CodeDecisionError,
+    ContentError,
     DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
@@ -21,25 +23,27 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     in_one_line,
 )
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.channel import Channel, NoChannel, Reviewable, Ticket
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
+from tract_jupyter.review.channel import Channel, NoChannel, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
-from tract_jupyter.review.dispatch import capturing, check_wait, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
-from tract_jupyter.review.recorded import replay
 from tract_jupyter.review.records import RUN, is_waited_for
-from tract_jupyter.review.request_text import how_to_decide
-from tract_jupyter.storage.interrupts import uninterrupted, whole_context
+from tract_jupyter.review.text import how_to_decide
+from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tract_jupyter.review.decision import DecisionContext
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.storage import StoredPending
+
+    Claimed = TypeVar("Claimed", bound=Reviewable)
 
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
@@ -116,7 +120,7 @@ class Reviewer:
         return None if found is pending else found
 
     @whole_context
-    def claimed(self, pending: Reviewable) -> Iterator[Reviewable]:
+    def claimed(self, pending: Claimed) -> Iterator[Claimed]:
         """Give what is to be asked: the open one, as `twin` finds it, or `pending`. Nobody else gets it meanwhile.
 
         It is for what is done once for each caller, such as a call: if two waited for one question, both would do it.
@@ -126,7 +130,10 @@ class Reviewer:
         self._claim(own)  # nobody is to join it before it is waited for
         claimed = {own}
         try:
-            found = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0) or pending
+            same = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0)
+            found = (
+                pending if same is None else cast("Claimed", same)
+            )  # what asks the same is of the same class
             self._move_here(found.pending_id)
             yield found
         finally:
@@ -261,9 +268,56 @@ class Reviewer:
                 time.sleep(delay)
         return _outcome(ticket)
 
+    def decide_together(
+        self, pendings: Sequence[Reviewable]
+    ) -> tuple[list[Reviewable], UndecidedError | None]:
+        """Ask about several things in one list, and block this thread until each of them is decided.
+
+        Raises:
+            LockFileError: recorded decisions count here, and cannot be read.
+
+        Returns:
+            What was asked, in order: the open question in the place of one that asks the very same. And why some
+            were left open, if nobody decided them; they stay in the inbox.
+        """
+        __tracebackhide__ = True
+        left: UndecidedError | None = None
+        asked: list[Reviewable] = []
+        with self.channel.interruptible(), ExitStack() as stack:
+            waiting: list[Iterator[float]] = []
+            with self.channel.together():
+                for pending in pendings:
+                    asked.append(stack.enter_context(self.claimed(pending)))
+                    try:
+                        ticket = stack.enter_context(self._waiting(asked[-1]))
+                    except UndecidedError as error:
+                        left = error
+                    else:
+                        waiting.append(self._steps(ticket))
+            while waiting:
+                for steps in list(waiting):
+                    try:
+                        next(steps)
+                    except StopIteration:
+                        waiting.remove(steps)
+                    except UndecidedError as error:
+                        left = error
+                        waiting.remove(steps)
+                if waiting:
+                    time.sleep(_HEARTBEAT_SECONDS)
+        return asked, left
+
     def taken_up(self, pending: Reviewable) -> Ticket:
-        """Store the request, unless it is stored already, and return its ticket, without showing it."""
-        return self._ticket(pending)
+        """Store the request, unless it is stored already, and return its ticket, without showing it.
+
+        What code has changed since it was shown is in a new round.
+        """
+        ticket = self._ticket(pending)
+        with ticket.hold() as free:
+            is_idle = free and ticket.status.is_open and not ticket.answered
+            if is_idle and _fingerprint(ticket.pending) != ticket.request.fingerprint:
+                ticket.new_round()
+        return ticket
 
     def answer(self, ticket: Ticket, answer: Answer, channel: str) -> bool:
         """Take an answer, and carry it out here and now. False if it came too late."""
@@ -500,6 +554,14 @@ class Reviewer:
             self._tickets.pop(ticket.pending.pending_id, None)
             ticket.settled.set()
         self.channel.show(ticket)
+
+
+def _fingerprint(pending: Reviewable) -> str:
+    """Return its fingerprint; empty if code put something into it that has none."""
+    try:
+        return pending.fingerprint
+    except ContentError:
+        return ""
 
 
 def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:

@@ -1,4 +1,4 @@
-"""Who keeps what is printed: a script's record, the record of a decision, or nobody, as it is meant for the person.
+"""The keeper of what is printed: a script's record, the record of a decision, or nobody, as it is meant for the person.
 
 `sys.stdout` and `sys.stderr` are stood in for only while somebody keeps something; what other threads print is handed
 on as it comes.
@@ -11,7 +11,7 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tract_jupyter.storage.interrupts import whole_context
+from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which stored code this user has approved.
+"""Signatures by which this user's approvals of stored code are known.
 
 An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A database
 from somebody else, or one that was tampered with, carries no valid signature, and nothing of it becomes active.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, TrustError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,9 +30,6 @@ _BYTES = 32
 
 SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"  # noqa: S105 # its name, not its value
 """The environment variable that takes the place of the file."""
-
-FOREIGN = "nobody here has approved it: it comes from another user, another store or another tract, or it was changed"
-"""Why something stored is not active, where its signature does not fit."""
 
 
 class Trust:
@@ -85,7 +82,8 @@ class Trust:
             return None
         except OSError as error:
             raise TrustError(
-                f"the signing secret {self.secret_file} cannot be read: {error.strerror}"
+                f"the signing secret {self.secret_file} cannot be read: {error.strerror}; "
+                "make it readable to you, or delete it and approve your operations again"
             ) from error
         if len(secret) < _BYTES:
             raise TrustError(
@@ -145,10 +143,10 @@ class Signer:
 
         Raises:
             ContentError: it has no JSON form.
-            TrustError: the secret can be neither read nor made, or that of the environment is none.
+            TrustError: the secret can be neither read nor made, or that of the environment is not valid.
         """
         text = canonical_json([kind, self._place, content])
-        return _signature(self._read() or self._make(), text)
+        return hmac.digest(self._read() or self._make(), text.encode(), "sha256").hex()
 
     def verify(self, kind: str, content: Any, signature: str) -> bool:
         """Return True if this user approved it in this place. Without a secret nothing was approved.
@@ -163,14 +161,11 @@ class Signer:
             text = canonical_json([kind, self._place, content])
         except ContentError:  # somebody has put something into the store that has no JSON form
             return False
+        own = hmac.digest(secret, text.encode(), "sha256").hex()
         given = str(signature).encode(
             errors="replace"
         )  # the store may hold anything; texts compare only if ASCII
-        return hmac.compare_digest(_signature(secret, text).encode(), given)
-
-
-def _signature(secret: bytes, text: str) -> str:
-    return hmac.new(secret, text.encode(), "sha256").hexdigest()
+        return hmac.compare_digest(own.encode(), given)
 
 
 def _from_hex(given: str) -> bytes:

@@ -1,17 +1,26 @@
 """Runs: operations around a model's call, executed in parallel, committed in one order, on record as events.
 
-* What there is: `model`, `terms`, `profile` (the operations of a run, as data), `kinds` (what an operation
-  does inside), `templates`.
-* Who begins one: `service` (the part `Tract.runs`), `generation` (a reply with or without a profile), `turns`
-  (who answers on a branch).
+* What there is: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run, as data),
+  `kinds` (what an operation does inside), `templates`.
+* Who begins one: `service` (the part `Tract.runs`), `generation` (a reply with or without a profile), `turns` (who
+  answers on a branch).
 * What happens: `run` (the loop), `engine` (what its steps work with), `activation`, `plan`, `schedule` (who may
-  start; pure), `execute`, `workers`, `perform`, `deciding`.
-* What comes of it: `effects`, `commit`, `prompt`, `turn`, `artifacts`, `targets`.
-* What is kept: `events` (the truth), `log`, `projection`, `store`, `lease`, `replay`, `root_hash`.
+  start; pure), `run_executor` (both hooks and the main call), `coordinator`, `workers`, `attempt`.
+* What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
+  `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
+* What it costs: `costs` (the part `Tract.costs`).
+* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`, `lease`,
+  `verification` (damage, replay).
 
-A code such as R53 or G20 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a sentence, with
-the tests that hold it.
+A code such as R53, G20, E14 or X04 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a
+sentence, with the tests that hold it.
 
-What runs in another process (`kinds`, `templates`, `perform`) is given plain data and no tract. Knows
+What runs in another process (`kinds`, `templates`, `attempt`) is given plain data and no tract. Knows `loop`,
 `toolkit`, `llm`, `hooks`, `review`, `context`, `storage`.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

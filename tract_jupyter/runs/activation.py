@@ -1,4 +1,4 @@
-"""Which operations of a profile are due in a run, and the counters after it (X01).
+"""Activation: the operations of a profile that are due in a run, and the counters after it (X01).
 
 Counters are data, and counting is pure. They are kept with the reply: a turn that was stopped and tried again is one.
 """
@@ -26,7 +26,7 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 
 class TurnSource(StrEnum):
-    """What a run was started by; only what the user really wrote counts."""
+    """The cause of a run; only what the user really wrote counts."""
 
     USER_MESSAGE = "user_message"
     REGENERATE = "regenerate"
@@ -36,7 +36,7 @@ class TurnSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What has come together since an operation was last due."""
+    """The turns and tokens since an operation was last due."""
 
     turns: int = 0
     tokens: int = 0
@@ -47,7 +47,7 @@ class CountedTurn:
     """A run as the counters see it.
 
     Attributes:
-        source: what started it: one of `Source`.
+        source: what started it: a `TurnSource`.
         context_tokens: how large the whole context was.
         trigger_supported: whether the operation runs on the run's trigger.
     """
@@ -122,7 +122,7 @@ def context_tokens(messages: Sequence[RunMessage]) -> int:
 
 
 def skip_details(activation: Activation, counters: Counters) -> dict[str, Any]:
-    """Return what a skip tells of an operation that is not due: its intervals and counters, as JSON."""
+    """Return the details of a skip of an operation that is not due: its intervals and counters, as JSON."""
     counts = {"turnsCounter": counters.turns, "tokensCounter": counters.tokens}
     turns, tokens = _intervals(activation)
     intervals = {"everyNTurns": turns, "everyNContextTokens": tokens}
@@ -144,12 +144,12 @@ def _reached(every: int | None, count: int) -> bool:
 
 
 def value_of(result: OperationResult) -> Any:
-    """The value of the artifact that an operation writes; None if it writes none."""
+    """Return the value of the artifact that an operation writes; None if it writes none."""
     return next((one.value for one in result.effects if isinstance(one, ArtifactUpsert)), None)
 
 
 def unmet_condition(operation: Operation, results: Mapping[str, OperationResult]) -> Skip | None:
-    """The skip of the first condition, as they are written, that does not hold; None if all do.
+    """Return the skip of the first condition, as they are written, that does not hold; None if all do.
 
     An answer that was never given fits neither yes nor no; its `actual` is None.
     """
@@ -173,7 +173,7 @@ def _answer(result: OperationResult | None, output: str) -> bool | None:
 
 
 class ActivationCheck(NamedTuple):
-    """What is not due, with its counters; and the counters once the turn has its reply."""
+    """The skips of what is not due, and the counters once the turn has its reply."""
 
     skips: dict[str, Skip]
     counters: dict[str, Counters]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.models.canonical import digest, plain
+from tract_jupyter.models import digest, plain
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.terms import Persistence
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def session_key(tract: str, branch: str | None, profile: str, session: str, *, owner: str = "") -> str:
-    """Where the persisted artifacts of a profile are kept, as 64 hex digits (E11).
+    """Return the key that the persisted artifacts of a profile are kept under, as 64 hex digits (E11).
 
     It holds no version of the profile or of its blocks: editing one loses no artifacts.
     """
@@ -30,10 +30,16 @@ def session_key(tract: str, branch: str | None, profile: str, session: str, *, o
 
 
 def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactView:
-    """The artifact after a write. Both write modes take the old value's place and add to the history (X03).
+    """Return the artifact after a write. Both modes replace the old value and add to the history (X03).
 
     The history holds the current value too, the newest last, and is emptied by a write that keeps none.
     """
+    if before is None and type(effect.value) in _LEAVES:
+        return effect.once("artifact", _written)
+    return _written(effect, before)
+
+
+def _written(effect: ArtifactUpsert, before: ArtifactView | None = None) -> ArtifactView:
     value = plain(effect.value)
     earlier = before.history if before is not None else ()
     kept = (*earlier, value)[-effect.history.max_items :] if effect.history.enabled else ()
@@ -62,7 +68,7 @@ _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def _own(artifact: ArtifactView) -> ArtifactView:
-    if type(artifact.value) in _LEAVES and all(type(one) in _LEAVES for one in artifact.history):
+    if _LEAVES.issuperset(map(type, (artifact.value, *artifact.history))):
         return artifact
     return artifact.model_copy(
         update={"value": own(artifact.value), "history": tuple(map(own, artifact.history))}
@@ -70,10 +76,10 @@ def _own(artifact: ArtifactView) -> ArtifactView:
 
 
 class ArtifactStore(Protocol):
-    """Where persisted artifacts are kept between runs. What is put is part of the thread's open transaction."""
+    """A store of persisted artifacts between runs. What is put is part of the thread's open transaction."""
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """All artifacts of a session key, by tag."""
+        """Return all artifacts of a session key, by tag."""
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
         """Keep artifacts in the place of those of the same tags."""
@@ -87,12 +93,17 @@ class Artifacts:
     run_only: Mapping[str, ArtifactView] = field(default_factory=dict)
 
     @property
+    def shown(self) -> dict[str, ArtifactView]:
+        """By tag, sorted; a `run_only` one hides a persisted one. For whoever changes none of them."""
+        return dict(sorted({**self.persisted, **self.run_only}.items()))
+
+    @property
     def view(self) -> dict[str, ArtifactView]:
-        """Copies by tag, sorted; a `run_only` one hides a persisted one. Whoever changes one changes nothing here."""
-        return {tag: _own(one) for tag, one in sorted({**self.persisted, **self.run_only}.items())}
+        """The same as copies: whoever changes one changes nothing here."""
+        return {tag: _own(one) for tag, one in self.shown.items()}
 
     def upsert(self, effects: Iterable[ArtifactUpsert]) -> Artifacts:
-        """These artifacts after writes in this order, which are stored nowhere."""
+        """Return these artifacts after writes in this order. Nothing is stored."""
         found = {
             Persistence.PERSISTED: dict(self.persisted),
             Persistence.RUN_ONLY: dict(self.run_only),
@@ -120,7 +131,7 @@ class MemoryArtifacts:
             raise
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """All artifacts of a session key, by tag."""
+        """Return all artifacts of a session key, by tag."""
         return dict(self._sessions.get(session, {}))
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
@@ -142,7 +153,7 @@ class SessionArtifacts:
         self._artifacts = store
 
     def artifacts(self) -> Mapping[str, ArtifactView]:
-        """The persisted artifacts as they stand; empty without a session."""
+        """Return the persisted artifacts as they stand; empty without a session."""
         return {} if self.session is None else self._artifacts.load(self.session)
 
     def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:

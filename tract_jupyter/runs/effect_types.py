@@ -63,7 +63,7 @@ class AssistantReplaceText(_Effect):
 
 
 class ArtifactHistory(Data):
-    """How many values of an artifact are kept, the current one among them."""
+    """The number of values of an artifact that are kept, the current one among them."""
 
     enabled: bool = True
     max_items: Annotated[int, Field(ge=1, le=1_000)] = 20

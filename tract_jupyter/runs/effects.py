@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr, shortened
+from tract_jupyter.models import brief_repr, canonical_json, shortened
 from tract_jupyter.runs.effect_types import (
     EFFECTS,
     NOT_HERE,
@@ -42,26 +41,31 @@ _TYPE: Final = {
     kind: kind.model_fields["type"].default for kind in (*_ALLOWED[Hook.BEFORE], AssistantReplaceText)
 }
 _KNOWN: Final = frozenset(_TYPE.values())
+_UPSERT: Final = _TYPE[ArtifactUpsert]
 _ALLOWED_TYPES: Final = {hook: tuple(_TYPE[kind] for kind in kinds) for hook, kinds in _ALLOWED.items()}
+_WITHOUT_TAG: Final = tuple(kind for kind in _TYPE if kind is not ArtifactUpsert)
 _PROBLEMS: Final = 3
 _ESCAPED: Final = 6  # characters that one becomes in JSON, at most
 
 
 def allowed_effects(hook: Hook) -> tuple[str, ...]:
-    """The types of effects that a hook allows (R33, E4)."""
+    """Return the types of effects that a hook allows (R33, E4)."""
     return _ALLOWED_TYPES[hook]
 
 
 def effect_type(effect: Effect | object) -> str:
-    """The type that an effect says it has, whatever it is; empty for none."""
-    given = _field(effect, "type")
+    """Return the type that an effect says it has, whatever it is; empty if it has none."""
+    if isinstance(effect, Tagged):
+        given = getattr(effect, "type", None)
+    else:
+        given = effect.get("type") if isinstance(effect, dict) else None
     if isinstance(given, str) and given in _KNOWN:
         return given
     return shortened(given, 64).encode("utf-8", "replace").decode() if isinstance(given, str) else ""
 
 
 def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
-    """The effect as data of its own that nobody else can change, or why it cannot be applied.
+    """Return the effect as data that nobody else can change, or why it cannot be applied.
 
     An unknown type and anything malformed or too large are a `validation_error` (G24), what the hook forbids is a
     `policy_error`.
@@ -70,13 +74,13 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
     if found not in _KNOWN:
         instead = NOT_HERE.get(found) or f"use one of {', '.join(sorted(_KNOWN))}"
         return _invalid(f"there is no effect of type {brief_repr(found)}; {instead}")
-    if found not in allowed_effects(hook):
+    allowed = _ALLOWED_TYPES[hook]
+    if found not in allowed:
         return ResultError(
-            code=ErrorCode.POLICY,
-            message=f"{found} is not allowed in {hook}; it allows {', '.join(allowed_effects(hook))}",
+            code=ErrorCode.POLICY, message=f"{found} is not allowed in {hook}; it allows {', '.join(allowed)}"
         )
     try:
-        return _read(effect)
+        return _read_once(effect)
     except ValidationError as error:
         return _invalid(_told(error))
     except ContentError as error:
@@ -84,16 +88,20 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
 
 
 def check_effect(effect: Effect | object, hook: Hook) -> ResultError | None:
-    """Why one effect cannot be applied at a hook; None if it can."""
+    """Return why one effect cannot be applied at a hook; None if it can."""
     found = checked_effect(effect, hook)
     return found if isinstance(found, ResultError) else None
 
 
 def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
-    """Why all effects of one operation are refused together: there are too many, or two tags (R51, G23)."""
+    """Return why all effects of one operation are refused together: too many, or two tags (R51, G23)."""
     if len(effects) > MAX_EFFECTS:
         return _invalid(f"an operation has at most {MAX_EFFECTS} effects, and this one has {len(effects)}")
-    tags = {tag for one in effects if (tag := _tag(one)) is not None}
+    tags = set()
+    for one in effects:
+        tag = None if isinstance(one, _WITHOUT_TAG) else _tag(one)
+        if tag is not None:
+            tags.add(tag)
     if len(tags) > 1:
         named = ", ".join(brief_repr(tag) for tag in sorted(tags))
         return ResultError(
@@ -105,13 +113,13 @@ def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
 
 
 def check_effects(effects: Sequence[Effect | object], hook: Hook) -> ResultError | None:
-    """The first reason why the effects of one operation cannot all be applied; None if they can."""
+    """Return the first reason why the effects of one operation cannot all be applied; None if they can."""
     refused = check_together(effects)
     return refused or next((error for one in effects if (error := check_effect(one, hook))), None)
 
 
 def checked_value(value: Any) -> Any:
-    """A copy of an artifact's value, as it would be read back.
+    """Return a copy of an artifact's value, as it would be read back.
 
     Raises:
         ContentError: it has no JSON form, or has more than `MAX_TEXT` characters in it.
@@ -127,7 +135,7 @@ def checked_value(value: Any) -> Any:
 
 
 def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
-    """What a value becomes: the artifact first, then one effect for each exposure, in order (X04).
+    """Return the effects of a value: the artifact first, then one for each exposure, in order (X04).
 
     Raises:
         ContentError: the value cannot be an artifact's.
@@ -144,11 +152,17 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         write_mode=artifact.write_mode,
         history=artifact.history,
     )
-    return (write, *(_exposed(one, text, artifact) for one in artifact.exposures))
+    if type(kept) is str:  # nobody can change it any more
+        write.once("checked", _itself)
+    return (write, *[_exposed(one, text, artifact) for one in artifact.exposures])
+
+
+def _itself(effect: Effect) -> Effect:
+    return effect
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a text: JSON, where it is none."""
+    """Return a value as a text: as JSON, unless it is a text already."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -183,10 +197,12 @@ def _exposed(exposure: Exposure, text: str, artifact: ArtifactSpec) -> Effect:
     return AssistantReplaceText(text=text)
 
 
-def _field(effect: Effect | object, name: str) -> object:
-    if isinstance(effect, Tagged):
-        return getattr(effect, name, None)
-    return effect.get(name) if isinstance(effect, dict) else None
+def _read_once(effect: Effect | object) -> Effect:
+    """Read an effect; one that nobody can change any more is read once, however often it is checked."""
+    if not isinstance(effect, Tagged) or type(getattr(effect, "value", "")) is not str:
+        return _read(effect)
+    found = effect.once("checked", _read)
+    return found if found is effect else found.once("checked", _itself)
 
 
 def _read(effect: Effect | object) -> Effect:
@@ -201,14 +217,18 @@ def _read(effect: Effect | object) -> Effect:
 
 
 def _tag(effect: Effect | object) -> str | None:
-    if effect_type(effect) != _TYPE[ArtifactUpsert]:
-        return None
-    tag = _field(effect, "tag")
+    """Return the tag that an effect says it writes, whatever it is."""
+    if isinstance(effect, Tagged):
+        tag = getattr(effect, "tag", None) if getattr(effect, "type", None) == _UPSERT else None
+    elif isinstance(effect, dict):
+        tag = effect.get("tag") if effect.get("type") == _UPSERT else None
+    else:
+        tag = None
     return tag if isinstance(tag, str) else None
 
 
 def _least_length(value: Any) -> int:
-    """How long the JSON text is at least; stops counting once it is too long, so that a huge value costs little."""
+    """Return a lower bound of the JSON's length. Counting stops once it is too long: a huge value costs little."""
     length, todo = 0, [value]
     while todo and length <= MAX_TEXT:
         one = todo.pop()

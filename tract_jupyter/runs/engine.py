@@ -1,14 +1,16 @@
-"""Carrying a run of a tract out: its operations with their models, tools and history, and the main call."""
+"""The engine: carries a run of a tract out, with models, tools, history, decisions, and the main call."""
 
 from __future__ import annotations
 
 import math
+import threading
 from asyncio import CancelledError
+from collections import OrderedDict
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from threading import TIMEOUT_MAX, Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -23,19 +25,16 @@ from tract_jupyter.exceptions import (
     TractError,
     UndecidedError,
 )
-from tract_jupyter.llm.call import ended_by
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.review.dispatch import checking
+from tract_jupyter.llm import ended_by
+from tract_jupyter.models import PendingStatus, brief_repr
+from tract_jupyter.review import RUN, checking
 from tract_jupyter.runs.activation import Counters
-from tract_jupyter.runs.deciding import RunDecisions
+from tract_jupyter.runs.attempt import Functions
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
 from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.rag import HistorySearch
 from tract_jupyter.runs.model import MainReply, ResultError
-from tract_jupyter.runs.perform import Functions
-from tract_jupyter.runs.projection import RunHistory
+from tract_jupyter.runs.projection import RunHistory, sealed
 from tract_jupyter.runs.reading import message_of
-from tract_jupyter.runs.root_hash import sealed
 from tract_jupyter.runs.run import ABORTED, WAITING, Ending, RunLoop
 from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
 from tract_jupyter.runs.schedule import Limits
@@ -43,27 +42,28 @@ from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
 from tract_jupyter.runs.workers import Abort, Aborted, ExecutorWorkers, ThreadWorkers
-from tract_jupyter.storage.journal import RunEventRows
-from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
+from tract_jupyter.storage import RunCommitRows, RunEventRows, RunObjectRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from concurrent.futures import Executor
 
-    from tract_jupyter.context.repository import Repository
-    from tract_jupyter.llm.configured import ConfiguredLLM
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.review.reviewer import Reviewer
+    from tract_jupyter.context import Repository, VersionedContext
+    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.models import Delta
+    from tract_jupyter.review import Reviewer
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.generation import Generation, ReplyRequest
+    from tract_jupyter.runs.kinds.rag import HistorySearch
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
+    from tract_jupyter.runs.model import OperationContext
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
     from tract_jupyter.runs.workers import Workers
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.tract import Tract
+    from tract_jupyter.toolkit import ToolExecutor
+
 
 _MAIN = RunPhase.MAIN_LLM
 """What the reply is kept under, beside the reports of commits."""
@@ -74,7 +74,7 @@ _INTERRUPTS = (KeyboardInterrupt, CancelledError)
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is carried out, beyond what its profile says.
+    """The options of a run beyond its profile.
 
     Attributes:
         executor: where operations run that may run anywhere; threads of this process otherwise.
@@ -148,7 +148,7 @@ class RunEngine:
 
     def __init__(
         self,
-        tract: Tract,
+        tract: VersionedContext,
         repository: Repository,
         generation: Generation,
         llm: ConfiguredLLM,
@@ -170,10 +170,9 @@ class RunEngine:
         self.rows = RunEventRows(tract_id)
         self.reports = SqlCommitLog(database, RunCommitRows(tract_id))
         self.artifacts = TurnStates(
-            database, RunObjectRows(tract_id), lambda: repository.refs.position.commit_hash
+            database, RunObjectRows(tract_id), lambda: repository.writer.position.commit_hash
         )
         self._decisions = RunDecisions(tract)
-        self._history_search = HistorySearch(tract)
 
     def carry_out(
         self,
@@ -188,14 +187,16 @@ class RunEngine:
         with self._workers(options) as workers, _signal(options, workers) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
-                ask=lambda turn: self._main_call(turn, snapshot, log, call, abort, workers),
+                ask=lambda turn: self._main_call(
+                    turn, snapshot, log, call, abort, workers, is_new=so_far is None
+                ),
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
             artifacts = RunArtifacts(self.artifacts, snapshot.artifacts, lambda: self.is_answered(log.run_id))
             target = TractTarget(
-                self._tract, log.run_id, session=snapshot.session_key, artifacts=artifacts,
-                log=self.reports, branch=snapshot.branch,
+                self._repository, log.run_id, session=snapshot.session_key, artifacts=artifacts,
+                log=self.reports, branch=snapshot.branch, is_new=so_far is None, before=log.flush,
             )  # fmt: skip
             ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
         self._end(log, ending)
@@ -214,11 +215,12 @@ class RunEngine:
 
     def _end(self, log: RunLog, ending: Ending) -> None:
         """Note how a run ended, once, and take back what it asked; one that waits has not ended."""
-        if ending is not WAITING and not isinstance(log.events[-1].data, RunFinished):
-            log.add(sealed(log.events, RunFinished.of(ending)))
+        events = log.events
+        if ending is not WAITING and not isinstance(events[-1].data, RunFinished):
+            log.add(sealed(events, RunFinished.of(ending)))
         log.flush()
         if ending is not WAITING:
-            asked = {one.data.pending_id for one in log.events if isinstance(one.data, OperationWaiting)}
+            asked = {one.data.pending_id for one in events if isinstance(one.data, OperationWaiting)}
             self._decisions.withdraw(log.run_id, asked)
 
     def _note_kept(self, log: RunLog) -> None:
@@ -248,8 +250,18 @@ class RunEngine:
             llm = None
         return Services(
             llm=llm, models=self._models, call_tool=self._call_tool, functions=self.functions,
-            search=self._history_search, decisions=self._decisions,
+            search=self._search, decisions=self._decisions,
         )  # fmt: skip
+
+    @cached_property
+    def _history_search(self) -> HistorySearch:
+        from tract_jupyter.runs.kinds import HistorySearch
+
+        return HistorySearch(self._tract)
+
+    def _search(self, query: str, **how: Any) -> Any:
+        """Search as `HistorySearch`, which is made when the first operation searches."""
+        return self._history_search(query, **how)
 
     def _call_tool(self, name: str, arguments: dict[str, Any], **how: Any) -> Any:
         """Call a tool as `ToolExecutor.execute`, which is made when the first operation calls one."""
@@ -280,21 +292,28 @@ class RunEngine:
     # --- the main call
 
     def _main_call(
-        self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall, abort: Abort, workers: Workers
+        self,
+        turn: Turn,
+        snapshot: RunStarted,
+        log: RunLog,
+        call: MainCall,
+        abort: Abort,
+        workers: Workers,
+        *,
+        is_new: bool,
     ) -> MainFinished:
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
-        ended = self._kept_reply(log.run_id)
+        ended = None if is_new else self._kept_reply(log.run_id)
         if ended is None:
             with ended_by(abort), _in_time(abort, workers):
-                failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
-            if abort.is_set():
-                failed = _aborted(failed.reply.text)
+                found = self._asked_and_kept(turn, snapshot, log.run_id, call)
             # a reply that is committed counts, whatever was raised after that
-            ended = call.kept or self._kept_reply(log.run_id) or failed
+            ended = call.kept or self._kept_reply(log.run_id)
+            if ended is None:
+                ended = _aborted(found.reply.text) if abort.is_set() else found
         if isinstance(call.raised, _INTERRUPTS):
             abort.set()
-        log.add(ended)
-        log.flush()
+        log.add(ended)  # it is stored before the next wait: what is committed tells as much
         return ended
 
     def is_answered(self, run_id: str) -> bool:
@@ -308,11 +327,16 @@ class RunEngine:
         self.artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
 
     def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Where the model was sent an earlier version of the user's message, have the context say so too."""
+        """Put the version of the user's message that the model was sent back into the context."""
         if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
             return
-        tract = self._tract
-        newest = self._repository.history.versions(snapshot.turn_id)[-1]
+        head = self._repository.writer.position.commit_hash
+        if head == snapshot.turn_id:
+            return
+        tract, history = self._tract, self._repository.history
+        if not history.is_edited(snapshot.turn_id, head):
+            return
+        newest = history.versions(snapshot.turn_id)[-1]
         if newest.metadata.get("run_id") and newest.commit_hash != turn.user_part:
             content = tract.get_content(newest.commit_hash)
             if content["text"] != turn.user_text:
@@ -321,7 +345,7 @@ class RunEngine:
                 )
 
     def _kept_reply(self, run_id: str) -> MainFinished | None:
-        """The reply that this run has committed, if it has.
+        """Return the reply that this run has committed, if it has.
 
         Raises:
             StoreCorruptError: the store says so, and there is no such commit.
@@ -340,14 +364,18 @@ class RunEngine:
         return ended
 
     def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Ask, and keep the reply with its commit; returns what counts if it is not kept, with what had come of it."""
+        """Ask, and keep the reply with its commit; returns that, or what counts if it is not kept."""
         pieces: list[str] = []
+
+        def note(delta: Delta) -> None:
+            if delta.kind == "text":
+                pieces.append(delta.text)
 
         def keep(fields: dict[str, Any]) -> Any:
             with self._repository.writer.batch():
                 call.kept = None
                 self._restore_original(snapshot, turn)
-                response = self._generation.commit_reply(fields)
+                response = self._generation.commit_in_batch(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
@@ -359,7 +387,7 @@ class RunEngine:
             self._generation.carry_out(
                 call.asked, keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
-                on_delta=pieces.append,
+                on_delta=note,
             )  # fmt: skip
         except _INTERRUPTS as error:
             call.raised = error
@@ -367,12 +395,12 @@ class RunEngine:
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error, "".join(pieces))
-        return _failed(RejectedError("the reply was not committed: nobody approved it"))
+        return call.kept or _failed(RejectedError("the reply was not committed: nobody approved it"))
 
 
 @contextmanager
 def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
-    """The run's own signal: the caller's gives it, not the other way round. It is given where an error ends the run."""
+    """Make the run's own signal. The caller's gives it, never the reverse; an error that ends the run gives it too."""
     given = options.abort or Abort()
     timeout = None if options.timeout is None else workers.now() + options.timeout
     abort = Abort(min((one for one in (given.deadline, timeout) if one is not None), default=None))
@@ -429,3 +457,101 @@ def _code(error: Exception) -> str:
     if isinstance(error, RejectedError | UndecidedError):
         return ErrorCode.POLICY
     return ErrorCode.OPERATION if isinstance(error, TractError) else ErrorCode.PROVIDER
+
+
+_KEPT: Final = 1_000
+
+
+class RunDecisions:
+    """`kinds.base.Decisions` of one tract.
+
+    Args:
+        tract: the `Tract`; its handlers decide first, and its inbox has what nobody decided.
+    """
+
+    def __init__(self, tract: Any) -> None:
+        self._tract = tract
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+
+    def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
+        """Fire a dynamic operation. What a person has to decide is in the inbox when this returns.
+
+        Raises:
+            UnknownOperationError: no such operation is active.
+            ParameterError: the fields do not fit.
+        """
+        pending = self._tract.operations.fire(
+            name, fields, ask=self._left_to_a_person,
+            actor=f"operation:{context.operation_id}"[:128], triggered_by=asked_by(context.run_id),
+        )  # fmt: skip
+        self.keep(pending)
+        return pending
+
+    def keep(self, pending: Any) -> None:
+        """Remember a pending: what its approval returned is known to this very object only."""
+        with self._lock:
+            self._kept[pending.pending_id] = pending
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def find(self, pending_id: str) -> Any:
+        """Return the pending, with what this user has decided meanwhile; None if it is unknown."""
+        with self._lock:
+            pending = self._kept.get(pending_id)
+        if pending is None:
+            pending = self._from_store(pending_id)
+        if pending is not None and pending.status.is_open:
+            self._tract.review.gate.catch_up(pending)
+            if pending.runs_elsewhere and not self._is_proven(pending):
+                pending.status = PendingStatus.PENDING  # somebody wrote it into the store
+        return pending
+
+    def forget(self, pending_id: str) -> bool:
+        """Forget a pending; return True if it was remembered."""
+        with self._lock:
+            return self._kept.pop(pending_id, None) is not None
+
+    def withdraw(self, run_id: str, pending_ids: Iterable[str]) -> None:
+        """Turn down what a run has asked that is over: nothing is left to decide about.
+
+        Args:
+            run_id: of the run; what it fired here is known.
+            pending_ids: what it asked besides, also in a process before.
+        """
+        with self._lock:
+            fired = {
+                key
+                for key, one in self._kept.items()
+                if getattr(one, "triggered_by", None) == asked_by(run_id)
+            }
+        for pending_id in {*fired, *pending_ids}:
+            with suppress(TractError):  # somebody else may just decide it
+                pending = self.find(pending_id)
+                if pending is not None and pending.status.is_open:
+                    pending.reject("the run that asked is over")
+
+    def _is_proven(self, pending: Any) -> bool:
+        """Return True if the stored decision is this user's, or only stops something."""
+        if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
+            return True
+        news = self._tract.reviewer.ledger.news(pending)
+        return news is not None and self._tract.reviewer.ledger.proves(news, pending.fingerprint)
+
+    def _left_to_a_person(self, pending: Any) -> None:
+        if not self._tract.reviewer.granted(pending):
+            self._tract.reviewer.keep(pending)
+
+    def _from_store(self, pending_id: str) -> Any:
+        """Return the pending of a process that has ended, before any decision: those are checked one by one."""
+        stored = self._tract.reviewer.ledger.get(pending_id)
+        if stored is None:
+            return None
+        pending = self._tract.operations.rebuild(stored)
+        pending.status, pending.rounds, pending.executed_at = PendingStatus.PENDING, 0, None
+        return pending
+
+
+def asked_by(run_id: str) -> str:
+    """Return the name of a run as the cause of something."""
+    return RUN + run_id

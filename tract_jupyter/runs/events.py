@@ -6,11 +6,13 @@ with their effects, reports, prompts. Events hold what operations were given and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
+from typing_extensions import override
 
 from tract_jupyter.runs.model import (
     ArtifactView,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
 
-    from tract_jupyter.runs.model import OperationRun
+    from tract_jupyter.runs.model import Times
     from tract_jupyter.runs.run import Ending
 
 
@@ -94,6 +96,16 @@ class RunStarted(_EventData):
     settings: dict[str, Any] = Field(default_factory=dict)
     signature: str = ""
 
+    @override
+    def form(self) -> dict[str, Any]:
+        """Return the JSON form, with those of the operations, which are the same from run to run."""
+        return self.once("form", RunStarted._form)
+
+    def _form(self) -> dict[str, Any]:
+        rest = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"operations"})
+        operations = {"operations": [one.form() for one in self.operations]} if self.operations else {}
+        return {"type": self.type, **rest, **operations}
+
 
 class PhaseChanged(_EventData):
     """The run goes on to another phase."""
@@ -125,7 +137,7 @@ class OperationAttempt(_OfOperation):
 
 
 class OperationProgress(_OfOperation):
-    """How far it is. Never an effect."""
+    """The progress of an operation. Never an effect."""
 
     type: Literal["operation.progress"] = "operation.progress"
     data: dict[str, Any] = Field(default_factory=dict)
@@ -200,7 +212,7 @@ class RunFinished(_EventData):
 
     @classmethod
     def of(cls, ending: Ending) -> Self:
-        """The event of a run that ended so."""
+        """Make the event of a run that ended so."""
         status, failed_type, details = ending
         return cls.model_validate({"status": status, "failed_type": failed_type, "failed_details": details})
 
@@ -234,22 +246,26 @@ class RunEvent(NamedTuple):
 
     @property
     def type(self) -> str:
-        """What kind of event it is, such as `operation.finished`."""
+        """The type of the event, such as `operation.finished`."""
         return self.data.type
 
     def to_dict(self) -> dict[str, Any]:
-        """Its JSON form, for clients."""
+        """Return its JSON form, for clients."""
         return {"runId": self.run_id, "seq": self.seq, "at": self.at.isoformat(), **self.data.to_dict()}
 
 
+OnEvent: TypeAlias = Callable[[RunEvent], object]
+"""What is told of each event of a run."""
+
+
 def in_order(events: Iterable[RunEvent]) -> list[RunEvent]:
-    """Events that came late, twice or in any order: each once, as (`runId`, `seq`) says (E15)."""
+    """Return each event once and in order, by (`runId`, `seq`), however they came (E15)."""
     by_key = {(event.run_id, event.seq): event for event in events}
     return [by_key[key] for key in sorted(by_key)]
 
 
 class Stage(StrEnum):
-    """What happened to an operation. Each one ends with exactly one of `skipped`, `finished` and `waiting`."""
+    """A stage of an operation. Each one ends with exactly one of `skipped`, `finished` and `waiting`."""
 
     STARTED = "started"
     ATTEMPT = "attempt"
@@ -261,7 +277,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an operation has come; never an effect.
+    """The progress of an operation; never an effect.
 
     Attributes:
         percent: 0 to 100, if it can be told.
@@ -281,8 +297,9 @@ class OperationEvent:
     Attributes:
         at: seconds since the epoch, on the clock of the workers.
         attempt: the number of the attempt that it is about, from 1; 0 if there was none.
-        result: how it ended, or how the attempt did that another one follows.
-        run: its record, once it has ended.
+        result: how it ended, or how the attempt did that another one follows; without what is left for debugging,
+            unless the profile wants that in the log (R28).
+        times: when it began and ended, once it has a result.
         retry_at: when the next attempt begins, of `attempt`.
         progress: of `progress`.
     """
@@ -292,6 +309,6 @@ class OperationEvent:
     at: float
     attempt: int = 0
     result: OperationResult | None = None
-    run: OperationRun | None = None
+    times: Times | None = None
     retry_at: float | None = None
     progress: Progress | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.context.timeline import PER_MESSAGE
+from tract_jupyter.context import PER_MESSAGE
 from tract_jupyter.exceptions import (
     BranchMovedError,
     ContentError,
@@ -15,36 +15,41 @@ from tract_jupyter.exceptions import (
     LLMError,
     TractError,
 )
-from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
-from tract_jupyter.hooks.firing import auto_retry, outcome
-from tract_jupyter.models.canonical import canonical_json, plain
-from tract_jupyter.models.checks import check_limit, check_text
-from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.config import ChatResponse
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.review.decision import deciding
+from tract_jupyter.llm import ask_model, sent_of
+from tract_jupyter.models import (
+    APPROXIMATE,
+    ChatResponse,
+    PendingStatus,
+    ToolCall,
+    brief_repr,
+    canonical_json,
+    check_limit,
+    check_text,
+    plain,
+)
+from tract_jupyter.review import deciding
 from tract_jupyter.runs.turns import Turns, left_open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.context.repository import Repository
-    from tract_jupyter.hooks.firing import Firing
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.llm.configured import ConfiguredLLM
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.protocols import Validator
-    from tract_jupyter.review.reviewer import Reviewer
-    from tract_jupyter.storage.questions import StoredPending
-    from tract_jupyter.storage.refs import Position
+    from tract_jupyter.context import Repository
+    from tract_jupyter.hooks import Firing, Pending
+    from tract_jupyter.hooks.builtin import PendingGeneration
+    from tract_jupyter.llm import ConfiguredLLM
+    from tract_jupyter.loop import Offer
+    from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
+    from tract_jupyter.review import Reviewer
+    from tract_jupyter.storage import Position, StoredPending
+
+
+_GENERATE: Final = "generate"
+"""The name of the built-in operation whose pending, `PendingGeneration`, is a reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequest:
-    """How the model is asked for a reply; the fields are arguments of `Tract.generate` and `Tract.propose_generate`."""
+    """A request for a reply; the fields are arguments of `Tract.generate` and `Tract.propose_generate`."""
 
     validator: Validator | None = None
     max_retries: int = 3
@@ -54,6 +59,26 @@ class ReplyRequest:
     metadata: dict[str, Any] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """For the client."""
+    through: Callable[[LLMClient], LLMClient] = lambda client: client
+    """Wraps the client; not stored."""
+    on_delta: Callable[[Delta], object] | None = None
+    """Is given each piece of the reply as it comes; not stored."""
+
+    def offering(self, offer: Offer) -> ReplyRequest:
+        """Return the request of one step of a turn."""
+        tools = {} if offer.tools is None else {"tools": offer.tools}
+        metadata = {**(self.metadata or {}), **offer.metadata} if offer.metadata else self.metadata
+        return replace(
+            self, options={**self.options, **tools}, metadata=metadata, through=offer.through,
+            on_delta=offer.on_delta,
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, arguments: dict[str, Any]) -> ReplyRequest:
+        """Make it of the arguments of `Tract.propose_generate`; what is none of its own is an option of the client."""
+        own = {one.name for one in fields(cls)} - {"options", "through"}
+        options = {name: value for name, value in arguments.items() if name not in own}
+        return cls(**{name: value for name, value in arguments.items() if name in own}, options=options)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -63,7 +88,7 @@ class ReplyRequest:
 
     @property
     def validator_name(self) -> str | None:
-        """What the validator is called in what is stored; None if there is none."""
+        """The name under which the validator is stored; None if there is none."""
         return (
             None
             if self.validator is None
@@ -105,24 +130,11 @@ class Generation:
             repository.tract_id,
             repository.database,
             repository.refs,
+            repository.writer,
             repository.commits,
             repository.timelines,
             lambda question: waits(question) or self.is_waiting(question),
         )
-
-    def generate(self, asked: ReplyRequest) -> ChatResponse:
-        """Send the context to the model, and commit what it replies.
-
-        Nothing is sent if the reply could not be committed, and nothing is committed if no reply came. A reply goes to
-        the branch that was current when it was asked for; one that fails to get there waits in the inbox.
-
-        Raises:
-            TractError: as of `Tract.generate`.
-        """
-        self._llm.required()
-        self.check_place()
-        with self.turns.answering():
-            return self.carry_out(asked)
 
     def propose(self, asked: ReplyRequest) -> PendingGeneration:
         """Ask the model, and return the pending whose approval commits the reply.
@@ -130,35 +142,63 @@ class Generation:
         Raises:
             TractError: as of `Tract.generate`, until the reply is there.
         """
-        self._llm.required()
+        self._llm.check()
         self.check_place()
         with self.turns.answering():
             waiting = None if asked.validator is not None else self._waiting_reply(asked)
             if waiting is not None:
                 left_open()
                 return waiting
-            return self._firing.keep(self._asked(asked), asked.validator)
+            return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
 
-    def chat(self, text: str, name: str | None, generate: Callable[[], ChatResponse]) -> ChatResponse:
-        """Commit what the user says, and have the reply generated; see `Tract.chat`."""
-        self._llm.required()
-        self.check_place()
+    def chat(
+        self, text: str, name: str | None, generate: Callable[[], ChatResponse], prepare: Callable[[], None]
+    ) -> ChatResponse:
+        """Commit what the user says, and have the reply generated; see `Tract.chat`.
+
+        Args:
+            text: what the user says.
+            name: who, among several.
+            generate: makes the reply.
+            prepare: is called before it is committed, once it is clear that something new is said.
+        """
+        self._llm.check()
+        here = self.check_place()
         content = {"text": text, "name": name, "role": "user"}
-        said = {"content_type": "dialogue", **content}
-        with self.turns.asking(content, lambda: self._repository.commits.commit(said)) as turn:
+
+        def say() -> CommitInfo:
+            prepare()
+            return self._repository.commits.commit({"content_type": "dialogue", **content})
+
+        with self.turns.asking(here, content, say) as turn:
             if not turn.waits:
                 return generate()
         return generate()  # what waits is taken up, where it is just this
 
-    def carry_out(self, asked: ReplyRequest, **how: Any) -> ChatResponse:
-        """Ask, have the reply decided about where anybody does so, and commit it; `how` as for `_asked`."""
-        pending = None if asked.validator is not None or how else self._waiting_reply(asked)
+    def carry_out(
+        self, asked: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **how: Any
+    ) -> ChatResponse:
+        """Ask, have the reply decided about where anybody does so, and commit it.
+
+        Args:
+            asked: how the model is asked.
+            keep: commits the reply, in another way than usual: of a run.
+            how: more of `_asked`.
+        """
+        pending = None if asked.validator is not None or keep or how else self._waiting_reply(asked)
         if pending is not None:
             return self._taken_up(pending)
-        pending = self._asked(asked, **how)
+        fields = self._asked(asked, **how)
+        if asked.validator is None and not self._firing.bus.listens(_GENERATE):  # nobody sees a pending
+            try:
+                return (keep or self.commit_reply)(fields)
+            except BaseException:
+                with self._saved(self.restored(fields, keep=keep)):
+                    raise
+        from tract_jupyter.hooks import auto_retry
+
+        pending = self._looked_at(asked, fields, keep)
         with self._saved(pending):
-            if asked.validator is None and not self._firing.listens("generate"):
-                return (how.get("keep") or self.commit_reply)(pending.fields)
             retry = partial(auto_retry, max_retries=asked.max_retries)
             unhandled: Any = "approve" if asked.validator is None else retry
             return self._firing.result(pending, unhandled=unhandled, joins=False)  # type: ignore[no-any-return]
@@ -168,21 +208,19 @@ class Generation:
         asked: ReplyRequest,
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
-        keep: Callable[[dict[str, Any]], Any] | None = None,
         on: str | None = None,
-        on_delta: Callable[[str], object] | None = None,
-    ) -> PendingGeneration:
-        """Ask the model, and have the validator look at its reply.
+        on_delta: Callable[[Delta], object] | None = None,
+    ) -> dict[str, Any]:
+        """Ask the model, and return the fields of its reply.
 
         Args:
             asked: how the model is asked.
             prompt: what is sent instead of the context, in OpenAI's shape.
             replaces: the commit whose place the reply takes.
-            keep: commits the reply, in another way than usual.
             on: the branch that the reply is for; otherwise the current one.
             on_delta: is given what comes, piece by piece, of a model that can stream.
         """
-        client = self._llm.required()
+        client = asked.through(self._llm.for_operation("chat"))
         branch, context = self.to_be_answered()
         if on not in {None, branch}:
             raise BranchMovedError(
@@ -197,10 +235,18 @@ class Generation:
             "retry_count": 0,
             "retry_history": [],
         }
-        self._repository.compile_records.add(context)  # what can fail comes before the reply is paid for
+        self._repository.compile_records.note(context, {})  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
-        reply = ask_model(client, sent, fields, on_delta)
-        pending = self.restored({**reply, **fields}, asked.validator, keep)
+        return {**ask_model(client, sent, fields, _both(on_delta, asked.on_delta)), **fields}
+
+    def _looked_at(
+        self,
+        asked: ReplyRequest,
+        fields: dict[str, Any],
+        keep: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> PendingGeneration:
+        """Return the pending of a reply that came just now, with what the validator says of it."""
+        pending = self.restored(fields, asked.validator, keep, asked.through)
         with self._saved(pending):
             pending.look()
         return pending
@@ -213,7 +259,7 @@ class Generation:
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
     ) -> dict[str, Any]:
-        """The fields of a reply that say what the model is asked; arguments as of `_asked`."""
+        """Return the fields of a reply that say what the model is asked; arguments as of `_asked`."""
         options, tools = self._all_options(asked)
         offered = (
             tools if tools is not None else list(self._repository.toolsets.offered) or list(context.tools)
@@ -227,15 +273,15 @@ class Generation:
         }
 
     def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
-        """What the client is given, and the tools that it offers the model, if the caller names any."""
+        """Return the options of the client, and the tools that it offers the model, if the caller names any."""
         everything = {**self._llm.settings.get("chat", {}), **asked.options}
         tools = everything.pop("tools", None)
         return everything, tools
 
     def is_waiting(self, question: str) -> bool:
-        """Whether a reply to a message of the current branch is in the inbox."""
+        """Return True if a reply to a message of the current branch is in the inbox."""
         branch = self._repository.refs.position.branch
-        for stored in self._ledger.of_operation(PendingGeneration.name):
+        for stored in self._ledger.of_operation(_GENERATE):
             with suppress(TractError):  # its head may be gone by now
                 if (
                     stored.fields["branch"] == branch
@@ -245,9 +291,13 @@ class Generation:
         return False
 
     def _waiting_reply(self, asked: ReplyRequest) -> PendingGeneration | None:
-        """The reply in the inbox that the model gave when it was asked the very same."""
-        waiting = self._ledger.of_operation(PendingGeneration.name)
-        request = self._request(asked, *self.to_be_answered()) if waiting else {}
+        """Return the reply in the inbox that the model gave when it was asked the very same."""
+        waiting = self._ledger.of_operation(_GENERATE)
+        if not waiting:
+            return None
+        from tract_jupyter.hooks.builtin import PendingGeneration
+
+        request = self._request(asked, *self.to_be_answered())
         for stored in waiting:
             is_same = all(stored.fields.get(name) == value for name, value in request.items())
             if is_same and stored.fields.get("validator") is None:
@@ -258,8 +308,10 @@ class Generation:
 
     def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
         """Have a reply decided about that is in the inbox, as one that came just now; what was proposed stays there."""
+        from tract_jupyter.hooks import outcome
+
         left_open()
-        is_hooked = self._firing.listens("generate")
+        is_hooked = self._firing.bus.listens(_GENERATE)
         with self._saved(pending):
             if pending.status is PendingStatus.FAILED and not is_hooked:
                 with deciding("automatic", "nobody"):
@@ -288,14 +340,11 @@ class Generation:
             model = fields["model"] or str(fields["options"].get("model", ""))
             self._repository.corrections.note(model, estimated, fields["usage"])
 
-    def to_be_answered(self) -> tuple[str, CompiledContext]:
-        """The current branch and its context."""
-        here = self.check_place()
-        context = (
-            None
-            if here.commit_hash is None
-            else self._repository.compiler.compile(at_commit=here.commit_hash)
-        )
+    def to_be_answered(self, here: Position | None = None) -> tuple[str, CompiledContext]:
+        """Return the current branch and its context; or those of a place that was looked at just now."""
+        if here is None or here.branch is None:
+            here = self.check_place()
+        context = None if here.commit_hash is None else self._repository.compiler.of(here.commit_hash)
         if not context:
             raise ContentError(
                 "the context is empty; commit what the model should reply to first, as user(text)"
@@ -303,7 +352,7 @@ class Generation:
         return here.branch or "", context
 
     def check_place(self) -> Position:
-        """Where a reply goes to."""
+        """Return where a reply goes, if it can."""
         if self._repository.database.in_transaction:
             raise LLMError(
                 "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
@@ -326,22 +375,27 @@ class Generation:
             raise ContentError(f"max_retries is a number from 0 on, not {asked.max_retries}")
         if asked.retry_prompt is not None:
             check_text(asked.retry_prompt, "retry_prompt")
-        self._repository.commits.draft(
-            {"content_type": "dialogue", "role": "assistant", "text": ""},
-            message=asked.message, metadata=asked.metadata, generation_config=self._all_options(asked)[0],
-        )  # fmt: skip
+        options, _ = self._all_options(asked)
+        if options or asked.message is not None or asked.metadata is not None:
+            self._repository.commits.draft(
+                {"content_type": "dialogue", "role": "assistant", "text": ""},
+                message=asked.message, metadata=asked.metadata, generation_config=options,
+            )  # fmt: skip
 
     def restored(
         self,
         fields: dict[str, Any],
         validator: Validator | None = None,
         keep: Callable[[dict[str, Any]], Any] | None = None,
+        through: Callable[[LLMClient], LLMClient] = lambda client: client,
     ) -> PendingGeneration:
         """Make the pending of a reply from its fields; `keep` commits it in another way than usual."""
+        from tract_jupyter.hooks.builtin import PendingGeneration
+
         return PendingGeneration(
             fields,
             tract=self._tract,
-            client=self._llm.required,
+            client=lambda: through(self._llm.for_operation("chat")),
             run=keep or self.commit_reply,
             validator=validator,
         )
@@ -375,26 +429,31 @@ class Generation:
                 the model was asked.
         """
         with self._repository.writer.batch():
-            branch, current = fields["branch"], self._repository.refs.position.branch
-            if current != branch:
-                raise BranchMovedError(
-                    f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
-                    f"committed. switch({branch!r}), then approve the reply"
-                )
-            if not self.turns.is_still_said(fields["head"]):
-                raise BranchMovedError(
-                    f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
-                    "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
-                    "the reply"
-                )
-            if not fields["hide_retries"]:
-                for failed in fields["retry_history"]:
-                    self._say_reply(failed, {}, None)
-                    self._say_user(failed["prompt"])
-            self._correct(fields)
-            retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
-            metadata = {**(fields["metadata"] or {}), **retried}
-            info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
+            return self.commit_in_batch(fields)
+
+    def commit_in_batch(self, fields: dict[str, Any]) -> ChatResponse:
+        """Commit a reply as `commit_reply` does, in a batch of the caller's."""
+        here = self._repository.writer.position
+        branch, current = fields["branch"], here.branch
+        if current != branch:
+            raise BranchMovedError(
+                f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
+                f"committed. switch({branch!r}), then approve the reply"
+            )
+        if not self.turns.is_still_said(fields["head"], here.commit_hash):
+            raise BranchMovedError(
+                f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
+                "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
+                "the reply"
+            )
+        if not fields["hide_retries"]:
+            for failed in fields["retry_history"]:
+                self._say_reply(failed, {}, None)
+                self._say_user(failed["prompt"])
+        self._correct(fields)
+        retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
+        metadata = {**(fields["metadata"] or {}), **retried}
+        info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
         return ChatResponse(
             fields["response_text"], info, fields["usage"], fields["generation_config"], calls
@@ -410,7 +469,7 @@ class Generation:
         tools, calls = said.get("tools"), said["tool_calls"]
         options = {
             "generation_config": said["generation_config"],
-            "metadata": {**metadata, "tool_calls": calls} if calls else metadata,
+            "metadata": {**metadata, **({"tool_calls": calls} if calls else {}), **_used(said)},
             "message": message,
             "tools": tools if tools and tools != list(self._repository.toolsets.offered) else None,
         }
@@ -418,3 +477,24 @@ class Generation:
             "content_type": "dialogue", "role": "assistant", "text": said["response_text"], "name": None
         }  # fmt: skip
         return self._repository.commits.say(content, replaces, options)
+
+
+def _both(
+    one: Callable[[Delta], object] | None, other: Callable[[Delta], object] | None
+) -> Callable[[Delta], object] | None:
+    """Return what gives a piece of a reply to both."""
+    if one is None or other is None:
+        return one or other
+    first, second = one, other
+
+    def give(piece: Delta) -> None:
+        first(piece)
+        second(piece)
+
+    return give
+
+
+def _used(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a reply's commit keeps of the tokens that it took; nothing if the provider said nothing."""
+    usage = said.get("usage")
+    return {"usage": usage} if usage else {}

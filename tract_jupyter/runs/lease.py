@@ -1,4 +1,4 @@
-"""Which process works on a run: two would commit it twice."""
+"""Leases: which process works on a run. Two would commit it twice."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from tract_jupyter.exceptions import RunError, TractError
-from tract_jupyter.review.process import has_ended, process_text, this_process
-from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.errors import read_moment
-from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
-from tract_jupyter.storage.runs import StoredLease
+from tract_jupyter.review import has_ended, process_text, this_process
+from tract_jupyter.storage import StoredLease, interrupts, read_moment, to_text
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.runs import RunLeaseRows
+    from tract_jupyter.storage import Database, RunLeaseRows
 
 LASTS: Final = 120.0
 """Seconds that a lease counts unless it is renewed. That a process of this host has ended is seen at once."""
@@ -67,22 +63,22 @@ class Lease:
         self._is_taken = False
         self._given_back = threading.Event()
 
-    @whole
+    @interrupts.whole
     def __enter__(self) -> Self:
         """Take it.
 
         Raises:
             RunError: somebody else has it.
         """
-        self._frame = frame_at(0)  # not that of the run, which may be stopped
-        begin(self._frame)
+        self._frame = interrupts.frame_at(0)  # not that of the run, which may be stopped
+        interrupts.begin(self._frame)
         try:
             self._take()
             threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
         except BaseException:
             if self._is_taken:
                 self._give_back()
-            end(self._frame)
+            interrupts.end(self._frame)
             raise
         return self
 
@@ -120,7 +116,16 @@ class Lease:
             self.question, self.open = question, []
             self._rows.put(connection, self._fresh())
 
-    @whole
+    def hold_for(self, run_id: str) -> None:
+        """Hold the branch for another run of the same turn from now on."""
+        with self._database.write() as connection:
+            _HERE.add(run_id)
+            self._rows.remove(connection, self.run_id)
+            before, self.run_id = self.run_id, run_id
+            self._rows.put(connection, self._fresh())
+            _HERE.discard(before)
+
+    @interrupts.whole
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -132,7 +137,7 @@ class Lease:
             with contextlib.suppress(TractError):
                 self._give_back()
         finally:
-            end(self._frame)
+            interrupts.end(self._frame)
 
     def _give_back(self) -> None:
         try:
@@ -177,7 +182,7 @@ class Lease:
 
 
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
-    """Whether a process works on a run, as far as is known here.
+    """Return True if a process works on a run, as far as is known here.
 
     Raises:
         StoreError: the store cannot be read.

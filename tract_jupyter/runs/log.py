@@ -7,30 +7,27 @@ import json
 import threading
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRunError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr, one_line
-from tract_jupyter.runs.events import EVENTS, VERSION, OperationProgress, RunEvent
+from tract_jupyter.models import brief_repr, canonical_json, one_line
+from tract_jupyter.runs.events import EVENTS, VERSION, CommitFinished, OperationProgress, RunEvent, RunStarted
 from tract_jupyter.runs.store import add_artifacts, read_artifacts
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
-from tract_jupyter.storage.clock import from_text, to_text
-from tract_jupyter.storage.errors import read_dict
-from tract_jupyter.storage.journal import StoredRunEvent
-from tract_jupyter.storage.runs import RunObjectRows
+from tract_jupyter.storage import RunObjectRows, StoredRunEvent, from_text, read_dict, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
     from tract_jupyter.runs.events import EventData
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import RunEventRows
+    from tract_jupyter.runs.model import ArtifactView
+    from tract_jupyter.storage import Database, RunEventRows
 
 _LARGEST: Final = 1e15  # of a number that tells progress
 _MESSAGE: Final = 500  # characters of what is wrong with an event
@@ -61,16 +58,17 @@ class EventLog:
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         self.run_id = run_id
-        self._entries = [(event, "") for event in events]  # with the text to be stored
+        self._events = list(events)
+        self._texts = [""] * len(events)  # of each event, to be stored
         self._on_event = on_event
-        self._clock = clock or _now
+        self._clock = clock or partial(datetime.now, UTC)
         self._adding = threading.Lock()
         self._progress: Counter[tuple[str, str]] = Counter()
 
     @property
     def events(self) -> tuple[RunEvent, ...]:
         """All so far, stored or not."""
-        return tuple(event for event, _ in list(self._entries))
+        return tuple(self._events)
 
     def add(self, data: EventData) -> RunEvent | None:
         """Add an event. It is stored with the next `flush`.
@@ -87,10 +85,16 @@ class EventLog:
             if self._progress[key] > MAX_PROGRESS_EVENTS:
                 return None
             data = _bounded(data)
-        text = _text(data)
+        try:  # no canonical JSON: nothing is hashed of it
+            text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
+        except PydanticSerializationError as error:
+            raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
+        if "NaN" in text or "Infinity" in text:  # in a text, or a number that is refused
+            canonical_json(data.to_dict())
         with self._adding:
-            event = RunEvent(self.run_id, len(self._entries) + 1, self._clock(), data)
-            self._entries.append((event, text))
+            event = RunEvent(self.run_id, len(self._events) + 1, self._clock(), data)
+            self._texts.append(text)
+            self._events.append(event)
         if self._on_event is not None:
             with contextlib.suppress(Exception):
                 self._on_event(event)
@@ -122,6 +126,7 @@ class RunLog(EventLog):
         super().__init__(run_id, events, **options)
         self._database = database
         self._rows = rows
+        self._objects = RunObjectRows(rows.tract_id)
         self._stored = len(events)
 
     def flush(self) -> None:
@@ -132,13 +137,21 @@ class RunLog(EventLog):
                 time.
         """
         first = self._stored
-        fresh = self._entries[first:]
+        fresh = self._events[first:]
         if not fresh:
             return
         with self._database.write() as connection:
-            objects = RunObjectRows(self._rows.tract_id)
-            packed = [_packed(objects, connection, event, text) for event, text in fresh]
-            self._rows.append(connection, packed)
+            texts = self._texts[first : first + len(fresh)]
+            rows = [
+                StoredRunEvent(
+                    event.run_id, event.seq, event.data.type,
+                    _with_artifacts(self._objects, connection, event.data.artifacts, text)
+                    if isinstance(event.data, RunStarted | CommitFinished) and event.data.artifacts else text,
+                    to_text(event.at),
+                )
+                for event, text in zip(fresh, texts, strict=True)
+            ]  # fmt: skip
+            self._rows.append(connection, rows)
             self._database.if_rolled_back(lambda: self._back_to(first))
             self._stored = first + len(fresh)
 
@@ -147,7 +160,7 @@ class RunLog(EventLog):
 
 
 def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
-    """The events of a run.
+    """Read the events of a run.
 
     Raises:
         UnknownRunError: there is no such run.
@@ -156,14 +169,16 @@ def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
     with database.read() as connection:
         stored = unpacked(rows, connection, rows.of(connection, run_id))
     if not stored:
-        raise UnknownRunError(f"this tract has no run {run_id!r}; list_runs() lists those that it has")
+        raise UnknownRunError(
+            f"this tract has no run {run_id!r}; t.runs(), or %tract runs, lists those that it has"
+        )
     return read_events(stored)
 
 
 def unpacked(
     rows: RunEventRows, connection: Connection, stored: Sequence[StoredRunEvent]
 ) -> list[StoredRunEvent]:
-    """The same rows with the artifacts that their events name.
+    """Return the rows with the artifacts that their events name.
 
     Raises:
         StoreCorruptError: an artifact is damaged or missing.
@@ -220,37 +235,24 @@ def read_event(row: StoredRunEvent) -> RunEvent:
 
 
 def _brief(error: Exception) -> str:
-    """What is wrong; it may hold what the store holds, which may be anything."""
+    """Return a short reason. It may quote the store, which may hold anything."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}", _MESSAGE)
     return one_line(f"{type(error).__name__}: {error}", _MESSAGE)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _text(data: EventData) -> str:
-    try:
-        values = data.form()
-    except PydanticSerializationError as error:
-        raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
-    return canonical_json({name: value for name, value in values.items() if name not in _BESIDE})
-
-
-def _packed(objects: RunObjectRows, connection: Connection, event: RunEvent, text: str) -> StoredRunEvent:
-    """The row of an event. The artifacts in it are stored by themselves, each once however many events tell of it."""
-    artifacts = getattr(event.data, "artifacts", None)
-    if artifacts:
-        names = dict(zip(artifacts, add_artifacts(objects, connection, artifacts.values()), strict=True))
-        values = {name: value for name, value in event.data.form().items() if name not in _BESIDE}
-        text = canonical_json({**values, "artifacts": names})
-    return StoredRunEvent(event.run_id, event.seq, event.type, text, to_text(event.at))
+def _with_artifacts(
+    objects: RunObjectRows, connection: Connection, artifacts: Mapping[str, ArtifactView], text: str
+) -> str:
+    """Return the text with the names of the artifacts: they are stored apart, each once however many events tell it."""
+    added = add_artifacts(objects, connection, artifacts.values())
+    names = dict(zip(artifacts, added, strict=True))
+    return f'{text[:-1]},"artifacts":{canonical_json(names)}}}'
 
 
 def _bounded(event: OperationProgress) -> OperationProgress:
-    """The same, or only the numbers of it if it is too large: progress is told on, and never fails an operation."""
+    """Return the event, or only its numbers if it is too large: progress never fails an operation."""
     try:
         fits = len(canonical_json(event.data)) <= MAX_PROGRESS
     except ContentError:

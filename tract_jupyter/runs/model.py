@@ -5,7 +5,7 @@ Sources: the seed's model (R16 to R40), activation and artifact exposures (X01, 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, Field, field_validator
 
@@ -93,7 +93,7 @@ class ArtifactSpec(Data):
 
 
 class RunCondition(Data):
-    """What a guard must have said for an operation to run."""
+    """The answer of a guard without which an operation does not run."""
 
     source: OperationId
     output: str
@@ -101,14 +101,14 @@ class RunCondition(Data):
 
 
 class Activation(Data):
-    """How often an operation is due. Values below one count as absent, fractions are cut off (X01)."""
+    """The intervals at which an operation is due. Below one they count as absent; fractions are cut off (X01)."""
 
     every_n_turns: float | None = None
     every_n_context_tokens: float | None = None
 
 
 class Retry(Data):
-    """How often an operation is tried. `retry_on` holds error codes; none means timeouts and what a provider does."""
+    """The attempts of an operation. `retry_on` holds error codes; none means timeouts and a provider's errors."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
@@ -118,13 +118,13 @@ class Retry(Data):
 
 
 class Debug(Data):
-    """Whether the log keeps what an operation leaves for debugging: what it was given, filled in (R28, R35)."""
+    """The switch for keeping in the log what an operation leaves for debugging, such as its input (R28, R35)."""
 
     enabled: bool = False
 
 
 class OperationDefinition(Data):
-    """What an operation is (R16).
+    """The definition of an operation (R16).
 
     Attributes:
         capabilities: what it may do: effects that it has no others than, and any words for whoever reads it.
@@ -142,13 +142,16 @@ class OperationDefinition(Data):
         return tuple(one for one in self.capabilities if one.partition(".")[0] in EFFECT_LAYERS)
 
     def declares(self, effect_type: str) -> bool:
-        """Whether the operation may have effects of a type, as far as it says."""
+        """Return True if the operation may have effects of a type, as far as it says."""
         declared = self.declared_effects
         return not declared or effect_type in declared or effect_type.partition(".")[0] in declared
 
 
 class OperationConfig(Data):
-    """When and how it runs (R18 to R28). `params` is for the kind to read; it holds no secrets."""
+    """The settings of an operation: when and how it runs (R18 to R28).
+
+    `params` is for the kind to read; it holds no secrets.
+    """
 
     order: float
     enabled: bool = True
@@ -234,20 +237,6 @@ class ArtifactView(Data):
     write_mode: WriteMode = WriteMode.REPLACE
 
 
-class Policy(Data):
-    """What the operation may do (R33).
-
-    Attributes:
-        allowed_effects: the types of effects that its hook allows.
-        max_log: characters of each summary and of what is left for debugging, as JSON.
-        max_snapshot: characters of each text that is quoted in them: a reply, a rendered template.
-    """
-
-    allowed_effects: tuple[str, ...] = ()
-    max_log: Annotated[int, Field(ge=0)] = MAX_DEBUG
-    max_snapshot: Annotated[int, Field(ge=0)] = MAX_SNAPSHOT
-
-
 class OperationContext(Data):
     """All that an operation is given (R29 to R34): plain data, so that it can be sent to another process.
 
@@ -257,6 +246,9 @@ class OperationContext(Data):
         reply: the text of the main call, afterwards only.
         artifacts: by tag; a `run_only` one hides a persisted one.
         by_operation: the values of the direct dependencies, by operation.
+        allowed_effects: the types of effects that its hook allows (R33).
+        log_characters: of each summary and of what is left for debugging, as JSON; see `schedule.Limits`.
+        snapshot_characters: of each text that is quoted in them: a reply, a rendered template.
         seed: for what is random; the same in each replay.
         now: the run's clock at its start, as ISO 8601.
         deadline: seconds since the epoch; the operation counts as too late after it.
@@ -276,7 +268,9 @@ class OperationContext(Data):
     reply: str | None = None
     artifacts: dict[str, ArtifactView] = Field(default_factory=dict)
     by_operation: dict[str, Any] = Field(default_factory=dict)
-    policy: Policy = Policy()
+    allowed_effects: tuple[str, ...] = ()
+    log_characters: Annotated[int, Field(ge=0)] = MAX_DEBUG
+    snapshot_characters: Annotated[int, Field(ge=0)] = MAX_SNAPSHOT
     seed: int = 0
     now: str = ""
     deadline: float | None = None
@@ -287,7 +281,7 @@ class OperationContext(Data):
 
 
 class ResultError(Data):
-    """Why an operation failed; bounded, and safe to show (R54)."""
+    """The error of an operation; bounded, and safe to show (R54)."""
 
     code: Annotated[str, Field(min_length=1, max_length=64)]
     message: Annotated[str, Field(max_length=MAX_ERROR_TEXT)] = ""
@@ -295,7 +289,7 @@ class ResultError(Data):
 
 
 class Skip(Data):
-    """Why an operation did not run (R38, R39).
+    """The reason why an operation did not run (R38, R39).
 
     Attributes:
         reason: one of `SkippedReason`, or an operation's own.
@@ -320,7 +314,7 @@ class Skip(Data):
 
 
 class OperationResult(Data):
-    """How an operation ended (R35). Only `done` has effects; `waiting` names the pending that is to be decided.
+    """The result of an operation (R35). Only `done` has effects; `waiting` names the pending to be decided.
 
     The summaries are for the log: bounded, without secrets (R56, R57).
     """
@@ -339,12 +333,12 @@ class OperationResult(Data):
 
     @property
     def is_done(self) -> bool:
-        """Whether its effects count, and its dependents may start."""
+        """True if its effects count, and its dependents may start."""
         return self.status is OperationStatus.DONE
 
 
 class MainReply(Data):
-    """What came of the main call.
+    """The outcome of the main call.
 
     Attributes:
         text: of the reply; what came until then, if it was aborted.
@@ -356,6 +350,21 @@ class MainReply(Data):
     finish_reason: str = "completed"
     error: ResultError | None = None
     usage: dict[str, Any] = Field(default_factory=dict)
+
+
+class Times(NamedTuple):
+    """The times at which an operation began and ended, in seconds; None if it never began, or waits."""
+
+    started_at: float | None
+    finished_at: float | None
+    attempts: int = 0
+
+    @property
+    def duration_ms(self) -> float:
+        """The time that it ran; 0 if it never did (G29)."""
+        if self.started_at is None or self.finished_at is None:
+            return 0.0
+        return round((self.finished_at - self.started_at) * 1_000, 3)
 
 
 class OperationRun(Data):
@@ -381,6 +390,44 @@ class OperationRun(Data):
     inputs_summary: dict[str, Any] = Field(default_factory=dict)
     outputs_summary: dict[str, Any] = Field(default_factory=dict)
     debug: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        operation: Operation,
+        hook: Hook,
+        trigger: Trigger,
+        result: OperationResult,
+        times: Times,
+        **summaries: dict[str, Any],
+    ) -> OperationRun:
+        """Write down how an operation ended; one that never ran has no start, and took no time (G29)."""
+        config, skip, error = operation.config, result.skip, result.error
+        return cls(
+            operation_id=operation.id,
+            name=operation.definition.name,
+            kind=operation.definition.kind,
+            hook=hook,
+            trigger=trigger,
+            status=result.status,
+            required=config.required,
+            order=config.order,
+            depends_on=config.depends_on,
+            started_at=times.started_at,
+            finished_at=times.finished_at,
+            duration_ms=times.duration_ms,
+            attempts=times.attempts,
+            skipped_reason=None if skip is None else skip.reason,
+            skip=skip,
+            error_code=None if error is None else error.code,
+            error_message=None if error is None else error.message,
+            debug=result.debug if config.debug.enabled else {},
+            **{
+                "inputs_summary": result.inputs_summary,
+                "outputs_summary": result.outputs_summary,
+                **summaries,
+            },
+        )
 
     def __repr__(self) -> str:
         why = self.error_code or self.skipped_reason

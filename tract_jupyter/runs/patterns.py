@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import patterns
-from tract_jupyter.models.patterns import MAX_PATTERN, MAX_SECONDS, problem_of
+from tract_jupyter.models import MAX_PATTERN, MAX_SECONDS, patterns, problem_of
 from tract_jupyter.runs.kinds.base import OperationFailed
 from tract_jupyter.runs.terms import MAX_TEXT
 
@@ -40,7 +39,7 @@ def replace(pattern: str, replacement: str, text: str) -> str:
 
 
 def first(pattern: str, text: str) -> str | None:
-    """The first group of the first match that took part in it, else the whole match; None if there is no match.
+    """Return the first group that took part in the first match, else the whole match; None without a match.
 
     Raises:
         OperationFailed: the pattern cannot be used, or takes too long.

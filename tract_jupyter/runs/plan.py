@@ -1,8 +1,10 @@
-"""What of a profile runs at a hook, and what does not and why: settled before anything starts."""
+"""The plan of a hook: what runs, and what does not and why, settled before anything starts."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import ExecutionMode, PlanErrorCode, SkippedReason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tract_jupyter.runs.model import Operation
     from tract_jupyter.runs.terms import Hook, Trigger
@@ -26,26 +28,26 @@ class PhasePlan:
     """The operations of one hook, for one trigger.
 
     Attributes:
-        operations: all that have this hook, by (order, id).
+        by_id: all that have this hook, by (order, id).
         skips: those of them that are settled already, and why (G2).
         concurrency: how many may run at once; None for all (G11).
     """
 
     hook: Hook
     trigger: Trigger
-    operations: tuple[Operation, ...] = ()
+    by_id: Mapping[str, Operation] = field(default_factory=dict)
     skips: Mapping[str, Skip] = field(default_factory=dict)
     concurrency: float | None = None
 
-    @cached_property
-    def by_id(self) -> dict[str, Operation]:
-        """The operations of this hook by id."""
-        return {operation.id: operation for operation in self.operations}
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations of this hook, by (order, id)."""
+        return tuple(self.by_id.values())
 
     @cached_property
     def runnable(self) -> tuple[str, ...]:
         """The ids that are to run, by (order, id)."""
-        return tuple(operation.id for operation in self.operations if operation.id not in self.skips)
+        return tuple(key for key in self.by_id if key not in self.skips)
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -59,8 +61,9 @@ class PhasePlan:
     def waves(self) -> tuple[tuple[str, ...], ...]:
         """The ids to run by depth: each one's dependencies are in waves before its own. For whoever draws it."""
         depth: dict[str, int] = {}
-        for key in ready_order(_nodes(self.by_id[key] for key in self.runnable))[0]:
-            before = (depth[one] for one in self.by_id[key].config.depends_on if one in depth)
+        configs = {key: self.by_id[key].config for key in self.runnable}
+        for key in ready_order((key, one.order, one.depends_on) for key, one in configs.items())[0]:
+            before = (depth[one] for one in configs[key].depends_on if one in depth)
             depth[key] = 1 + max(before, default=-1)
         waves: list[list[str]] = [[] for _ in range(1 + max(depth.values(), default=-1))]
         for key in self.runnable:
@@ -68,8 +71,28 @@ class PhasePlan:
         return tuple(tuple(wave) for wave in waves)
 
 
+def by_ids(operations: Sequence[Operation]) -> dict[str, Operation]:
+    """Return operations by id, checked for any plan.
+
+    Raises:
+        PlanError: an id twice, or an order that is no number.
+    """
+    ids = [operation.id for operation in operations]
+    if len(set(ids)) < len(ids):
+        twice = sorted(key for key, count in Counter(ids).items() if count > 1)
+        message = (
+            f"More than one operation has the id {_named(twice)}. Ids are unique in a profile; rename one."
+        )
+        raise PlanError(PlanErrorCode.DUPLICATE_ID, message, twice)
+    bad = sorted([key for key, one in zip(ids, operations, strict=True) if not _is_number(one.config.order)])
+    if bad:
+        message = f"The order of {_named(bad)} is not a finite number. Each operation needs one; smaller is earlier."
+        raise PlanError(PlanErrorCode.INVALID_ORDER, message, bad)
+    return dict(zip(ids, operations, strict=True))
+
+
 def make_plan(
-    operations: Sequence[Operation],
+    operations: Sequence[Operation] | Mapping[str, Operation],
     hook: Hook,
     trigger: Trigger,
     *,
@@ -83,7 +106,7 @@ def make_plan(
     """Decide what runs at a hook (R18, R22, R23, R38).
 
     Args:
-        operations: all of the profile, in any order.
+        operations: all of the profile, in any order; or as of `by_ids`.
         hook: those of other hooks are no part of the plan.
         trigger: what started the run.
         mode: `sequential` runs one at a time and ignores `concurrency` (E10).
@@ -96,64 +119,47 @@ def make_plan(
     Raises:
         PlanError: an id twice, an order that is no number, a circle of dependencies (G6), or a bad concurrency.
     """
-    _check_ids(operations)
-    _check_orders(operations)
+    known = operations if isinstance(operations, Mapping) else by_ids(operations)
     limit = _concurrency(mode, concurrency)
     included, excluded = None if include is None else frozenset(include), frozenset(exclude)
-    of_hook = [operation for operation in operations if hook in operation.config.hooks]
-    of_hook.sort(key=lambda operation: (operation.config.order, operation.id))
+    of_hook = sorted([(one.config.order, key) for key, one in known.items() if hook in one.config.hooks])
+    by_id = {key: known[key] for _, key in of_hook}
     skips: dict[str, Skip] = {}
-    for operation in of_hook:
-        reason = _reason(operation, trigger, kinds, included, excluded)
+    for key, operation in by_id.items():
+        reason = _reason(key, operation, trigger, kinds, included, excluded)
         if reason is not None:
-            skips[operation.id] = Skip.because(reason)
-        elif activation_skips and operation.id in activation_skips:
-            skips[operation.id] = activation_skips[operation.id]
+            skips[key] = Skip.because(reason)
+        elif activation_skips and key in activation_skips:
+            skips[key] = activation_skips[key]
     # a circle that is switched off does no harm (G7)
-    _check_circles([operation for operation in of_hook if operation.id not in skips])
-    return PhasePlan(hook, trigger, tuple(of_hook), skips, limit)
+    _check_circles([
+        (key, one.config.order, one.config.depends_on) for key, one in by_id.items() if key not in skips
+    ])  # fmt: skip
+    return PhasePlan(hook, trigger, by_id, skips, limit)
 
 
 def _reason(
+    key: str,
     operation: Operation,
     trigger: Trigger,
     kinds: Collection[str] | None,
     include: Collection[str] | None,
     exclude: Collection[str],
 ) -> SkippedReason | None:
-    """Why it does not run, whatever the others do; the first that holds."""
+    """Return the first reason why it does not run, whatever the others do."""
     if not operation.config.enabled:
         return SkippedReason.DISABLED
     if trigger not in operation.config.triggers:
         return SkippedReason.TRIGGER_MISMATCH
-    if operation.id in exclude or (include is not None and operation.id not in include):
+    if key in exclude or (include is not None and key not in include):
         return SkippedReason.FILTERED_OUT
     if kinds is not None and operation.definition.kind not in kinds:
         return SkippedReason.UNSUPPORTED_KIND
     return None
 
 
-def _check_ids(operations: Sequence[Operation]) -> None:
-    seen: set[str] = set()
-    twice = sorted({o.id for o in operations if o.id in seen or seen.add(o.id)})  # type: ignore[func-returns-value]
-    if twice:
-        message = (
-            f"More than one operation has the id {_named(twice)}. Ids are unique in a profile; rename one."
-        )
-        raise PlanError(PlanErrorCode.DUPLICATE_ID, message, twice)
-
-
-def _check_orders(operations: Sequence[Operation]) -> None:
-    bad = sorted(operation.id for operation in operations if not _is_number(operation.config.order))
-    if bad:
-        message = (
-            f"The order of {_named(bad)} is no finite number. Each operation needs one; smaller is earlier."
-        )
-        raise PlanError(PlanErrorCode.INVALID_ORDER, message, bad)
-
-
-def _check_circles(operations: Sequence[Operation]) -> None:
-    stuck = ready_order(_nodes(operations))[1]
+def _check_circles(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> None:
+    stuck = ready_order(nodes)[1]
     if stuck:
         message = (
             f"The dependencies of {_named(stuck)} form a circle, or lead into one: none of them could ever start. "
@@ -173,10 +179,6 @@ def _concurrency(mode: ExecutionMode, concurrency: float | None) -> float | None
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _nodes(operations: Iterable[Operation]) -> list[tuple[str, float, Sequence[str]]]:
-    return [(operation.id, operation.config.order, operation.config.depends_on) for operation in operations]
 
 
 def _named(ids: Sequence[str]) -> str:

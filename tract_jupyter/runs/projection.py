@@ -1,4 +1,10 @@
-"""A run, as its events tell it, and what is left to do of one that did not end. Pure functions."""
+"""A run, as its events tell it: what it came to, what is left to do of one that did not end, its root hash.
+
+Pure functions. The root hash is the sha256 of all that a replay must give again, and of nothing that differs by itself.
+It covers the trigger, the compiled operations, the prompt without operations, every result (status, effects, reasons,
+codes, blockers), commits, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
+leaves out times, ids (of the run, commits, pendings, messages), texts of errors, usage and what is left for debugging.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tract_jupyter.exceptions import UnknownRunError
+from tract_jupyter.models import canonical_json, digest
 from tract_jupyter.runs.effect_types import ArtifactUpsert, UiInline
 from tract_jupyter.runs.effects import text_of
 from tract_jupyter.runs.events import (
@@ -21,7 +28,7 @@ from tract_jupyter.runs.events import (
     RunStarted,
     in_order,
 )
-from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip
+from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip, Times
 from tract_jupyter.runs.terms import (
     EffectStatus,
     Hook,
@@ -33,10 +40,12 @@ from tract_jupyter.runs.terms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.runs.events import EventData, RunEvent
+    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.model import MainReply
+    from tract_jupyter.runs.terms import Data
 
 
 Key = tuple[Hook, str]
@@ -81,21 +90,20 @@ class RunHistory:
             raise UnknownRunError("the beginning of the run is missing, so nothing can be told about it")
         first, snapshot = ordered[0], ordered[0].data
         history = cls(first.run_id, first.at, snapshot)
-        for event in ordered[1:]:
-            history._take(event.data)
+        history._take(ordered[1:])
         if history.end is not None:
             history.finished_at = ordered[-1].at
         return history
 
     def rewrites(self, hook: Hook, target: str) -> list[dict[str, Any]]:
-        """How a commit rewrote the `user`'s message, or the `reply`."""
+        """Return how a commit rewrote the `user`'s message, or the `reply`."""
         commit = self.commits.get(hook)
         made = [] if commit is None else commit.report.get("rewrites", [])
         return [rewrite for rewrite in made if rewrite.get("target") == target]
 
     @property
     def status(self) -> RunStatus:
-        """Where the run stands: `running`, or `waiting`, until the events tell its end."""
+        """The status of the run: `running` or `waiting` until the events tell its end."""
         if self.end is not None:
             return RunStatus(self.end.status)
         return RunStatus.WAITING if self.parked and not self.running else RunStatus.RUNNING
@@ -121,43 +129,45 @@ class RunHistory:
         parts = [rewrite.get("part") for rewrite in self.rewrites(Hook.AFTER, "reply")]
         return parts[-1] if parts else None if self.main is None else self.main.reply_commit
 
-    def _take(self, data: EventData) -> None:
-        """Take one more event; attempts and progress tell nothing that lasts."""
-        if isinstance(data, OperationFinished):
-            key = (data.hook, data.operation_id)
-            self.running.pop(key, None)
-            self.waiting.pop(key, None)
-            self.parked.discard(key)
-            self.ended[key] = data
-        elif isinstance(data, OperationStarted):
-            key = (data.hook, data.operation_id)
-            self.running[key] = data
-            self.parked.discard(key)
-        elif isinstance(data, OperationWaiting):
-            key = (data.hook, data.operation_id)
-            self.running.pop(key, None)
-            self.waiting[key] = data
-            self.parked.add(key)
-        elif isinstance(data, PhaseChanged):
-            self.phase = data.phase
-        elif isinstance(data, CommitFinished):
-            self.commits[data.hook] = data
-        elif isinstance(data, MainStarted):
-            self.main_started = data
-        elif isinstance(data, MainFinished):
-            self.main = data
-        elif isinstance(data, RunResumed):
-            self.running.clear()  # they ended with their process
-            self.parked.clear()
-        elif isinstance(data, RunFinished):
-            self.end, self.phase = data, RunPhase.FINISHED
+    def _take(self, events: Iterable[RunEvent]) -> None:  # noqa: C901 # one case for each kind of event
+        """Take what comes after the beginning; attempts and progress tell nothing that lasts."""
+        for event in events:
+            data = event.data
+            if isinstance(data, OperationFinished):
+                key = (data.hook, data.operation_id)
+                self.running.pop(key, None)
+                self.waiting.pop(key, None)
+                self.parked.discard(key)
+                self.ended[key] = data
+            elif isinstance(data, OperationStarted):
+                key = (data.hook, data.operation_id)
+                self.running[key] = data
+                self.parked.discard(key)
+            elif isinstance(data, OperationWaiting):
+                key = (data.hook, data.operation_id)
+                self.running.pop(key, None)
+                self.waiting[key] = data
+                self.parked.add(key)
+            elif isinstance(data, PhaseChanged):
+                self.phase = data.phase
+            elif isinstance(data, CommitFinished):
+                self.commits[data.hook] = data
+            elif isinstance(data, MainStarted):
+                self.main_started = data
+            elif isinstance(data, MainFinished):
+                self.main = data
+            elif isinstance(data, RunResumed):
+                self.running.clear()  # they ended with their process
+                self.parked.clear()
+            elif isinstance(data, RunFinished):
+                self.end, self.phase = data, RunPhase.FINISHED
 
 
 Value = TypeVar("Value")
 
 
 def project(events: Iterable[RunEvent]) -> Run:
-    """The run that events tell of (R15, R56, E13). It is `running`, or `waiting`, until they tell its end.
+    """Return the run that events tell of (R15, R56, E13): `running` or `waiting` until they tell its end.
 
     Of a run that has ended, each operation is listed at each of its hooks; of one that has not, those that have ended
     or wait for a person.
@@ -193,7 +203,7 @@ def project(events: Iterable[RunEvent]) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What a resume needs: everything that is settled, and is not done again.
+    """Everything that a resume needs: what is settled, and is not done again.
 
     Attributes:
         results: how operations ended, by hook and id.
@@ -215,7 +225,7 @@ class Unfinished:
 
 
 def unfinished(events: Iterable[RunEvent]) -> Unfinished:
-    """What is settled of a run that did not end.
+    """Return what is settled of a run that did not end.
 
     Raises:
         UnknownRunError: the beginning is missing.
@@ -238,18 +248,26 @@ def _by_hook(found: Mapping[Key, Value]) -> dict[Hook, dict[str, Value]]:
 
 
 def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
-    """Those of the first hook first, each in the order of its plan."""
+    """Yield the records of the first hook, then those of the second, each in the order of its plan."""
     operations = sorted(history.snapshot.operations, key=lambda one: (one.config.order, one.id))
     for hook in Hook:
         for operation in operations:
             if hook in operation.config.hooks:
                 ended = _end_of(history, (hook, operation.id))
                 if ended is not None:
-                    yield _operation_run(history, hook, operation, ended)
+                    yield OperationRun.of(
+                        operation,
+                        hook,
+                        history.snapshot.trigger,
+                        ended.result,
+                        Times(ended.started_at, ended.finished_at, ended.attempts),
+                        inputs_summary=ended.inputs_summary,
+                        outputs_summary=ended.outputs_summary,
+                    )
 
 
 def _end_of(history: RunHistory, key: Key) -> OperationFinished | None:
-    """How an operation ended; None if the run goes on and it has not."""
+    """Return how an operation ended; None if the run goes on and it has not."""
     hook, name = key
     if key in history.ended:
         return history.ended[key]
@@ -281,36 +299,8 @@ def _cut_off(name: str) -> OperationResult:
     return OperationResult(operation_id=name, status=OperationStatus.ABORTED)
 
 
-def _operation_run(
-    history: RunHistory, hook: Hook, operation: Operation, ended: OperationFinished
-) -> OperationRun:
-    result, error, skip = ended.result, ended.result.error, ended.result.skip
-    return OperationRun(
-        operation_id=operation.id,
-        name=operation.definition.name,
-        kind=operation.definition.kind,
-        hook=hook,
-        trigger=history.snapshot.trigger,
-        status=result.status,
-        required=operation.config.required,
-        order=operation.config.order,
-        depends_on=operation.config.depends_on,
-        started_at=ended.started_at,
-        finished_at=ended.finished_at,
-        duration_ms=_milliseconds(ended),
-        attempts=ended.attempts,
-        skipped_reason=None if skip is None else skip.reason,
-        skip=skip,
-        error_code=None if error is None else error.code,
-        error_message=None if error is None else error.message,
-        inputs_summary=ended.inputs_summary,
-        outputs_summary=ended.outputs_summary,
-        debug=result.debug,
-    )
-
-
 def _notes(history: RunHistory) -> Iterator[RunNote]:
-    """What was committed for whoever looks: such exposures, and artifacts that are for a person (X05, R52)."""
+    """Yield what was committed for the reader: inline notes, and artifacts that are for a person (X05, R52)."""
     operations = {one.id: one for one in history.snapshot.operations}
     for hook, commit in history.commits.items():
         applied = [one for one in commit.report.get("entries", ()) if one["status"] == EffectStatus.APPLIED]
@@ -342,8 +332,152 @@ def _title(operation: Operation) -> str:
     return operation.id if artifact is None else artifact.title or artifact.tag
 
 
-def _milliseconds(ended: OperationFinished) -> float:
-    """How long it ran; 0 if it never did (G29)."""
-    if ended.started_at is None or ended.finished_at is None:
-        return 0.0
-    return round((ended.finished_at - ended.started_at) * 1_000, 3)
+# --- the root hash
+
+_VERSION: Final = 2
+_LISTED: Final = 1
+"""The version of stores before version 6: operations and their sets as they were listed, and no blockers."""
+_SETS: Final = frozenset({"dependsOn", "hooks", "triggers", "runConditions"})
+"""Of an operation's configuration: in which order they are listed means nothing."""
+
+
+def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str:
+    """Return the root hash, as 64 hex digits.
+
+    Args:
+        events: of the run.
+        end: how it ends, if the events do not tell yet.
+
+    Raises:
+        UnknownRunError: the beginning is missing.
+        ContentError: something has no JSON form.
+    """
+    return digest(covered(events, end))
+
+
+def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
+    """Return True if a root hash is that of a run, in the form of today or in that of older stores.
+
+    Raises:
+        UnknownRunError, ContentError: as of `root_hash`.
+    """
+    return any(root == digest(covered(events, version=version)) for version in (_VERSION, _LISTED))
+
+
+def sealed(events: Iterable[RunEvent], end: RunFinished) -> RunFinished:
+    """Return the end of a run with its root hash: the last event to add.
+
+    Raises:
+        ContentError: something has no JSON form.
+    """
+    return end.model_copy(update={"root_hash": root_hash(events, end)})
+
+
+def differences(one: Iterable[RunEvent], other: Iterable[RunEvent]) -> list[str]:
+    """In which parts two runs differ, such as `results.before_main_llm.world`; none if their root hashes are equal."""
+    return list(_differing(covered(one), covered(other), ""))
+
+
+def covered(
+    events: Iterable[RunEvent], end: RunFinished | None = None, version: int = _VERSION
+) -> dict[str, Any]:
+    """Return what the hash covers, as JSON."""
+    history = RunHistory.of(events)
+    is_listed = version == _LISTED
+    end = end or history.end
+    snapshot, sent, main = history.snapshot, history.main_started, history.main
+    return {
+        "version": version,
+        "trigger": snapshot.trigger,
+        "mode": snapshot.mode,
+        "operations": [one.to_dict() for one in snapshot.operations] if is_listed else _operations(snapshot),
+        "plainPrompt": _messages(snapshot.form().get("plainPrompt", ())),
+        "results": {
+            hook: {
+                name: _result(ended) if is_listed else {**_result(ended), **_blockers(ended)}
+                for (at, name), ended in history.ended.items()
+                if at is hook
+            }
+            for hook in Hook
+        },
+        "commits": {hook: _commit(commit) for hook, commit in history.commits.items()},
+        "prompt": None if sent is None else _messages(_part(sent, "prompt")),
+        "main": None if main is None else _main(main.reply),
+        "reply": history.reply,
+        "status": None if end is None else end.status,
+        "failedType": None if end is None else end.failed_type,
+    }
+
+
+def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    told = [dict(one) for one in messages]
+    for one in told:
+        one.pop("key", None)
+    return told
+
+
+def _part(data: Data, name: str) -> Any:
+    """Return one field of an event or a result as JSON; its name is one word. Empty if it has its default."""
+    return data.model_dump(mode="json", by_alias=True, exclude_defaults=True, include={name}).get(name, ())
+
+
+def _operations(snapshot: RunStarted) -> list[dict[str, Any]]:
+    """Return the operations by id, however their sets were listed."""
+    told = sorted(snapshot.form().get("operations", ()), key=_id)
+    return [{**one, "config": {**one["config"], **_sorted_sets(one["config"])}} for one in told]
+
+
+def _id(operation: Mapping[str, Any]) -> str:
+    return str(operation["definition"]["operationId"])
+
+
+def _sorted_sets(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: sorted(config[name], key=canonical_json) for name in _SETS if len(config.get(name, ())) > 1}
+
+
+def _result(ended: OperationFinished) -> dict[str, Any]:
+    result, skip = ended.result, ended.result.skip
+    return {
+        "status": result.status,
+        "required": result.required,
+        "effects": list(_part(result, "effects")),
+        "error": None if result.error is None else result.error.code,
+        "skip": None if skip is None else [skip.reason, skip.dep],
+    }
+
+
+def _blockers(ended: OperationFinished) -> dict[str, Any]:
+    result, skip = ended.result, ended.result.skip
+    details = skip.to_dict() if skip is not None else result.error.details if result.error is not None else {}
+    blocked_by = (details or {}).get("blockedBy")
+    return {"blockedBy": blocked_by} if blocked_by else {}
+
+
+def _commit(commit: CommitFinished) -> dict[str, Any]:
+    return {
+        "entries": [_entry(entry) for entry in commit.report.get("entries", [])],
+        "rewrites": [_rewrite(rewrite) for rewrite in commit.report.get("rewrites", [])],
+        "artifacts": _part(commit, "artifacts") if commit.artifacts else {},
+    }
+
+
+def _main(reply: MainReply) -> dict[str, Any]:
+    error = None if reply.error is None else reply.error.code
+    return {"text": reply.text, "finishReason": reply.finish_reason, "error": error}
+
+
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    told = {key: entry.get(key) for key in ("operationId", "effectIndex", "effectType", "status")}
+    return {**told, "error": (entry.get("error") or {}).get("code")}
+
+
+def _rewrite(rewrite: dict[str, Any]) -> dict[str, Any]:
+    return {key: rewrite.get(key) for key in ("operationId", "target", "before", "after")}
+
+
+def _differing(one: Any, other: Any, where: str) -> Iterable[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            yield from _differing(one.get(key), other.get(key), f"{where}.{key}" if where else str(key))
+    elif one != other:
+        yield where

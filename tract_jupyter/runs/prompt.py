@@ -11,10 +11,11 @@ from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.models.context import paired
+from tract_jupyter.models import openai_message, paired
 from tract_jupyter.runs.effect_types import AppendAfterLastUser, InsertAtDepth, SystemUpdate
 from tract_jupyter.runs.model import MessagePiece, RunMessage
 from tract_jupyter.runs.terms import Role
@@ -22,7 +23,7 @@ from tract_jupyter.runs.terms import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.models import CompiledContext
     from tract_jupyter.runs.effect_types import PromptEffect, UserReplaceText
 
 
@@ -36,10 +37,11 @@ class PromptDraft:
 
     def __init__(self, messages: Sequence[RunMessage], user_key: str | None) -> None:
         self._messages = list(messages)
-        self._keys = {one.key for one in messages}
+        keys, roles = [one.key for one in messages], [one.role for one in messages]
+        self._keys = set(keys)
         self._inserted: Counter[str] = Counter()
-        self._user = _place(one.key == user_key for one in messages) if user_key is not None else None
-        self._system = _place(one.role == Role.SYSTEM for one in messages)
+        self._user = keys.index(user_key) if user_key is not None and user_key in self._keys else None
+        self._system = roles.index(Role.SYSTEM) if Role.SYSTEM in roles else None
         # the text of the first system message in pieces, joined once at the end
         self._pieces: deque[MessagePiece] | None = None
         self._changed_by: str | None = None
@@ -58,12 +60,12 @@ class PromptDraft:
             self._rewrite_user(self._user, effect.text, label)
 
     def messages(self) -> tuple[RunMessage, ...]:
-        """The messages now."""
+        """Return the messages now."""
         self._join_pieces()
         return tuple(self._messages)
 
     def _at_depth(self, depth: int) -> int:
-        """The place counted from the end of the draft as it is (G14), never before the first system message (G15)."""
+        """Return the place counted from the draft's end (G14), never before the first system message (G15)."""
         first = 0 if self._system is None else self._system + 1
         return max(len(self._messages) - abs(depth), first)
 
@@ -123,17 +125,9 @@ class PromptDraft:
 
 
 def _merged(pieces: Iterable[MessagePiece]) -> Iterator[MessagePiece]:
-    """Pieces with text, those of one operation in a row as one."""
+    """Join the pieces of one operation that stand in a row, and leave out empty ones."""
     for label, found in groupby((one for one in pieces if one.text), key=lambda one: one.label):
         yield MessagePiece(text="".join(one.text for one in found), label=label)
-
-
-def _place(found: Iterable[bool]) -> int | None:
-    """The index of the first true one."""
-    return next((index for index, one in enumerate(found) if one), None)
-
-
-_OWN = frozenset({"role", "content"})
 
 
 @dataclass(frozen=True)
@@ -145,7 +139,7 @@ class Prompt:
 
     @classmethod
     def of(cls, messages: Iterable[RunMessage | Mapping[str, Any]], user_key: str | None = None) -> Prompt:
-        """The base draft. Without a `user_key` the last message of the user is the current one.
+        """Make the base draft. Without a `user_key` the last message of the user is the current one.
 
         Args:
             messages: those of a run, or a provider's: `role`, `content`, and whatever else it takes.
@@ -154,7 +148,10 @@ class Prompt:
         Raises:
             RunError: two messages have one key, or none has `user_key`.
         """
-        found = tuple(_keyed(one, place) for place, one in enumerate(messages))
+        found = tuple([
+            one if isinstance(one, RunMessage) and one.key is not None else _keyed(one, place)
+            for place, one in enumerate(messages)
+        ])  # fmt: skip
         keys = {one.key for one in found}
         if len(keys) < len(found):
             raise RunError("two messages of the prompt have the same key; a key is a message's identity")
@@ -165,23 +162,20 @@ class Prompt:
 
     @classmethod
     def of_context(cls, context: CompiledContext, user_commit: str | None = None) -> Prompt:
-        """The base draft of a tract's context: each message's key is its commit.
+        """Make the base draft of a tract's context: each message's key is its commit.
 
         Raises:
             RunError: the context has no message of `user_commit`.
         """
-        messages = (
-            _keyed(one.to_dict(), place).model_copy(update={"key": one.commit_hash})
-            for place, one in enumerate(paired(context.messages))
-        )
+        messages = [_message(openai_message(one), one.commit_hash) for one in paired(context.messages)]
         return cls.of(messages, user_commit)
 
     def apply(self, effect: PromptEffect | UserReplaceText, label: str) -> Prompt:
-        """The prompt after one effect of the operation `label`."""
+        """Return the prompt after one effect of the operation `label`."""
         return self.apply_all(((label, effect),))
 
     def apply_all(self, effects: Iterable[tuple[str, PromptEffect | UserReplaceText]]) -> Prompt:
-        """The prompt after effects in this order, each with the id of its operation."""
+        """Return the prompt after effects in this order, each with the id of its operation."""
         given = list(effects)
         if not given:
             return self
@@ -191,15 +185,20 @@ class Prompt:
         return replace(self, messages=draft.messages())
 
     def with_user(self, text: str) -> Prompt:
-        """The prompt with another text of the current user's message."""
+        """Return the prompt with another text of the current user's message."""
         return replace(self, messages=tuple(
             one.model_copy(update={"content": text}) if one.key == self.user_key else one for one in self.messages
         ))  # fmt: skip
 
-    @property
+    @cached_property
     def sent(self) -> tuple[RunMessage, ...]:
-        """The messages that a provider is sent: those that have something to say."""
-        return tuple(filter(_is_sent, self.messages))
+        """The messages that a provider is sent: those that have a text, or, say, tool calls."""
+        said = [
+            one
+            for one in self.messages
+            if one.content.strip() or one.extra.get("tool_calls") or one.extra.get("tool_call_id")
+        ]
+        return tuple(said)
 
     @property
     def user(self) -> RunMessage | None:
@@ -208,12 +207,16 @@ class Prompt:
 
     @property
     def system_text(self) -> str:
-        """All system messages, joined by a blank line (X09)."""
+        """Return all system messages, joined by a blank line (X09)."""
         return system_text(self.messages)
 
     def provider_messages(self, *, has_developer: bool = False) -> list[dict[str, Any]]:
-        """What a provider is sent: texts trimmed, empty messages left out, roles as it knows them (G19)."""
-        return provider_messages(self.messages, has_developer=has_developer)
+        """Return what a provider is sent: trimmed texts, no empty messages, roles that it knows (G19)."""
+        known = {} if has_developer else _WITHOUT_DEVELOPER
+        return [
+            {"role": str(known.get(one.role, one.role)), "content": one.content.strip(), **one.extra}
+            for one in self.sent
+        ]
 
     @cached_property
     def digest(self) -> str:
@@ -222,35 +225,28 @@ class Prompt:
         return hashlib.sha256(sent.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_WITHOUT_DEVELOPER: Final[Mapping[str, str]] = MappingProxyType({Role.DEVELOPER: Role.SYSTEM})
+"""The roles that a provider which has no developer takes instead (G19)."""
+
+
 def provider_role(role: str, *, has_developer: bool = False) -> str:
     """`developer` is `system` for a provider that has no such role (G19); others stay."""
-    return Role.SYSTEM if role == Role.DEVELOPER and not has_developer else role
-
-
-def provider_messages(messages: Sequence[RunMessage], *, has_developer: bool = False) -> list[dict[str, Any]]:
-    """What a provider is sent of messages. One without text stays if it has something else, such as tool calls."""
-    return [
-        {
-            "role": str(provider_role(one.role, has_developer=has_developer)),
-            "content": one.content.strip(),
-            **one.extra,
-        }
-        for one in filter(_is_sent, messages)
-    ]
-
-
-def _is_sent(message: RunMessage) -> bool:
-    extra = message.extra
-    return bool(message.content.strip() or extra.get("tool_calls") or extra.get("tool_call_id"))
+    return role if has_developer else _WITHOUT_DEVELOPER.get(role, role)
 
 
 def system_text(messages: Iterable[RunMessage]) -> str:
-    """All system messages, joined by a blank line (X09)."""
+    """Return all system messages, joined by a blank line (X09)."""
     return "\n\n".join(one.content for one in messages if one.role == Role.SYSTEM)
 
 
 def _keyed(message: RunMessage | Mapping[str, Any], place: int) -> RunMessage:
-    if not isinstance(message, RunMessage):
-        extra = {name: value for name, value in message.items() if name not in _OWN}
-        message = RunMessage(role=message["role"], content=message.get("content") or "", extra=extra)
-    return message if message.key is not None else message.model_copy(update={"key": f"#{place}"})
+    if isinstance(message, RunMessage):
+        return message.model_copy(update={"key": f"#{place}"})
+    return _message(message, f"#{place}")
+
+
+def _message(given: Mapping[str, Any], key: str) -> RunMessage:
+    """Read a message in a provider's shape."""
+    extra = dict(given)
+    role, content = extra.pop("role"), extra.pop("content", None)
+    return RunMessage(role=role, content=content or "", extra=extra, key=key)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import nearest
-from tract_jupyter.models.text import brief_repr, safe_repr, shortened
+from tract_jupyter.models import brief_repr, safe_repr, shortened
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ _LONGEST_LOOKED_AT: Final = 20_000
 
 
 def masked(text: str) -> str:
-    """The text with what looks like a key, a token or a password replaced; cut where it is very long."""
+    """Replace what looks like a key, a token or a password; cut a text that is very long."""
     text = text[:_LONGEST_LOOKED_AT]
     return _NAMED.sub(lambda found: found[1] + MASK, _KEYS.sub(MASK, text))
 
 
 def message_of(error: BaseException | str, limit: int = MAX_ERROR_TEXT) -> str:
-    """What an error says, fit to be shown: bounded, printable, without keys. Nothing is raised."""
+    """Return the message of an error, fit to be shown: bounded, printable, without keys. Nothing is raised."""
     if isinstance(error, str):
         return shortened(masked(error), limit)
     try:
@@ -61,9 +61,11 @@ def quoted(value: Any, limit: int) -> str:
 
 
 def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """A mapping as JSON of at most `limit` characters, texts masked; otherwise only what was left out."""
+    """Return a mapping as JSON of at most `limit` characters, texts masked; otherwise only its size."""
     if not values and type(values) is dict:
         return {}
+    if type(values) is dict and (short := _short(values, limit)) is not None:
+        return short
     try:
         text = json.dumps(dict(values), allow_nan=False, default=safe_repr)
         if len(text) > limit:
@@ -71,7 +73,39 @@ def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text)
     except Exception as error:  # noqa: BLE001 # what an operation gives may do anything when it is looked at
         return {"omitted": shortened(type(error).__name__, 100)}
-    return {shortened(key, 200): _masked_in(value) for key, value in found.items()}
+    return {_key(key): _masked_in(value) for key, value in found.items()}
+
+
+_ESCAPED: Final = 12  # characters that one becomes in JSON, at most
+
+
+def _short(values: dict[Any, Any], limit: int) -> dict[str, Any] | None:
+    """Return the result of `bounded` if no JSON need be written for it: few leaves, and short texts."""
+    length = 2
+    for key, value in values.items():
+        kind = type(value)
+        if type(key) is not str or not (kind is str or kind is bool or value is None or kind is int):
+            return None
+        if kind is int and not -_LARGE < value < _LARGE:
+            return None
+        length += _ESCAPED * (len(key) + (len(value) if kind is str else 2)) + 8
+        if length > limit:
+            return None
+    return {_key(key): masked(one) if type(one) is str else one for key, one in values.items()}
+
+
+_LARGE: Final = 10**15
+
+
+def _key(key: str) -> str:
+    return (
+        key
+        if key.isidentifier() and key.isascii() and len(key) <= _LONGEST_KEY
+        else shortened(key, _LONGEST_KEY)
+    )
+
+
+_LONGEST_KEY: Final = 200
 
 
 def _masked_in(value: Any) -> Any:
@@ -109,13 +143,13 @@ _WORDS: Final = {
     "union_tag_not_found": "has no 'type'",
     "missing": "is missing",
     "value_error": "{error}",
-    "json_invalid": "holds text that is no Unicode",
+    "json_invalid": "holds text that is not valid Unicode",
 }
 """What is wrong, by pydantic's type of the error."""
 
 
 class FieldProblem(NamedTuple):
-    """What is wrong with a field: the rule's stable name, the field's path (`retry.maxAttempts`), a sentence."""
+    """A problem of a field: the rule's stable name, the field's path (`retry.maxAttempts`), a sentence."""
 
     rule: str
     field: str
@@ -154,7 +188,7 @@ def in_words(error: ErrorDetails) -> str:
         return str(error["ctx"]["error"])
     if error["type"] == "extra_forbidden":
         return f"there is no field {names[-1]!r} here"
-    words = _WORDS.get(error["type"], "is no valid value").format(**error.get("ctx", {}))
+    words = _WORDS.get(error["type"], "is not a valid value").format(**error.get("ctx", {}))
     silent = {"missing", "json_invalid", "value_error"}
     given = "" if error["type"] in silent else _given(error["input"])
     return f"{names[-1] if names else 'it'} {words}{given}"
@@ -188,7 +222,7 @@ def _fields(model: type[Data], path: tuple[int | str, ...]) -> list[str]:
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value is JSON all through: no NaN, no infinity, no text that is no Unicode."""
+    """Return True if a value is JSON all through: without NaN, infinity, or text that is not valid Unicode."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

@@ -9,11 +9,19 @@ and is not `done` fails it, before the main call or after (R12, R20, R21 of `doc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, Hook, RunPhase, RunStatus, SkippedReason
+from tract_jupyter.runs.terms import (
+    NOT_SUPPOSED_TO_RUN,
+    FailedType,
+    Hook,
+    OperationStatus,
+    RunPhase,
+    RunStatus,
+    SkippedReason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Ending(NamedTuple):
-    """How a run ended. `details` name the operation and the error, where there is one."""
+    """The end of a run. `details` name the operation and the error, where there is one."""
 
     status: RunStatus
     failed_type: FailedType | None = None
@@ -36,7 +44,7 @@ WAITING = Ending(RunStatus.WAITING)
 
 
 def of_plan(error: PlanError) -> Ending:
-    """The operations cannot be planned: the run fails before the main call, with the plan's code (G6)."""
+    """Return the ending of a run that cannot be planned: it fails before the main call, with the plan's code (G6)."""
     return Ending(
         RunStatus.FAILED, FailedType.BEFORE_BARRIER, {"errorCode": error.code, "errorMessage": str(error)}
     )
@@ -45,7 +53,7 @@ def of_plan(error: PlanError) -> Ending:
 def of_phase(
     failed: FailedType, results: Iterable[OperationResult], commit_error: str | None, *, aborted: bool
 ) -> Ending | None:
-    """What the operations of a hook, and their commit, mean for the run; None if it goes on.
+    """Return the ending that the operations of a hook and their commit mean for the run; None if it goes on.
 
     Args:
         failed: what the run fails at, if it does.
@@ -63,7 +71,7 @@ def of_phase(
 
 
 def of_main(error: ResultError | None, *, aborted: bool) -> Ending | None:
-    """What the main call means for the run; None if it goes on."""
+    """Return the ending that the main call means for the run; None if it goes on."""
     if aborted:
         return ABORTED
     if error is None:
@@ -73,13 +81,13 @@ def of_main(error: ResultError | None, *, aborted: bool) -> Ending | None:
 
 
 def counts_against(result: OperationResult) -> bool:
-    """Whether it was required and supposed to run, and did not end as `done` (R12, G3, G4)."""
+    """Return True if it was required and supposed to run, and did not end as `done` (R12, G3, G4)."""
     reason = None if result.skip is None else result.skip.reason
     return result.required and not result.is_done and reason not in NOT_SUPPOSED_TO_RUN
 
 
 def _was_not_begun(result: OperationResult) -> bool:
-    """Whether it was skipped because the run was aborted first (G27)."""
+    """Return True if it was skipped because the run was aborted first (G27)."""
     return result.skip is not None and result.skip.reason == SkippedReason.RUN_ABORTED
 
 
@@ -99,30 +107,12 @@ _PHASES = {
 }
 
 
-class CommittedPhase(Protocol):
-    """What a commit says of itself."""
-
-    @property
-    def failed_for(self) -> str | None:
-        """A required operation, one of whose effects could not be committed."""
-        ...
-
-
-class ExecutedPhase(Protocol):
-    """What came of the operations of a hook."""
-
-    @property
-    def results(self) -> Mapping[str, OperationResult]:
-        """By operation; all of them."""
-        ...
-
-
 class RunSteps(Protocol):
-    """What does the steps of a run."""
+    """The steps of a run, in the hands of whoever does them."""
 
     @property
     def aborted(self) -> bool:
-        """Whether the run was aborted, or its time is over."""
+        """True if the run was aborted, or its time is over."""
         ...
 
     def enter(self, phase: RunPhase) -> None:
@@ -137,12 +127,12 @@ class RunSteps(Protocol):
         """
         ...
 
-    def execute(self, hook: Hook) -> ExecutedPhase:
-        """Execute the operations of a hook that have no result yet."""
+    def execute(self, hook: Hook) -> Mapping[str, OperationResult]:
+        """Execute the operations of a hook that have no result yet, and return the results of all of them."""
         ...
 
-    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> CommittedPhase:
-        """Commit their effects, once."""
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
+        """Commit their effects, once; return a required operation, one of whose effects could not be committed."""
         ...
 
     def ask(self) -> MainReply:
@@ -155,21 +145,16 @@ class RunLoop:
     """Carries out one run."""
 
     host: RunSteps
-    entered: list[RunPhase] = field(default_factory=list)
 
     def run(self) -> Ending:
         """Go on until the run ends, or waits for a person."""
         ending = self._plan() or self._phase(Hook.BEFORE) or self._main() or self._phase(Hook.AFTER) or DONE
         if ending is not WAITING:
-            self._enter(RunPhase.FINISHED)
+            self.host.enter(RunPhase.FINISHED)
         return ending
 
-    def _enter(self, phase: RunPhase) -> None:
-        self.entered.append(phase)
-        self.host.enter(phase)
-
     def _plan(self) -> Ending | None:
-        self._enter(RunPhase.PLANNING)
+        self.host.enter(RunPhase.PLANNING)
         try:
             self.host.plan()
         except PlanError as error:
@@ -178,20 +163,20 @@ class RunLoop:
 
     def _phase(self, hook: Hook) -> Ending | None:
         execute, commit = _PHASES[hook]
-        self._enter(execute)
-        results = list(self.host.execute(hook).results.values())
-        if any(not result.status.is_terminal for result in results):
+        self.host.enter(execute)
+        results = list(self.host.execute(hook).values())
+        if OperationStatus.WAITING in [result.status for result in results]:
             return WAITING
         failed_for = None
         if not self.host.aborted:  # what was done until then has no effects either (E14)
-            self._enter(commit)
-            failed_for = self.host.commit(hook, results).failed_for
+            self.host.enter(commit)
+            failed_for = self.host.commit(hook, results)
         if hook is Hook.BEFORE:
-            self._enter(RunPhase.BARRIER)
+            self.host.enter(RunPhase.BARRIER)
         return of_phase(_FAILED[hook], results, failed_for, aborted=self.host.aborted)
 
     def _main(self) -> Ending | None:
-        self._enter(RunPhase.MAIN_LLM)
+        self.host.enter(RunPhase.MAIN_LLM)
         reply = self.host.ask()
         cut_off = reply.finish_reason in {"user_abort", "deadline"}
         return of_main(reply.error, aborted=cut_off or self.host.aborted)

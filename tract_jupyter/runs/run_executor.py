@@ -7,13 +7,15 @@ sees: operations that run side by side see neither each other's effects nor what
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.runs.activation import unmet_condition, value_of
 from tract_jupyter.runs.artifacts import Artifacts, own
-from tract_jupyter.runs.commit import CommitItem, commit
+from tract_jupyter.runs.attempt import perform
+from tract_jupyter.runs.commit_queue import CommitItem, commit
+from tract_jupyter.runs.coordinator import Executed, execute
 from tract_jupyter.runs.effect_types import (
     PROMPT_EFFECTS,
     ArtifactUpsert,
@@ -32,10 +34,8 @@ from tract_jupyter.runs.events import (
     PhaseChanged,
     Stage,
 )
-from tract_jupyter.runs.execute import Executed, execute
-from tract_jupyter.runs.model import ArtifactView, OperationContext, Policy, RunMessage
-from tract_jupyter.runs.perform import perform
-from tract_jupyter.runs.plan import PhasePlan, make_plan
+from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
+from tract_jupyter.runs.plan import PhasePlan, by_ids, make_plan
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import Limits, ready_order
 from tract_jupyter.runs.terms import EffectStatus, Hook, Role, RunPhase
@@ -45,24 +45,20 @@ from tract_jupyter.runs.workers import Abort, Job
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from tract_jupyter.runs.commit import CommitReport
+    from tract_jupyter.runs.commit_queue import CommitReport
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.events import EventData, MainFinished, OperationEvent, RunStarted
-    from tract_jupyter.runs.kinds.base import KindOutcome, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, OperationKind, Services
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.log import EventLog
     from tract_jupyter.runs.model import MainReply, Operation, OperationResult, Skip
     from tract_jupyter.runs.projection import Unfinished
+    from tract_jupyter.runs.terms import Trigger
     from tract_jupyter.runs.turn import TurnTarget
     from tract_jupyter.runs.workers import Report, Workers
 
     Ask = Callable[[Turn], MainFinished]
     Decide = Callable[[Collection[str]], bool]
-
-
-def noted(event: OperationEvent, hook: Hook) -> EventData:
-    """The event of the log that tells the same."""
-    return _MAKERS[event.stage](event, hook)
 
 
 def _started(event: OperationEvent, hook: Hook) -> EventData:
@@ -85,34 +81,32 @@ def _progress(event: OperationEvent, hook: Hook) -> EventData:
 
 
 def _waiting(event: OperationEvent, hook: Hook) -> EventData:
-    result, run = event.result, event.run
+    result, times = event.result, event.times
     return OperationWaiting(
         operation_id=event.operation_id,
         hook=hook,
         pending_id=(result.waits_for if result else None) or "",
-        started_at=None if run is None else run.started_at,
+        started_at=None if times is None else times.started_at,
     )
 
 
 def _finished(event: OperationEvent, hook: Hook) -> EventData:
-    if event.result is None or event.run is None:
-        raise TypeError("an operation that has ended has a result and a record")
-    run = event.run
+    result, times = event.result, event.times
+    if result is None or times is None:
+        raise TypeError("an operation that has ended has a result and its times")
     return OperationFinished(
         operation_id=event.operation_id,
         hook=hook,
-        result=event.result
-        if event.result.debug == run.debug
-        else event.result.model_copy(update={"debug": run.debug}),
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        attempts=run.attempts,
-        inputs_summary=run.inputs_summary,
-        outputs_summary=run.outputs_summary,
+        result=result,
+        started_at=times.started_at,
+        finished_at=times.finished_at,
+        attempts=times.attempts,
+        inputs_summary=result.inputs_summary,
+        outputs_summary=result.outputs_summary,
     )
 
 
-_MAKERS: dict[Stage, Callable[[OperationEvent, Hook], EventData]] = {
+_NOTED: Final[Mapping[Stage, Callable[[OperationEvent, Hook], EventData]]] = {
     Stage.STARTED: _started,
     Stage.ATTEMPT: _attempt,
     Stage.PROGRESS: _progress,
@@ -120,35 +114,28 @@ _MAKERS: dict[Stage, Callable[[OperationEvent, Hook], EventData]] = {
     Stage.SKIPPED: _finished,
     Stage.FINISHED: _finished,
 }
+"""Makes the event of the log that tells the same."""
 
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseResult:
-    """What was planned, and what came of it."""
-
-    plan: PhasePlan
-    executed: Executed
-
-
-def plan_phase(
-    operations: Sequence[Operation], base: OperationContext, kinds: KindRegistry, **options: Any
-) -> PhasePlan:
-    """Plan the operations of a hook; a kind that there is not is skipped as `unsupported_kind` (X07).
+def plan_phases(
+    operations: Sequence[Operation], trigger: Trigger, kinds: KindRegistry, **options: Any
+) -> dict[Hook, PhasePlan]:
+    """Plan the operations of both hooks; a kind that there is not is skipped as `unsupported_kind` (X07).
 
     Args:
         operations: all of the profile.
-        base: whose hook and trigger count.
+        trigger: what started the run.
         kinds: that there are.
         options: of `make_plan`: `mode`, `concurrency`, `include`, `exclude`, `activation_skips`.
 
     Raises:
         PlanError: they cannot be planned.
     """
-    configured = [kinds.configured(one) for one in operations]
-    return make_plan(configured, base.hook, base.trigger, kinds=frozenset(kinds), **options)
+    configured, known = by_ids([kinds.configured(one) for one in operations]), frozenset(kinds)
+    return {hook: make_plan(configured, hook, trigger, kinds=known, **options) for hook in Hook}
 
 
 def run_phase(
@@ -161,7 +148,7 @@ def run_phase(
     workers: Workers,
     waiting: Mapping[str, str] = _NOTHING,
     **options: Any,
-) -> PhaseResult:
+) -> Executed:
     """Execute a plan.
 
     Args:
@@ -172,30 +159,40 @@ def run_phase(
         services: what they may use of the world.
         workers: where operations run.
         waiting: operations that waited for a person, with the pendings; they go on from there.
-        options: of `execute`: `abort`, `notify`, `prior`, `limits`.
+        options: of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
     """
     contexts = ContextBuilder(plan, base, turn)
 
     def begin(operation: Operation, results: Mapping[str, OperationResult]) -> Job | Skip:
-        unmet = unmet_condition(operation, results)
+        unmet = unmet_condition(operation, results) if operation.config.run_conditions else None
         if unmet is not None:
             return unmet
-        context = contexts.context(operation, results, is_shared=_is_computed(operation, kinds))
-        return job_of(operation, context, kinds, services, waiting.get(operation.id))
+        kind = _found(operation, kinds)
+        context = contexts.context(operation, results, is_shared=getattr(kind, "is_computed", False))
+        return job_of(operation, context, kind, services, waiting.get(context.operation_id))
 
-    return PhaseResult(plan, execute(plan, begin, workers, **options))
+    return execute(plan, begin, workers, **options)
 
 
 def job_of(
     operation: Operation,
     context: OperationContext,
-    kinds: KindRegistry,
+    kind: OperationKind | Exception,
     services: Services,
     waits_for: str | None = None,
 ) -> Job:
-    """What runs for an operation. What its kind cannot prepare fails when it is run, as anything else (R53)."""
+    """Make the job of an operation. What its kind cannot prepare fails when it is run, as anything else (R53).
+
+    Args:
+        operation: what is run.
+        context: what it is given.
+        kind: of the operation; or why there is none.
+        services: what it may use of the world.
+        waits_for: the pending that it waited for, if it goes on from there.
+    """
     try:
-        kind = kinds[operation.definition.kind]
+        if isinstance(kind, Exception):
+            raise kind
         run = kind.prepare(operation, services)
         anywhere = bool(getattr(run, "anywhere", kind.anywhere))
         resume = getattr(run, "resume", None)
@@ -203,14 +200,14 @@ def job_of(
             run = partial(resume, pending_id=waits_for)
     except Exception as error:  # noqa: BLE001 # kinds may be anybody's
         run, anywhere = _Failing(error), False
-    return Job(partial(perform, operation, run), context, anywhere, _is_computed(operation, kinds))
+    return Job(partial(perform, operation, run), context, anywhere, bool(getattr(kind, "is_computed", False)))
 
 
-def _is_computed(operation: Operation, kinds: KindRegistry) -> bool:
+def _found(operation: Operation, kinds: KindRegistry) -> OperationKind | Exception:
     try:
-        return bool(getattr(kinds[operation.definition.kind], "is_computed", False))
-    except Exception:  # noqa: BLE001 # kinds may be anybody's; that there is none is told where it is prepared
-        return False
+        return kinds[operation.definition.kind]
+    except Exception as error:  # noqa: BLE001 # kinds may be anybody's
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,49 +232,55 @@ class ContextBuilder:
     """
 
     def __init__(self, plan: PhasePlan, base: OperationContext, turn: Turn) -> None:
+        self._plan = plan
         self._turn = turn
+        self._shown = turn.artifacts.shown
         self._hook = plan.hook
         self._allowed = allowed_effects(plan.hook)
         self._base = base.model_copy(
             update={
                 "hook": plan.hook,
                 "trigger": plan.trigger,
-                "policy": base.policy.model_copy(update={"allowed_effects": self._allowed}),
+                "allowed_effects": self._allowed,
             }
         )
-        nodes = [(one.id, one.config.order, one.config.depends_on) for one in plan.operations]
-        self._place = {key: place for place, key in enumerate(ready_order(nodes)[0])}
-        self._names = {
-            one.id: one.config.artifact.artifact_id
-            for one in plan.operations
-            if one.config.artifact is not None
-        }
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        """The place of each operation in the order of the commit."""
+        nodes = [(key, one.config.order, one.config.depends_on) for key, one in self._plan.by_id.items()]
+        return {key: place for place, key in enumerate(ready_order(nodes)[0])}
 
     def context(
         self, operation: Operation, dependencies: Mapping[str, OperationResult], *, is_shared: bool = False
     ) -> OperationContext:
-        """The context of one operation, from the results of its direct dependencies (R29 to R34).
+        """Return the context of one operation, made of the results of its direct dependencies (R29 to R34).
 
         Their effects are replayed in commit order, so that what it sees is what will be committed. What can be
-        changed in it is a copy: nobody else sees what an operation does to that. With `is_shared` the messages are no
-        copies: for a kind of ours that changes none.
+        changed in it is a copy: nobody else sees what an operation does to that. With `is_shared` messages and
+        artifacts are no copies: for a kind of ours that changes none.
         """
-        done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
-        effects = [
-            (key, effect) for key in done for effect in dependencies[key].effects if self._is_allowed(effect)
-        ]
-        prompt = self._turn.prompt.apply_all(
-            [(key, one) for key, one in effects if isinstance(one, _ON_PROMPT)]
-        )
+        done: list[str] = []
+        effects: list[tuple[str, Effect]] = []
+        prompt = self._turn.prompt
+        if dependencies:
+            done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
+            effects = [
+                (key, effect)
+                for key in done
+                for effect in dependencies[key].effects
+                if effect.type in self._allowed  # what is never committed, nobody sees
+            ]
+            prompt = prompt.apply_all([(key, one) for key, one in effects if isinstance(one, _ON_PROMPT)])
         messages = prompt.messages if is_shared else tuple(map(_own, prompt.messages))
-        reply = self._reply(one for _, one in effects)
+        reply = self._reply(effects)
         return self._base.model_copy(
             update={
                 "operation_id": operation.id,
-                "messages": messages + _as_message(reply),
+                "messages": messages if reply is None else (*messages, _as_message(reply)),
                 "user_key": prompt.user_key,
                 "reply": reply,
-                "artifacts": self._artifacts(effects),
+                "artifacts": self._artifacts(effects, is_shared=is_shared),
                 "by_operation": {key: own(value_of(dependencies[key])) for key in done},
                 "variables": own(self._base.variables),
             }
@@ -286,33 +289,38 @@ class ContextBuilder:
     def _position(self, key: str) -> tuple[int, str]:
         return self._place.get(key, len(self._place)), key
 
-    def _is_allowed(self, effect: Effect) -> bool:
-        """What this hook forbids is never committed, so nobody sees it either."""
-        return effect.type in self._allowed
-
-    def _reply(self, effects: Iterable[Effect]) -> str | None:
+    def _reply(self, effects: Iterable[tuple[str, Effect]]) -> str | None:
         if self._hook is Hook.BEFORE:
             return None
-        texts = [one.text for one in effects if isinstance(one, AssistantReplaceText)]
+        texts = [one.text for _, one in effects if isinstance(one, AssistantReplaceText)]
         return texts[-1] if texts else self._turn.reply
 
-    def _artifacts(self, effects: Iterable[tuple[str, Effect]]) -> dict[str, ArtifactView]:
-        """By tag; what a dependency wrote also by the id that its artifact has, if any (X09)."""
+    def _artifacts(
+        self, effects: Iterable[tuple[str, Effect]], *, is_shared: bool
+    ) -> dict[str, ArtifactView]:
+        """Return them by tag; what a dependency wrote also by the id that its artifact has, if any (X09)."""
         writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
-        view = self._turn.artifacts.upsert(one for _, one in writes).view
-        named = {name: view[one.tag] for key, one in writes if (name := self._names.get(key)) is not None}
+        if is_shared and not writes:
+            return self._shown
+        found = self._turn.artifacts.upsert(one for _, one in writes)
+        view = found.shown if is_shared else found.view
+        named = {}
+        for key, one in writes:
+            artifact = self._plan.by_id[key].config.artifact if key in self._plan.by_id else None
+            if artifact is not None and artifact.artifact_id is not None:
+                named[artifact.artifact_id] = view[one.tag]
         return {**named, **view}
 
 
-def _as_message(reply: str | None) -> tuple[RunMessage, ...]:
-    return () if reply is None else (RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY),)
+def _as_message(reply: str) -> RunMessage:
+    return RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY)
 
 
 _ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
 
 
 def _own(message: RunMessage) -> RunMessage:
-    """A copy whose `extra` is nobody else's."""
+    """Return a copy whose `extra` is nobody else's."""
     found = message.__copy__()
     found.__dict__["extra"] = own(message.extra)
     return found
@@ -320,7 +328,7 @@ def _own(message: RunMessage) -> RunMessage:
 
 @dataclass(frozen=True)
 class RunDependencies:
-    """What a run works with.
+    """The dependencies of a run.
 
     Attributes:
         ask: makes the main call with the turn's prompt, keeps the reply, and tells how it ended; once.
@@ -337,13 +345,6 @@ class RunDependencies:
     limits: Limits = field(default_factory=Limits)
     concurrency: float | None = None
     abort: Abort = field(default_factory=Abort)
-
-
-@dataclass(frozen=True)
-class CommitOutcome:
-    """What a commit means for the run; see `run.CommittedPhase`."""
-
-    failed_for: str | None
 
 
 class RunExecutor:
@@ -377,7 +378,7 @@ class RunExecutor:
 
     @property
     def aborted(self) -> bool:
-        """Whether the run was told to stop, or is too late."""
+        """True if the run was told to stop, or is too late."""
         abort = self._dependencies.abort
         is_late = abort.deadline is not None and self._dependencies.workers.now() >= abort.deadline
         return abort.is_set() or is_late
@@ -392,38 +393,44 @@ class RunExecutor:
         Raises:
             PlanError: they cannot be planned.
         """
-        for hook in Hook:
-            self._plans[hook] = plan_phase(
-                self._snapshot.operations, self._base(hook), self._dependencies.kinds, mode=self._snapshot.mode,
-                concurrency=self._dependencies.concurrency, activation_skips=self._snapshot.activation_skips,
-            )  # fmt: skip
+        snapshot = self._snapshot
+        self._plans = plan_phases(
+            snapshot.operations, snapshot.trigger, self._dependencies.kinds, mode=snapshot.mode,
+            concurrency=self._dependencies.concurrency, activation_skips=snapshot.activation_skips,
+        )  # fmt: skip
 
-    def execute(self, hook: Hook) -> Executed:
+    def execute(self, hook: Hook) -> dict[str, OperationResult]:
         """Execute what has no result yet; where a person is asked and decides, go on with that."""
         so_far = self._so_far
         results = {} if so_far is None else dict(so_far.results.get(hook, {}))
         waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
         while True:
             executed = self._executed(hook, results, waiting)
+            if not executed.waiting:  # what was done is stored with what comes of it, in one transaction
+                return executed.results
             waiting = {name: executed.results[name].waits_for or "" for name in executed.waiting}
             self._log.flush()
-            if not waiting or not self._dependencies.decide(waiting.values()):
-                return executed
+            if not self._dependencies.decide(waiting.values()):
+                return executed.results
             results = {name: one for name, one in executed.results.items() if one.status.is_terminal}
 
-    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> CommitOutcome:
-        """Commit the effects of what is done; what was committed before the run was interrupted stays so."""
-        operations = {one.id: one for one in self._plans[hook].operations}
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
+        """Commit the effects of what is done; what was committed before the run was interrupted stays so.
+
+        Returns:
+            A required operation, one of whose effects could not be committed.
+        """
+        operations = self._plans[hook].by_id
         given = list(results)
         queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
         self.turn, report = commit(hook, queue, self.turn, self._target)
         # one that failed is tried again when the run goes on, and may have gone well now
         if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
             written = _written(given, report, self.turn)
+            # it is stored before the next wait: until then the report, stored with the effects, tells as much
             self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
-        self._log.flush()
-        failed = (one.operation_id for one in report.entries if one.status is EffectStatus.ERROR)
-        return CommitOutcome(next((name for name in failed if operations[name].config.required), None))
+        failed = [one.operation_id for one in report.entries if one.status is EffectStatus.ERROR]
+        return next((name for name in failed if operations[name].config.required), None)
 
     def ask(self) -> MainReply:
         """Make the main call, unless its reply was kept before the run was interrupted (R13)."""
@@ -431,8 +438,8 @@ class RunExecutor:
         if self._so_far is None or self._so_far.main_started is None:
             prompt = self.turn.prompt
             self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
-            self._log.flush()
         if ended is None:
+            self._log.flush()
             ended = self._dependencies.ask(self.turn)
         if ended.reply_commit is not None:
             self.turn = replace(self.turn, reply=ended.reply.text, reply_part=ended.reply_commit)
@@ -442,12 +449,11 @@ class RunExecutor:
 
     def _executed(self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]) -> Executed:
         use = self._dependencies
-        phase = run_phase(
+        return run_phase(
             self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
             workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
-            notify=lambda event: self._log.add(noted(event, hook)), prior=results, limits=use.limits,
+            notify=lambda event: self._log.add(_NOTED[event.stage](event, hook)), prior=results, limits=use.limits,
         )  # fmt: skip
-        return phase.executed
 
     def _base(self, hook: Hook) -> OperationContext:
         snapshot, deadline = self._snapshot, self._dependencies.abort.deadline
@@ -464,25 +470,37 @@ class RunExecutor:
             seed=snapshot.seed,
             now=snapshot.clock,
             deadline=deadline,
-            policy=Policy(max_log=limits.log_characters, max_snapshot=limits.snapshot_characters),
+            log_characters=limits.log_characters,
+            snapshot_characters=limits.snapshot_characters,
             variables=snapshot.variables,
         )
 
 
 class _Flushing:
-    """Workers that store the log before they wait: what is done survives a crash, at the cost of one transaction."""
+    """Workers that store the log before they wait: what is done survives a crash, at the cost of one transaction.
+
+    What was only computed has its report at once, so there is nothing to wait for, and nothing to lose either.
+    """
 
     def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
         self._workers = workers
         self._log = log
         self._tick = tick
+        self._has_report = False
         self.capacity = workers.capacity
-        self.now, self.submit, self.wake = workers.now, workers.submit, workers.wake
+        self.now, self.wake = workers.now, workers.wake
+
+    def submit(self, key: object, job: Job, abort: Abort) -> None:
+        """Have it run."""
+        if self._workers.submit(key, job, abort):
+            self._has_report = True
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Store, then wait."""
-        self._log.flush()
-        self._tick()
+        """Store, then wait; unless there is a report already."""
+        if not self._has_report:
+            self._log.flush()
+            self._tick()
+        self._has_report = False
         return self._workers.wait(timeout)
 
 
@@ -491,7 +509,7 @@ def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
-    """The artifacts that a commit wrote, as they stand after it."""
+    """Return the artifacts that a commit wrote, as they stand after it."""
     effects: dict[tuple[str, int], Effect] = {
         (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)
     }
@@ -500,5 +518,7 @@ def _written(results: Iterable[OperationResult], report: CommitReport, turn: Tur
         for entry in report.entries
         if entry.effect_type == "artifact.upsert" and entry.status is EffectStatus.APPLIED
     ]
+    if not applied:
+        return {}
     view = turn.artifacts.view
     return {one.tag: view[one.tag] for one in applied if one.type == "artifact.upsert"}

@@ -1,4 +1,4 @@
-"""Which operation may start, and what follows from how one ends: a state machine without clock or threads.
+"""The schedule: which operation may start, and what follows from an end. A state machine without clock or threads.
 
 ```
 PENDING ─► READY ─► RUNNING ─► SETTLED       PENDING ─► SETTLED: a dependency failed (R61), or the run was aborted (G27)
@@ -13,10 +13,10 @@ import heapq
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import ContentError, PlanError
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.terms import (
     MAX_DEBUG,
@@ -31,35 +31,13 @@ from tract_jupyter.runs.terms import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.runs.model import Operation
     from tract_jupyter.runs.plan import PhasePlan
-
-
-class ReadyQueue:
-    """Hands out ids, the smallest `order` first, then by code point, however late they came in (G8, R60)."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, str]] = []
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def push(self, order: float, key: str) -> None:
-        """Add an id that is ready."""
-        heapq.heappush(self._heap, (order, key))
-
-    @property
-    def first(self) -> tuple[float, str]:
-        """`(order, id)` of the one that `pop` would give; there must be one."""
-        return self._heap[0]
-
-    def pop(self) -> str:
-        """Take the first id out; there must be one."""
-        return heapq.heappop(self._heap)[1]
 
 
 def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list[str], list[str]]:
     """Order ids so that each comes after its dependencies, and by (order, id) among those that are ready (R60, G9).
+
+    What becomes ready later overtakes whatever has a larger order; ids are compared by code point (G8).
 
     Args:
         nodes: id, order, and the ids that it depends on; ids that are not among the nodes do not count.
@@ -70,27 +48,27 @@ def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list
     known = {key: (order, depends_on) for key, order, depends_on in nodes}
     dependents: defaultdict[str, list[str]] = defaultdict(list)
     unmet: dict[str, int] = {}
-    ready = ReadyQueue()
+    ready: list[tuple[float, str]] = []  # a heap
     for key, (order, depends_on) in known.items():
-        inner = {one for one in depends_on if one in known}
+        inner = known.keys() & depends_on
         unmet[key] = len(inner)
         for one in inner:
             dependents[one].append(key)
         if not inner:
-            ready.push(order, key)
+            heapq.heappush(ready, (order, key))
     ordered = []
     while ready:
-        key = ready.pop()
+        _, key = heapq.heappop(ready)
         ordered.append(key)
         for dependent in dependents[key]:
             unmet[dependent] -= 1
             if not unmet[dependent]:
-                ready.push(known[dependent][0], dependent)
-    return ordered, sorted(key for key, count in unmet.items() if count)
+                heapq.heappush(ready, (known[dependent][0], dependent))
+    return ordered, sorted(known.keys() - ordered)
 
 
 class OperationState(Enum):
-    """Where an operation stands."""
+    """The state of an operation."""
 
     PENDING = auto()
     READY = auto()
@@ -101,7 +79,7 @@ class OperationState(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What holds besides the plan's concurrency.
+    """The limits of a run besides its plan's concurrency: of providers, of time, of texts in its log.
 
     Attributes:
         per_provider: how many operations with this `config.provider` may run at once.
@@ -130,6 +108,9 @@ class Limits:
             raise PlanError(PlanErrorCode.INVALID_CONCURRENCY, message)
 
 
+_ANY: Final = float("inf")
+
+
 class Schedule:
     """The operations of a plan on their way to their results.
 
@@ -151,16 +132,23 @@ class Schedule:
         self._limits = dict(per_provider or {})
         self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
         limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
-        self._most = min(limits, default=float("inf"))
+        self._most = min(limits, default=_ANY)
         self._state = dict.fromkeys(plan.by_id, OperationState.PENDING)
         self._unmet: dict[str, int] = {}
         self._dependents: defaultdict[str, list[str]] = defaultdict(list)
-        # one queue for each limited provider, and one for all the others
-        self._ready: defaultdict[str | None, ReadyQueue] = defaultdict(ReadyQueue)
+        # one lane for each limited provider, and one for all the others
+        self._lane = {
+            key: one.config.provider if one.config.provider in self._limits else None
+            for key, one in plan.by_id.items()
+        }
+        # a heap for each lane: by order, then by id, however late they came in (G8)
+        self._ready: defaultdict[str | None, list[tuple[float, str]]] = defaultdict(list)
         self._running: Counter[str | None] = Counter()
         self._to_follow: deque[str] = deque()
-        self._fresh: list[OperationResult] = []
-        self._blocked: set[str] = set()  # by dependencies that ended; which ones is told once all have
+        self.fresh: list[OperationResult] = []
+        """The results that nobody was told yet, or that cannot be told yet."""
+        self.untold: set[str] = set()
+        """The operations that are blocked by dependencies that ended; by which ones is told once all have."""
         self._started: dict[str, None] = {}
         self.results: dict[str, OperationResult] = {}
 
@@ -182,15 +170,16 @@ class Schedule:
             self.abort()
             return
         # all of them before what follows: `missing` wins over `not_done`
-        for key in self._pending():
-            missing = self._missing(key)
+        pending = [key for key, state in self._state.items() if state is OperationState.PENDING]
+        for key in pending:
+            missing = self._missing(key) if self._plan.by_id[key].config.depends_on else None
             if missing is not None:
                 self._place(key, self._blocked_result(key, missing))
-        self._connect()
+        self._connect(pending)
         self._follow()
 
     def _missing(self, key: str) -> Skip | None:
-        """Dependencies that are no part of what runs: unknown, of another hook, or settled by the plan (G5)."""
+        """Return the skip for dependencies that do not run: unknown, of another hook, or settled by the plan (G5)."""
         gone = [one for one in self._depends_on(key) if one not in self._state or self._is_skipped(one)]
         if not gone:
             return None
@@ -206,28 +195,27 @@ class Schedule:
     def _is_skipped(self, key: str) -> bool:
         return key in self._plan.skips and key not in self._prior
 
-    def _connect(self) -> None:
-        """Count what each pending operation waits for, and follow the results that are there."""
-        for key in self._pending():
-            depends_on = self._depends_on(key)
+    def _connect(self, keys: Iterable[str]) -> None:
+        """Count what each of these waits for that is still pending, and follow the results that are there."""
+        for key in keys:
+            if self._state[key] is not OperationState.PENDING:
+                continue
+            depends_on = self._plan.by_id[key].config.depends_on
             self._unmet[key] = len(depends_on)
             for one in depends_on:
                 self._dependents[one].append(key)
             if not depends_on:
                 self._make_ready(key)
-        self._to_follow.extend(key for key in self._prior if self._state[key] is OperationState.SETTLED)
-
-    def _pending(self) -> list[str]:
-        return [key for key, state in self._state.items() if state is OperationState.PENDING]
+        self._to_follow.extend([key for key in self._prior if self._state[key] is OperationState.SETTLED])
 
     def _depends_on(self, key: str) -> tuple[str, ...]:
         return self._plan.by_id[key].config.depends_on
 
     # --- what may start
 
-    def start(self) -> Operation | None:
-        """Take the next operation that may run now: the smallest (order, id) of those with a free slot (G10)."""
-        if self._running.total() >= self._most:
+    def start(self) -> str | None:
+        """Take the id of the operation that may run next: the smallest (order, id) of those with a free slot (G10)."""
+        if self._most != _ANY and self._running.total() >= self._most:
             return None
         free = [
             queue
@@ -236,10 +224,10 @@ class Schedule:
         ]
         if not free:
             return None
-        key = min(free, key=lambda queue: queue.first).pop()
+        _, key = heapq.heappop(min(free))  # lists compare by their first, which is the smallest of each
         self._state[key] = OperationState.RUNNING
-        self._running[self._lane(key)] += 1
-        return self._plan.by_id[key]
+        self._running[self._lane[key]] += 1
+        return key
 
     def began(self, key: str) -> None:
         """Note that a worker has it; what is only skipped never comes so far."""
@@ -250,13 +238,9 @@ class Schedule:
         """The ids that ran, in the order in which they did."""
         return tuple(self._started)
 
-    def _lane(self, key: str) -> str | None:
-        provider = self._plan.by_id[key].config.provider
-        return provider if provider in self._limits else None
-
     def _make_ready(self, key: str) -> None:
         self._state[key] = OperationState.READY
-        self._ready[self._lane(key)].push(self._plan.by_id[key].config.order, key)
+        heapq.heappush(self._ready[self._lane[key]], (self._plan.by_id[key].config.order, key))
 
     # --- how it goes on
 
@@ -266,10 +250,10 @@ class Schedule:
         self._state[key] = OperationState.PARKED
         if result is not None:
             self.results[key] = result
-            self._fresh.append(result)
+            self.fresh.append(result)
 
     def resume(self, key: str) -> None:
-        """Have a parked one stand in the queue again; nothing, if it is settled meanwhile."""
+        """Put a parked operation back into the queue, unless it was settled meanwhile."""
         if self._state[key] is OperationState.PARKED:
             self._make_ready(key)
 
@@ -303,39 +287,37 @@ class Schedule:
         What is blocked is settled with the first dependency that fails (G12), and is told once all of them have ended:
         its blockers are those that are not done then, whatever was faster.
         """
-        told = [one for one in self._fresh if one.operation_id not in self._blocked]
-        left = deque(one.operation_id for one in self._fresh if one.operation_id in self._blocked)
+        if not self.untold:
+            told, self.fresh = self.fresh, []
+            return told
+        told = [one for one in self.fresh if one.operation_id not in self.untold]
+        left = deque(one.operation_id for one in self.fresh if one.operation_id in self.untold)
         unknown = 0  # in a row
         while unknown < len(left):
             key = left.popleft()
             if all(map(self._has_ended, self._depends_on(key))):
-                self._blocked.discard(key)
+                self.untold.discard(key)
                 self.results[key] = self._blocked_result(key, self._not_done(key))
                 told.append(self.results[key])
                 unknown = 0  # one before it may depend on it
             else:
                 left.append(key)
                 unknown += 1
-        self._fresh = [self.results[key] for key in left]
+        self.fresh = [self.results[key] for key in left]
         return told
-
-    @property
-    def untold(self) -> frozenset[str]:
-        """What is blocked, and has dependencies that run or wait for a person."""
-        return frozenset(self._blocked)
 
     def _has_ended(self, key: str) -> bool:
         result = self.results.get(key)
-        return result is not None and result.status.is_terminal and key not in self._blocked
+        return result is not None and result.status.is_terminal and key not in self.untold
 
     def _leave(self, key: str) -> None:
         if self._state[key] is OperationState.RUNNING:
-            self._running[self._lane(key)] -= 1
+            self._running[self._lane[key]] -= 1
 
     def _place(self, key: str, result: OperationResult) -> None:
         self._state[key] = OperationState.SETTLED
         self.results[key] = result
-        self._fresh.append(result)
+        self.fresh.append(result)
         self._to_follow.append(key)
 
     def _follow(self) -> None:
@@ -347,7 +329,7 @@ class Schedule:
                 if self._state[dependent] is not OperationState.PENDING:
                     continue
                 if not is_done:
-                    self._blocked.add(dependent)
+                    self.untold.add(dependent)
                     self._place(dependent, self._blocked_result(dependent, self._not_done(dependent)))
                     continue
                 self._unmet[dependent] -= 1
@@ -357,7 +339,7 @@ class Schedule:
     # --- results of those that did not run
 
     def _not_done(self, key: str) -> Skip:
-        """Which dependencies have ended, and not as done."""
+        """Return the skip that names the dependencies that have ended, and not as done."""
         results = [(one, self.results[one]) for one in self._depends_on(key) if self._has_ended(one)]
         blockers = [(one, result) for one, result in results if not result.is_done]
         reasons = {result.skip.reason if result.skip else None for _, result in blockers}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from tract_jupyter.exceptions import (
     BranchMovedError,
+    BranchNotFoundError,
     ContentError,
     ProfileError,
     RunError,
@@ -17,47 +21,41 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     UnknownRunError,
 )
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.checks import check_choice, check_limit, check_text
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.review.process import this_process
+from tract_jupyter.loop import StoppedEarlyError, TurnRequest
+from tract_jupyter.models import ToolCall, brief_repr, check_choice, check_limit, check_text, plain
+from tract_jupyter.review import this_process
 from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.engine import MainCall, RunOptions
-from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
+from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.projection import RunHistory, project, unfinished
-from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
-from tract_jupyter.storage.journal import RunEventRows
-from tract_jupyter.storage.runs import RunLeaseRows
+from tract_jupyter.storage import RunEventRows, RunLeaseRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tract_jupyter.context.repository import Repository
-    from tract_jupyter.llm.configured import ConfiguredLLM
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.models.config import ChatResponse
-    from tract_jupyter.protocols import Validator
-    from tract_jupyter.review.trust import Signer
+    from tract_jupyter.context import Repository
+    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.loop import Offer, ToolLoop
+    from tract_jupyter.models import ChatResponse, Validator
+    from tract_jupyter.review import Signer
     from tract_jupyter.runs.engine import RunEngine
-    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.events import OnEvent, RunEvent
     from tract_jupyter.runs.generation import Generation
+    from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Operation, Run, Skip
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.turns import OpenTurn
-
-    OnEvent = Callable[[RunEvent], object]
 
 
 class Runs:
@@ -71,6 +69,7 @@ class Runs:
         models: those that operations name.
         profiles: gives the profiles by name, and the active one.
         signer: signs how runs began.
+        loop: carries turns out, each of whose steps is a reply or a run.
     """
 
     def __init__(
@@ -82,7 +81,9 @@ class Runs:
         models: Callable[[], Models],
         profiles: Profiles,
         signer: Signer,
+        loop: Callable[[], ToolLoop],
     ) -> None:
+        self._make_loop = loop
         self._repository = repository
         self._database = repository.database
         self._rows = RunEventRows(repository.tract_id)
@@ -108,16 +109,19 @@ class Runs:
         found = []
         for first, _ in newest:
             with suppress(StoreCorruptError):
-                found.append(project(self.events(first.run_id)))
+                found.append(self._as_it_stands(self.events(first.run_id)))
         return found
 
     def get(self, run_id: str) -> Run:
-        """Return what happened in a run, by its id or the beginning of it.
+        """Return a run, by its id or the beginning of it.
+
+        One whose process ended is `aborted` once its turn is over without it: answered by another run, set aside or
+        undone. While its turn is open it is `running`, and `resume` goes on with it.
 
         Raises:
             UnknownRunError: there is no such run, or several.
         """
-        return project(self.events(run_id))
+        return self._as_it_stands(self.events(run_id))
 
     def events(self, run_id: str) -> list[RunEvent]:
         """Return all events of a run, in their order; arguments as of `get`."""
@@ -132,12 +136,22 @@ class Runs:
         return is_held(self._database, leases, self._full_id(run_id))
 
     def replay(self, run_id: str) -> Run:
-        """Go through a run again and check that it comes out the same; see `Tract.replay_run`.
+        """Go through a run again with the recorded results, and check that it comes out the same.
+
+        Nothing is executed, asked or written.
+
+        Args:
+            run_id: of the run, or the beginning of it.
+
+        Returns:
+            The run as the replay made it: its reports and its root hash are those of the recorded one.
 
         Raises:
             UnknownRunError: there is no such run.
             RunError: it has not ended; or the replay differs, and tells where.
         """
+        from tract_jupyter.runs.verification import replayed
+
         return replayed(self.events(run_id), self._engine.kinds)
 
     def generate(
@@ -148,8 +162,9 @@ class Runs:
         profile: str | OperationProfile | None,
         on_event: OnEvent | None,
         options: RunOptions | None,
-    ) -> ChatResponse:
-        """Generate a reply, as a run where there are operations or somebody looks on; see `Tract.generate`.
+        turn: TurnRequest | None = None,
+    ) -> RunResponse:
+        """Carry a turn out, each step as a run where there are operations or somebody looks on; see `Tract.generate`.
 
         Raises:
             RunFailedError: the run failed before there was a reply, or was aborted.
@@ -157,22 +172,138 @@ class Runs:
             TrustError: the run cannot be signed.
             ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
         """
+        try:
+            response = self._turn(asked, trigger, profile, on_event, options, turn or TurnRequest())
+        except StoppedEarlyError as stopped:
+            response = stopped.response
+        return RunResponse.of(response)
+
+    def chat(
+        self,
+        text: str | None,
+        name: str | None,
+        asked: ReplyRequest,
+        *,
+        trigger: Trigger | str,
+        profile: str | OperationProfile | None,
+        on_event: OnEvent | None,
+        options: RunOptions | None,
+        turn: TurnRequest,
+    ) -> RunResponse:
+        """Commit what the user says and carry the turn out, or go on with the one that was left; see `Tract.chat`.
+
+        Raises:
+            TractError: as of `Tract.chat`.
+        """
+
+        def go_on() -> ChatResponse:
+            return self._turn(asked, trigger, profile, on_event, options, turn)
+
+        try:
+            if text is None:
+                response = self._make_loop().last_response() or go_on()
+            else:
+                said = text
+                response = self._generation.chat(
+                    said, name, go_on, lambda: self._make_loop().before_saying(turn, said)
+                )
+        except StoppedEarlyError as stopped:
+            response = stopped.response
+        return RunResponse.of(response)
+
+    def _turn(
+        self,
+        asked: ReplyRequest,
+        trigger: Trigger | str,
+        profile: str | OperationProfile | None,
+        on_event: OnEvent | None,
+        options: RunOptions | None,
+        turn: TurnRequest,
+    ) -> ChatResponse:
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
         _check_run(options, on_event)
         chosen = self._profile_of(profile)
-        if chosen is None and trigger == Trigger.GENERATE and on_event is None and options is None:
-            return self._generation.generate(asked)
-        return self._run(Trigger(trigger), chosen, MainCall(asked), options or RunOptions(), on_event)
+        self._llm.check()
+        triggers = chain([Trigger(trigger)], repeat(Trigger.GENERATE))
+        is_plain = chosen is None and trigger == Trigger.GENERATE and on_event is None and options is None
+        if not self._generation.turns.is_asked:
+            self._generation.check_place()
+            again = None if is_plain else self._again(asked, Trigger(trigger), chosen, options, on_event)
+            if again is not None:
+                return again
+        with self._generation.turns.answering(is_new=trigger == Trigger.GENERATE) as held:
+
+            def request(offer: Offer) -> ChatResponse:
+                one, now = asked.offering(offer), next(triggers)
+                if is_plain:
+                    return self._generation.carry_out(one)
+                return self._step(held, now, chosen, MainCall(one), options or RunOptions(), on_event, offer)
+
+            return self._make_loop().turn(turn, request)
+
+    def _again(
+        self,
+        asked: ReplyRequest,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        options: RunOptions | None,
+        on_event: OnEvent | None,
+    ) -> ChatResponse | None:
+        """Go on with the run that waits, if it is what is asked for."""
+        waiting = self._waiting_run()
+        options = options or RunOptions()
+        if waiting is None or not self._is_again(waiting[1], trigger, profile, MainCall(asked), options):
+            return None
+        return self.resume(waiting[0], on_event=on_event, run=options, validator=asked.validator)
+
+    def _step(
+        self,
+        turn: OpenTurn,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
+        on_event: OnEvent | None,
+        offer: Offer,
+    ) -> ChatResponse:
+        """Make one request of a turn as a run, with the operations around it."""
+        from tract_jupyter.runs.workers import Abort
+
+        engine = self._engine
+        if turn.has_run:
+            turn.lease.hold_for(uuid4().hex)
+            turn.here = None
+        turn.has_run = True
+        log = RunLog(self._database, self._rows, turn.lease.run_id, on_event=on_event)
+        abort = Abort(None if options.abort is None else options.abort.deadline)
+        with ExitStack() as stack:
+            stack.callback(offer.stop.on_set(abort.set))
+            if options.abort is not None:
+                stack.callback(options.abort.on_set(abort.set))
+            stack.enter_context(_told(turn, log))
+            stack.enter_context(engine.aborted_by_ctrl_c(log))
+            snapshot = self._begin(log, turn, engine, trigger, profile, call, options)
+            ending = engine.carry_out(snapshot, log, turn.lease, call, replace(options, abort=abort))
+            return self._response(log, call, ending)
 
     def resume(
         self,
         run_id: str,
         *,
-        on_event: OnEvent | None,
-        options: RunOptions | None,
-        validator: Validator | None,
-    ) -> ChatResponse:
-        """Go on with a run that waits for a person, or whose process ended; see `Tract.resume_run`.
+        on_event: OnEvent | None = None,
+        run: RunOptions | None = None,
+        validator: Validator | None = None,
+    ) -> RunResponse:
+        """Go on with a run that waits for a person, or whose process ended.
+
+        What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made
+        again.
+
+        Args:
+            run_id: of the run, or the beginning of it.
+            on_event: as of `Tract.generate`; it is called with the new events.
+            run: how the run is carried on; variables are those that it began with.
+            validator: a function is not kept with the run, so give it again where the run began with one.
 
         Raises:
             UnknownRunError: there is no such run.
@@ -181,7 +312,7 @@ class Runs:
             BranchMovedError: it belongs to another branch than the current one.
             RunFailedError, UndecidedError: as of `generate`.
         """
-        _check_run(options, on_event)
+        _check_run(run, on_event)
         run_id = self._full_id(run_id)
         begun = self.events(run_id)[0].data
         branch, question = (begun.branch, begun.turn_id) if isinstance(begun, RunStarted) else (None, None)
@@ -191,7 +322,7 @@ class Runs:
             events = self.events(run_id)
             so_far = unfinished(events)
             self._check_resumable(so_far, validator)
-            self._check_models(_left(so_far), so_far.snapshot.trigger)
+            self._check_models(_left(so_far), so_far.snapshot.trigger, self._engine.kinds)
             log = RunLog(self._database, self._rows, run_id, events, on_event=on_event)
             log.add(RunResumed(process=this_process()))
             settings = so_far.snapshot.settings
@@ -200,7 +331,7 @@ class Runs:
             )
             with _told(turn, log), self._engine.aborted_by_ctrl_c(log):
                 ending = self._engine.carry_out(
-                    so_far.snapshot, log, turn.lease, call, options or RunOptions(), so_far
+                    so_far.snapshot, log, turn.lease, call, run or RunOptions(), so_far
                 )
                 return self._response(log, call, ending)
 
@@ -211,6 +342,17 @@ class Runs:
 
     # ---
 
+    def _as_it_stands(self, events: list[RunEvent]) -> Run:
+        """Return a run; as aborted if its process ended, and nothing is left that a resume could do."""
+        run = project(events)
+        begun = events[0].data
+        if run.status is not RunStatus.RUNNING or not isinstance(begun, RunStarted):
+            return run
+        is_alive = self.is_going_on(run.run_id) or unfinished(events).main is not None
+        if is_alive or self._engine.is_answered(run.run_id) or self._is_turn_open(begun):
+            return run
+        return run.model_copy(update={"status": RunStatus.ABORTED})
+
     def _check_resumable(self, so_far: Unfinished, validator: object) -> None:
         run_id, branch = so_far.run_id[:8], so_far.snapshot.branch
         if so_far.is_finished:
@@ -219,7 +361,7 @@ class Runs:
             self._signer, so_far.run_id, so_far.snapshot
         ):
             raise RunError(
-                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, store or "
+                f"run {run_id} is not resumed, because you did not begin it: it comes from another user, store or "
                 f"tract, or its beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
             )
         if branch != self._repository.refs.position.branch:
@@ -227,7 +369,7 @@ class Runs:
                 f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
             )
         if so_far.main is None:
-            self._llm.required()  # without one the run would end, and could not be resumed with one
+            self._llm.check()  # without one the run would end, and could not be resumed with one
         is_answered = so_far.main is not None or self._engine.is_answered(
             so_far.run_id
         )  # which the log may not say yet
@@ -240,15 +382,21 @@ class Runs:
         if wanted is not None and validator is None and so_far.main is None:
             raise RunError(
                 f"run {run_id} began with a validator, {wanted!r}, that looks at its reply; give it again: "
-                f"resume_run({run_id!r}, validator=...)"
+                f"runs.resume({run_id!r}, validator=...)"
             )
 
     def _is_turn_open(self, snapshot: RunStarted) -> bool:
+        """Return True if a run could still answer on its branch."""
+        if snapshot.branch is None:
+            return True
+        try:
+            head = self._repository.refs.at(snapshot.branch).commit_hash
+        except BranchNotFoundError:
+            return False
         if snapshot.trigger is Trigger.GENERATE:
-            return snapshot.turn_id is None or self._generation.turns.is_open(snapshot.turn_id)
-        return any(
-            one.commit_hash == snapshot.replaces for one in self._repository.compiler.compile().messages
-        )
+            return snapshot.turn_id is None or self._generation.turns.is_open(snapshot.turn_id, head)
+        messages = () if head is None else self._repository.compiler.of(head).messages
+        return any(one.commit_hash == snapshot.replaces for one in messages)
 
     def _profile_of(self, given: str | OperationProfile | None) -> OperationProfile | None:
         if given is None:
@@ -263,28 +411,8 @@ class Runs:
             )
         return found if found is not None and found.enabled else None
 
-    def _run(
-        self,
-        trigger: Trigger,
-        profile: OperationProfile | None,
-        call: MainCall,
-        options: RunOptions,
-        on_event: OnEvent | None,
-    ) -> ChatResponse:
-        self._llm.required()
-        self._generation.check_place()
-        waiting = self._waiting_run()
-        if waiting is not None and self._is_again(waiting[1], trigger, profile, call, options):
-            return self.resume(waiting[0], on_event=on_event, options=options, validator=call.asked.validator)
-        with self._generation.turns.answering(is_new=trigger is Trigger.GENERATE) as turn:
-            log = RunLog(self._database, self._rows, turn.lease.run_id, on_event=on_event)
-            with _told(turn, log), self._engine.aborted_by_ctrl_c(log):
-                snapshot = self._begin(log, trigger, profile, call, options)
-                ending = self._engine.carry_out(snapshot, log, turn.lease, call, options)
-                return self._response(log, call, ending)
-
     def _waiting_run(self) -> tuple[str, RunStarted] | None:
-        """The newest run and what it goes by, if it waits for a person and can be gone on with here."""
+        """Return the newest run and its snapshot, if it waits for a person and can be resumed here."""
         with self._database.read() as connection:
             newest = self._rows.newest(connection, 1)
         if not newest or newest[0][1].event_type == "run.finished":
@@ -311,7 +439,7 @@ class Runs:
         call: MainCall,
         options: RunOptions,
     ) -> bool:
-        """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
+        """Return True if a waiting run is what is asked for: the same turn with the same profile and settings."""
         start = run_setup(self._generation.to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
@@ -321,17 +449,19 @@ class Runs:
     def _begin(
         self,
         log: RunLog,
+        turn: OpenTurn,
+        engine: RunEngine,
         trigger: Trigger,
         profile: OperationProfile | None,
         call: MainCall,
         options: RunOptions,
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
-        branch, context = self._generation.to_be_answered()
+        branch, context = self._generation.to_be_answered(turn.here)
         start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
-        self._check_models(operations, trigger)
+        self._check_models(operations, trigger, engine.kinds)
         name = "" if profile is None else profile.profile_id
         # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
         session = (
@@ -340,10 +470,9 @@ class Runs:
             else session_key(self._repository.tract_id, None, name, profile.session_id)
         )
         with self._repository.writer.batch():
-            counted = check_activation(
-                operations, start, trigger, self._engine.artifacts.at(context.head).counters.get(name, {})
-            )
-            start = self._unrewritten(start, operations, trigger, counted.skips)
+            state = engine.artifacts.at(context.head)
+            counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
+            start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
             snapshot = RunStarted(
                 trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
                 profile=None if profile is None else profile.name, session_key=session,
@@ -352,7 +481,7 @@ class Runs:
                 replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
                 profile_id=name or None,
                 counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
-                artifacts={} if session is None else dict(self._engine.artifacts.load(session)),
+                artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
                 clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
                 settings=_settings(call),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
@@ -363,15 +492,22 @@ class Runs:
         return snapshot
 
     def _unrewritten(
-        self, start: RunSetup, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
+        self,
+        start: RunSetup,
+        head: str | None,
+        operations: Iterable[Operation],
+        trigger: Trigger,
+        skips: Mapping[str, Skip],
     ) -> RunSetup:
-        """The turn without what those of these operations that are due have made of the user's message before."""
+        """Return the turn without the rewrites of the user's message by those of the operations that are due."""
+        if start.turn_id in {None, head} or not self._repository.history.is_edited(start.turn_id, head):
+            return start
         due = {
             one.id
             for one in operations
             if one.config.enabled and trigger in one.config.triggers and one.id not in skips
         }
-        if start.turn_id is None or not due:
+        if not due:
             return start
         version = original(versions := self._repository.history.versions(start.turn_id), due)
         if version.commit_hash == versions[-1].commit_hash:
@@ -380,30 +516,38 @@ class Runs:
             start, version, str(self._repository.commits.entry(version.commit_hash).content["text"])
         )
 
-    def _check_models(self, operations: Iterable[Operation], trigger: Trigger) -> None:
+    def _check_models(self, operations: Iterable[Operation], trigger: Trigger, kinds: KindRegistry) -> None:
         """Look before any call whether the models that operations name are there, with their keys.
 
         Raises:
             ProfileError: one is not, and nothing was asked; with the line to type.
         """
         due = [one for one in operations if one.config.enabled and trigger in one.config.triggers]
-        if missing := self._engine.kinds.missing_models(due, self._make_models().client):
+        if missing := kinds.missing_models(due, self._make_models().client):
             raise ProfileError(missing)
 
-    def _response(self, log: RunLog, call: MainCall, ending: Ending) -> ChatResponse:
-        """The reply, or the error that tells why there is none."""
-        run = project(log.events)
+    def _response(self, log: RunLog, call: MainCall, ending: Ending) -> RunResponse:
+        """Return the reply, or raise the error that tells why there is none."""
+        events = log.events
         if ending is WAITING:
-            raise self._waiting(run)
+            raise self._waiting(project(events))
         if call.raised is not None and not isinstance(call.raised, Exception):
             raise call.raised
-        if run.reply_commit is None or ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}:
+        history = RunHistory.of(events)
+        commit, main = history.reply_commit, history.main
+        is_cut = ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}
+        if commit is None or main is None or is_cut:
+            run = project(events)
             raise RunFailedError(_why(run), run) from call.raised
-        info = self._repository.commits.get(run.reply_commit)
-        main = next(one.data for one in reversed(log.events) if isinstance(one.data, MainFinished))
+        info = self._repository.commits.get(commit)
         calls = tuple(ToolCall.from_dict(one) for one in info.metadata.get("tool_calls", ()))
         return RunResponse(
-            run.reply or "", info, main.reply.usage, dict(info.generation_config or {}), calls, run
+            history.reply or "",
+            info,
+            main.reply.usage,
+            dict(info.generation_config or {}),
+            calls,
+            events=events,
         )
 
     def _waiting(self, run: Run) -> UndecidedError:
@@ -411,7 +555,7 @@ class Runs:
         names = ", ".join(repr(one.operation_id) for one in waiting)
         return UndecidedError(
             f"run {run.run_id[:8]} waits for a decision about {names}; decide in '%tract inbox', then "
-            f"resume_run({run.run_id[:8]!r}) goes on with it", None
+            f"runs.resume({run.run_id[:8]!r}) goes on with it", None
         )  # fmt: skip
 
     def _full_id(self, given: str) -> str:
@@ -423,18 +567,18 @@ class Runs:
         what = (
             f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
         )
-        raise UnknownRunError(f"{what}; runs() lists them")
+        raise UnknownRunError(f"{what}; t.runs(), or %tract runs, lists them")
 
 
 def _settings(call: MainCall) -> dict[str, Any]:
-    """How the model is asked, as it is noted with a run."""
+    """Return how the model is asked, as it is noted with a run."""
     asked = call.asked
     noted = {"reply": asked.settings, "options": asked.options, "validator": asked.validator_name}
     return plain(noted)  # type: ignore[no-any-return] # a dict stays one
 
 
 def _left(so_far: Unfinished) -> list[Operation]:
-    """The operations of a run that have not ended at each of their hooks."""
+    """Return the operations of a run that have not ended at each of their hooks."""
     return [
         one for one in so_far.snapshot.operations
         if any(one.id not in so_far.results[hook] for hook in one.config.hooks)
@@ -449,7 +593,7 @@ def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
     finally:
         events = log.events
         turn.goes_on = bool(events) and not isinstance(events[-1].data, RunFinished)
-        turn.waits = turn.waits or (bool(events) and RunHistory.of(events).status is RunStatus.WAITING)
+        turn.waits = turn.waits or (turn.goes_on and RunHistory.of(events).status is RunStatus.WAITING)
 
 
 def _check_run(run: object, on_event: object) -> None:
@@ -470,7 +614,7 @@ def _why(run: Run) -> str:
     if run.status is RunStatus.ABORTED:
         return (
             f"run {run.run_id[:8]} was aborted: it was told to stop, or its time was over; "
-            f"run({run.run_id[:8]!r}) tells what it had done"
+            f"runs.get({run.run_id[:8]!r}) tells what it had done"
         )
     at = {FailedType.MAIN_LLM: "the main call failed"}.get(
         run.failed_type or FailedType.MAIN_LLM, "it failed before the main call"

@@ -18,16 +18,16 @@ from tract_jupyter.exceptions import (
     RunError,
     StoreCorruptError,
     StoreError,
-    UnknownRunError,
+    UnknownProfileError,
     nearest,
 )
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.checks import check_text
+from tract_jupyter.models import brief_repr, canonical_json, check_text, check_words
+from tract_jupyter.review import SignedStore
 from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.model import ArtifactView
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.profile.validate import read_profile
-from tract_jupyter.storage.errors import read_dict, read_moment
-from tract_jupyter.storage.runs import StoredRunCommit, name_of
+from tract_jupyter.storage import StoredProfile, StoredRunCommit, name_of, now_text, read_dict, read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,20 +36,22 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.review.trust import Signer
+    from tract_jupyter.review import Signer
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.profile.model import OperationProfile
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import EventRows
-    from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
-    from tract_jupyter.storage.signed import RunProfileRows, StoredProfile
+    from tract_jupyter.storage import Database, EventRows, RunCommitRows, RunObjectRows, RunProfileRows
 
 
-_TRUST_KIND: Final = "run_profile"
-_FOREIGN: Final = (
-    "nobody here has saved it: it comes from another user, another store or another tract, or it was changed"
-)
+class ProfileStore(SignedStore[StoredProfile]):
+    """The stored profiles."""
+
+    kind = "run_profile"
+    signed_as = "run_profile"
+    vouched = "saved"
+
+    def content(self, row: StoredProfile) -> list[str]:
+        """Sign its name and its text."""
+        return [row.name, row.profile_json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +82,26 @@ class Profiles:
     ) -> None:  # fmt: skip
         self._database = database
         self._rows = rows
-        self._events = events
-        self._signer = signer
+        self._stored = ProfileStore(database, rows, events, signer)
         self._check = check
         self._read: tuple[str, str, OperationProfile] | None = (
             None  # the last one: its name, its text, and it
         )
 
     def list(self) -> list[ProfileEntry]:
-        """All of them, by name, also those that are not used.
+        """List all of them by name, also those that are not used.
 
         Raises:
             StoreError: the store cannot be read.
             TrustError: the signing secret cannot be read.
         """
-        with self._database.read() as connection:
-            stored = self._rows.all(connection)
-        return [self._entry(row) for row in stored]
+        return [self._entry(row) for row in self._stored.all()]
 
     def get(self, name: str) -> OperationProfile:
-        """A profile that may be used.
+        """Return a profile that may be used.
 
         Raises:
-            UnknownRunError: there is none of this name.
+            UnknownProfileError: there is none of this name.
             RunError: nobody here has saved it; `adopt` takes it over. Or a newer version has.
             StoreCorruptError: what was saved is no JSON object.
         """
@@ -130,16 +129,18 @@ class Profiles:
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        name = (profile := read_profile(profile)).name
+        given, profile = profile, read_profile(profile)
+        name = profile.name
         if missing := self._check(profile.all_operations):
             raise ProfileError(missing)
         text = canonical_json(profile.to_dict())
-        signature = self._sign(name, text)
+        signed = self._signed(name, text)
         with self._database.write() as connection:
-            self._rows.store(connection, name, text, signature)
+            self._stored.put(connection, signed, "saved", {"name": name})
             if activate:
                 self._rows.activate(connection, name)
-            self._note(connection, "saved", name)
+        if isinstance(given, OperationProfile):  # then the profile that was read shares nothing with it
+            self._read = (name, text, profile)
 
     def deactivate(self) -> None:
         """Have runs use no profile."""
@@ -149,14 +150,14 @@ class Profiles:
         """Have runs use a profile, or none.
 
         Raises:
-            UnknownRunError: there is none of this name.
+            UnknownProfileError: there is none of this name.
             RunError: nobody here has saved it.
         """
         with self._database.write() as connection:
             if name is not None:
                 self._trusted(self._require(connection, name))
             self._rows.activate(connection, name)
-            self._note(connection, "activated", name)
+            self._stored.note(connection, "activated", {"name": name})
 
     def adopt(self, entry: ProfileEntry) -> None:
         """Take over a profile that somebody else has saved, as a person who has read it: from now on it may be used.
@@ -165,54 +166,50 @@ class Profiles:
             entry: as `list` gave it; exactly that is signed.
 
         Raises:
-            UnknownRunError: it was removed.
+            UnknownProfileError: it was removed.
             RunError: it was changed since it was read.
             StoreCorruptError: it is no JSON object.
             TrustError: it cannot be signed.
         """
+        if not isinstance(entry, ProfileEntry):
+            raise RunError(f"adopt takes a profile as profiles.list() gave it, not {brief_repr(entry)}")
         text = canonical_json(dict(entry.data))
-        signature = self._sign(entry.name, text)
+        signed = self._signed(entry.name, text)
         with self._database.write() as connection:
             if canonical_json(_data(self._require(connection, entry.name))) != text:
                 raise RunError(
                     f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
                     "as it is now"
                 )
-            self._rows.store(connection, entry.name, text, signature)
-            self._note(connection, "adopted", entry.name)
+            self._stored.put(connection, signed, "adopted", {"name": entry.name})
 
     def remove(self, name: str) -> None:
         """Forget a profile.
 
         Raises:
-            UnknownRunError: there is none of this name.
+            UnknownProfileError: there is none of this name.
         """
         with self._database.write() as connection:
             self._require(connection, name)
             self._rows.delete(connection, name)
-            self._note(connection, "removed", name)
+            self._stored.note(connection, "removed", {"name": name})
 
     # ---
 
-    def _note(self, connection: Connection, what: str, name: str | None) -> None:
-        self._events.append(connection, f"run_profile.{what}", "user", {"name": name})
-
-    def _sign(self, name: str, text: str) -> str:
-        return self._signer.sign(_TRUST_KIND, [name, text])
-
-    def _verifies(self, row: StoredProfile) -> bool:
-        return self._signer.verify(_TRUST_KIND, [row.name, row.profile_json], row.signature)
+    def _signed(self, name: str, text: str) -> StoredProfile:
+        return self._stored.sign(StoredProfile(name, text, "", is_active=False, created_at=now_text()))
 
     def _entry(self, row: StoredProfile) -> ProfileEntry:
-        why = "" if self._verifies(row) else _FOREIGN
+        why = "" if self._stored.is_signed(row) else self._stored.foreign
         return ProfileEntry(
             row.name, read_dict(row.profile_json), bool(row.is_active), read_moment(row.created_at), why
         )
 
     def _trusted(self, row: StoredProfile) -> dict[str, Any]:
-        if not self._verifies(row):
+        if not self._stored.is_signed(row):
+            why = self._stored.foreign
             raise RunError(
-                f"the profile {row.name!r} is not used: {_FOREIGN}. Read it, and adopt it if you want it"
+                f"the profile {row.name!r} is not used: {why}. Read it, and adopt it if you want it"
             )
         return _data(row)
 
@@ -224,18 +221,21 @@ class Profiles:
             profile = read_profile(data)
         except ProfileError as error:
             raise RunError(
-                f"the profile {row.name!r} is not used, as it is none to this tract_jupyter: {error}. Save it anew"
+                f"the profile {row.name!r} is not used, because this tract_jupyter cannot read it: {error}. "
+                "Save it anew"
             ) from None
         self._read = (row.name, row.profile_json, profile)
         return profile
 
     def _require(self, connection: Connection, name: str) -> StoredProfile:
-        check_text(name, "a profile's name", error=UnknownRunError)
+        check_words(check_text(name, "a profile's name", error=UnknownProfileError))
         stored = self._rows.get(connection, name)
         if stored is None:
             known = [row.name for row in self._rows.all(connection)]
             listed = ", ".join(map(repr, known)) or "none"
-            raise UnknownRunError(f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}")
+            raise UnknownProfileError(
+                f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}"
+            )
         return stored
 
 
@@ -256,7 +256,7 @@ _OWN_KEYS = {"tag", "value", "history"}
 
 @dataclass(frozen=True)
 class TurnState:
-    """What runs remember at one commit.
+    """The memory of runs at one commit.
 
     Attributes:
         artifacts: by session and tag, the names of the stored artifacts.
@@ -267,12 +267,12 @@ class TurnState:
     counters: Mapping[str, Mapping[str, Counters]] = field(default_factory=dict)
 
     def with_artifacts(self, session: str, names: Mapping[str, str]) -> TurnState:
-        """The state with artifacts of a session in the place of those of the same tags."""
+        """Return the state with artifacts of a session in the place of those of the same tags."""
         kept = {**self.artifacts.get(session, {}), **names}
         return replace(self, artifacts={**self.artifacts, session: kept}) if kept else self
 
     def with_counters(self, profile: str, counters: Mapping[str, Counters]) -> TurnState:
-        """The state with all counters of a profile; operations that are not among them are forgotten."""
+        """Return the state with all counters of a profile; operations that are not among them are forgotten."""
         return replace(self, counters={**self.counters, profile: dict(counters)}) if counters else self
 
 
@@ -291,7 +291,7 @@ class TurnStates:
         self._head = head
 
     def at(self, commit_hash: str | None) -> TurnState:
-        """The state at a commit; before the first one it is empty.
+        """Return the state at a commit; before the first one it is empty.
 
         Raises:
             StoreCorruptError: it is damaged.
@@ -320,12 +320,18 @@ class TurnStates:
     # --- artifacts of the commit that the current branch is at
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """All artifacts of a session, by tag.
+        """Return all artifacts of a session, by tag.
 
         Raises:
             StoreCorruptError: one is damaged, or a newer version wrote it.
         """
-        names = self.at(self._head()).artifacts.get(session, {})
+        return self.load_from(self.at(self._head()), session)
+
+    def load_from(self, state: TurnState, session: str) -> Mapping[str, ArtifactView]:
+        """Return all artifacts of a session at a state, by tag; raises as `load` does."""
+        names = state.artifacts.get(session, {})
+        if not names:
+            return {}
         with self._database.read() as connection:
             found = read_artifacts(self._rows, connection, names.values())
         return {tag: found[name] for tag, name in sorted(names.items())}
@@ -352,6 +358,8 @@ class TurnStates:
                 "an artifact cannot be persisted without a session key, and this run has no profile to take one from; "
                 "use persistence run_only, or run it with a profile"
             )
+        if not artifacts and not counters:
+            return
         with self._database.write() as connection:
             state = before = self.at(self._head())
             if artifacts:
@@ -380,7 +388,7 @@ class RunArtifacts:
         self._is_answered = is_answered
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """All artifacts of a session key, by tag."""
+        """Return all artifacts of a session key, by tag."""
         return self._states.load(session) if self._is_answered() else dict(self._own)
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
@@ -413,14 +421,15 @@ def add_artifacts(
     names = []
     for one in artifacts:
         settings = one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_OWN_KEYS)
-        history = [add(value) for value in one.history]
-        names.append(add({"tag": one.tag, "settings": settings, "value": add(one.value), "history": history}))
+        value = add(one.value)
+        history = [value if kept is one.value else add(kept) for kept in one.history]
+        names.append(add({"tag": one.tag, "settings": settings, "value": value, "history": history}))
     rows.add(connection, objects)
     return names
 
 
 def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnState:
-    """The state of this name.
+    """Read the state of this name.
 
     Raises:
         StoreCorruptError: it is damaged or missing, or a newer version wrote it.
@@ -440,7 +449,7 @@ def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnSt
 
 
 def damaged_states(rows: RunObjectRows, connection: Connection) -> Iterator[tuple[str, str]]:
-    """The commits at which what runs remember cannot be read, and why; one of each state."""
+    """Yield the commits whose remembered state cannot be read, and why; one for each state."""
     for name, commit_hash in rows.states(connection).items():
         try:
             for names in read_state(rows, connection, name).artifacts.values():
@@ -452,7 +461,7 @@ def damaged_states(rows: RunObjectRows, connection: Connection) -> Iterator[tupl
 def read_artifacts(
     rows: RunObjectRows, connection: Connection, names: Iterable[str]
 ) -> dict[str, ArtifactView]:
-    """Artifacts by name.
+    """Read artifacts by name.
 
     Raises:
         StoreCorruptError: one is damaged or missing, or a newer version wrote it.
@@ -476,7 +485,7 @@ def read_artifacts(
 
 
 def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[str]) -> dict[str, Any]:
-    """Objects by name.
+    """Read objects by name.
 
     Raises:
         StoreCorruptError: one is missing, or is not what its name says.
@@ -504,7 +513,7 @@ class SqlCommitLog:
         return self._database.write()
 
     def find(self, run_id: str, hook: str) -> dict[str, Any] | None:
-        """The report of a run's commit at a hook.
+        """Return the report of a run's commit at a hook.
 
         Raises:
             StoreCorruptError: it is damaged.
@@ -540,7 +549,7 @@ _SNAPSHOT_TRUST_KIND: Final = "run_snapshot"
 
 
 def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
-    """The snapshot with this user's signature, which holds for this run only.
+    """Return the snapshot with this user's signature, which holds for this run only.
 
     Raises:
         TrustError: it cannot be signed.
@@ -554,7 +563,7 @@ def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
 
 
 def is_signed(signer: Signer, run_id: str, snapshot: RunStarted) -> bool:
-    """Whether this user began the run, with exactly this snapshot.
+    """Return True if this user began the run, with exactly this snapshot.
 
     Raises:
         TrustError: the signing secret cannot be read.

@@ -1,4 +1,4 @@
-"""What a run writes to: the current branch of a tract, or this process alone for tests and replays."""
+"""The targets of a run: the current branch of a tract, or this process alone for tests and replays."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, RunError
-from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.content import role_of
+from tract_jupyter.models import role_of
 from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
-from tract_jupyter.runs.commit import CommitReport
+from tract_jupyter.runs.commit_queue import CommitReport
+from tract_jupyter.storage import EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.context import Repository
     from tract_jupyter.runs.artifacts import ArtifactStore
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import CommitLog
-    from tract_jupyter.tract import Tract
+    from tract_jupyter.storage import Entry
 
 
 class MemoryCommitLog:
@@ -38,7 +38,7 @@ class MemoryCommitLog:
             raise
 
     def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """The report of a run's commit at a hook."""
+        """Return the report of a run's commit at a hook."""
         return self._reports.get((run_id, hook))
 
     def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
@@ -47,7 +47,7 @@ class MemoryCommitLog:
 
 
 class RunTarget(SessionArtifacts):
-    """What a run writes to, wherever its texts are: the artifacts of its session, and the reports of its commits.
+    """A target wherever its texts are: the artifacts of the run's session, and the reports of its commits.
 
     Args:
         run_id: of the run; no two have the same.
@@ -68,7 +68,7 @@ class RunTarget(SessionArtifacts):
         self._log = log or MemoryCommitLog()
 
     def committed(self, hook: Hook) -> CommitReport | None:
-        """Return what this run committed at this hook already."""
+        """Return the report of what this run has committed at this hook already."""
         found = self._log.find(self._run_id, hook)
         return None if found is None else CommitReport.from_dict(found)
 
@@ -76,14 +76,13 @@ class RunTarget(SessionArtifacts):
         """Keep the report, so that nothing is committed twice."""
         self._log.add(self._run_id, report.hook, report.form())
 
-    @contextmanager
-    def _in_memory(self) -> Iterator[None]:
+    def _in_memory(self) -> ExitStack:
         """Keep all that is written to this process meanwhile, or nothing; a database has a transaction of its own."""
         with ExitStack() as stack:
             for one in (self._artifacts, self._log):
                 if isinstance(one, MemoryArtifacts | MemoryCommitLog):
                     stack.enter_context(one.transaction())
-            yield
+            return stack.pop_all()
 
 
 class MemoryTarget(RunTarget):
@@ -100,7 +99,7 @@ class MemoryTarget(RunTarget):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it takes effect, or nothing."""
+        """Make all of it take effect, or nothing."""
         before = dict(self._parts)
         try:
             with self._in_memory():
@@ -131,24 +130,34 @@ class TractTarget(RunTarget):
     """Writes the turn of one run to the current branch of a tract.
 
     Args:
-        tract: where the turn is.
+        repository: where the turn is.
         run_id, session, artifacts, log: see `RunTarget`.
         branch: that the run began on; the current one if left out.
+        is_new: whether the run begins, so that it cannot have committed anything before.
+        before: called first in each transaction; stores what the effects come of, so that neither is there alone.
     """
 
     def __init__(
         self,
-        tract: Tract,
+        repository: Repository,
         run_id: str,
         *,
         session: str | None = None,
         artifacts: ArtifactStore | None = None,
         log: CommitLog | None = None,
         branch: str | None = None,
+        is_new: bool = False,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(run_id, session, artifacts, log)
-        self._tract = tract
-        self._branch = branch or tract.current_branch
+        self._repository = repository
+        self._branch = branch or repository.refs.position.branch
+        self._is_new = is_new
+        self._before = before
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Return the report of what this run has committed at this hook already."""
+        return None if self._is_new else super().committed(hook)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -158,13 +167,15 @@ class TractTarget(RunTarget):
             BranchMovedError: the current branch is another one than at the run's start.
         """
         # those of a database join the batch, which must come first: it takes the writer's lock before the store's
-        with self._in_memory(), self._tract.batch():
-            if self._tract.current_branch != self._branch:
+        writer = self._repository.writer
+        with self._in_memory(), writer.batch():
+            current = writer.position.branch
+            if current != self._branch:
                 raise BranchMovedError(
-                    f"the run began on branch {self._branch!r}, and the current one is "
-                    f"{self._tract.current_branch!r}; nothing was committed. switch({self._branch!r}), then generate() "
-                    "again"
+                    f"the run began on branch {self._branch!r}, and the current one is {current!r}; nothing was "
+                    f"committed. switch({self._branch!r}), then generate() again"
                 )
+            self._before()
             yield
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
@@ -189,41 +200,40 @@ class TractTarget(RunTarget):
         self, part: str | None, text: str, operation_id: str, role: Literal["user", "assistant"]
     ) -> str:
         if part is None:
-            raise RunError(f"a target is required: this turn has no commit of the {role} to rewrite")
-        replaced = self._found(part)
-        content = self._tract.get_content(part)
+            raise RunError(
+                f"a target is required: this turn has no commit of the {role} to rewrite; take that "
+                "effect out of the operation, or let it run only on turns that have one"
+            )
+        commits = self._repository.commits
+        try:
+            replaced = commits.entry(part)
+        except CommitNotFoundError:
+            raise RunError(f"the commit to rewrite, {part[:12]}, is not found in this tract") from None
+        content = replaced.content
         original = self._checked(replaced, content, role)
         metadata = {"source": "agent", "replaces": replaced.commit_hash, "run_id": self._run_id}
-        edit = self._tract.commit(
+        edit = commits.edit(
+            original,
             {**content, "text": text},
-            operation="edit",
-            edit_target=original,
             metadata={**replaced.metadata, **metadata, "operation_id": operation_id},
             generation_config=replaced.generation_config or None,
             tags=tuple(dict.fromkeys((*replaced.tags, CANONICALIZATION))),
         )
         return edit.commit_hash
 
-    def _found(self, part: str) -> CommitInfo:
-        try:
-            return self._tract.get_commit(part)
-        except CommitNotFoundError:
-            raise RunError(f"the commit to rewrite, {part[:12]}, is not found in this tract") from None
-
-    def _checked(self, replaced: CommitInfo, content: Mapping[str, Any], role: str) -> str:
-        """The commit that an edit of `replaced` must name: edits of edits name the original.
+    def _checked(self, replaced: Entry, content: Mapping[str, Any], role: str) -> str:
+        """Return the commit that an edit of `replaced` must name: edits of edits name the original.
 
         Raises:
             RunError: it is of another turn, or of somebody else, or holds no text.
         """
-        is_edit = replaced.operation is CommitOperation.EDIT
+        is_edit, short = replaced.operation == EDIT, replaced.commit_hash[:8]
         original = (replaced.edit_target if is_edit else None) or replaced.commit_hash
         if "text" not in content or role_of(content) != role:
-            raise RunError(f"target mismatch: {replaced.short_hash} is no text of the {role}")
-        messages = self._tract.compile().messages
+            raise RunError(f"target mismatch: {short} is not a text of the {role}")
+        repository = self._repository
+        messages = repository.compiler.of(repository.writer.position.commit_hash).messages
         here = [place for place, one in enumerate(messages) if one.commit_hash == original]
         if not here or any(one.role == "user" for one in messages[here[0] + 1 :]):
-            raise RunError(
-                f"target mismatch: {replaced.short_hash} is not of the current turn; a run rewrites no other"
-            )
+            raise RunError(f"target mismatch: {short} is not of the current turn; a run rewrites no other")
         return original

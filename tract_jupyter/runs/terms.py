@@ -15,28 +15,28 @@ _Made = TypeVar("_Made")
 
 
 class Hook(StrEnum):
-    """When an operation runs; one may run at both."""
+    """A point at which operations run; one may run at both."""
 
     BEFORE = "before_main_llm"
     AFTER = "after_main_llm"
 
 
 class Trigger(StrEnum):
-    """What starts a run: a new turn, or another reply within the current one."""
+    """The cause of a run: a new turn, or another reply within the current one."""
 
     GENERATE = "generate"
     REGENERATE = "regenerate"
 
 
 class ExecutionMode(StrEnum):
-    """Whether operations of a hook may run side by side."""
+    """The mode of a hook: its operations may run side by side, or one at a time."""
 
     CONCURRENT = "concurrent"
     SEQUENTIAL = "sequential"
 
 
 class OperationStatus(StrEnum):
-    """How an operation ended; `waiting` is not an end: a person has to decide first."""
+    """The end of an operation; `waiting` is none: a person has to decide first."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -46,12 +46,12 @@ class OperationStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing comes after it."""
+        """True if nothing comes after it."""
         return self is not OperationStatus.WAITING
 
 
 class RunStatus(StrEnum):
-    """Where a run stands. `running` of a process that has ended, and `waiting`, can be resumed."""
+    """The status of a run. `running` of a process that has ended, and `waiting`, can be resumed."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -61,7 +61,7 @@ class RunStatus(StrEnum):
 
 
 class FailedType(StrEnum):
-    """What a failed run failed at."""
+    """The step at which a run failed."""
 
     BEFORE_BARRIER = "before_barrier"
     MAIN_LLM = "main_llm"
@@ -69,7 +69,7 @@ class FailedType(StrEnum):
 
 
 class RunPhase(StrEnum):
-    """What a run does; in this order."""
+    """The phases of a run, in this order."""
 
     PLANNING = "planning"
     BEFORE = "before_main_llm"
@@ -82,7 +82,7 @@ class RunPhase(StrEnum):
 
 
 class SkippedReason(StrEnum):
-    """Why an operation did not run. An operation may give others of its own."""
+    """The reasons why an operation did not run. An operation may give others of its own."""
 
     DISABLED = "disabled"
     TRIGGER_MISMATCH = "trigger_mismatch"
@@ -107,7 +107,7 @@ NOT_SUPPOSED_TO_RUN: Final = frozenset(
 
 
 class Blocked(StrEnum):
-    """Why a dependency does not hold: it is no part of the plan, or it did not end as `done`."""
+    """The reasons why a dependency does not hold: it is not part of the plan, or did not end as `done`."""
 
     MISSING = "missing"
     NOT_DONE = "not_done"
@@ -131,7 +131,7 @@ class ErrorCode(StrEnum):
 
 
 class PlanErrorCode(StrEnum):
-    """Why operations cannot be planned."""
+    """The reasons why operations cannot be planned."""
 
     CYCLE = "CYCLE_DETECTED"
     DUPLICATE_ID = "DUPLICATE_TASK_ID"
@@ -140,7 +140,7 @@ class PlanErrorCode(StrEnum):
 
 
 class EffectStatus(StrEnum):
-    """What became of an effect when it was committed."""
+    """The outcome of an effect at its commit."""
 
     APPLIED = "applied"
     SKIPPED = "skipped"
@@ -157,7 +157,7 @@ class Role(StrEnum):
 
 
 class Persistence(StrEnum):
-    """How long an artifact lives: between runs, or within one."""
+    """The life of an artifact: between runs, or within one."""
 
     PERSISTED = "persisted"
     RUN_ONLY = "run_only"
@@ -173,7 +173,7 @@ class Usage(StrEnum):
 
 
 class Format(StrEnum):
-    """How the value of an artifact is written."""
+    """The format of an artifact's value."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -181,7 +181,7 @@ class Format(StrEnum):
 
 
 class WriteMode(StrEnum):
-    """How a new value meets the old one; both take its place and are added to the history (X03)."""
+    """The way a new value meets the old one; both replace it and add to the history (X03)."""
 
     REPLACE = "replace"
     APPEND = "append"
@@ -221,7 +221,7 @@ class Data(BaseModel):
     __slots__ = ("_made",)
 
     def once(self, name: str, make: Callable[[Self], _Made]) -> _Made:
-        """Return what `make` makes of this value; the second time what it made the first time. Nobody changes that."""
+        """Return the result of `make` for this value, made once. Nobody changes it."""
         made: dict[str, Any]
         try:
             made = object.__getattribute__(self, "_made")
@@ -234,11 +234,11 @@ class Data(BaseModel):
         return found
 
     def form(self) -> dict[str, Any]:
-        """Return what `to_dict` gives, made once and shared: for whoever only reads it."""
+        """Return the JSON form, made once and shared: for whoever only reads it."""
         return self.once("form", type(self).to_dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its JSON form, without what is None or empty by default."""
+        """Return its JSON form, without what is None or empty by default."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     @classmethod
@@ -246,7 +246,7 @@ class Data(BaseModel):
         """Read its JSON form.
 
         Raises:
-            pydantic.ValidationError: it is none; lists every problem.
+            pydantic.ValidationError: it is not valid; lists every problem.
         """
         return cls.model_validate(value)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.config import ChatResponse
+from tract_jupyter.models import ChatResponse
 from tract_jupyter.runs.activation import TurnSource
 from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.terms import Trigger
 
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.context import CompiledContext, Message
-    from tract_jupyter.runs.commit import CommitReport, Rewrite
+    from tract_jupyter.models import CommitInfo, CompiledContext, Message
+    from tract_jupyter.runs.commit_queue import CommitReport, Rewrite
     from tract_jupyter.runs.effect_types import UiInline
+    from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import ArtifactView, Run
     from tract_jupyter.runs.terms import Hook
 
@@ -46,30 +48,31 @@ class Turn:
 
     @classmethod
     def of(cls, prompt: Prompt, *, user_part: str | None = None, artifacts: Artifacts | None = None) -> Turn:
-        """A turn before its run."""
-        text = prompt.user.content if prompt.user is not None else ""
+        """Make a turn before its run."""
+        user = prompt.user
+        text = "" if user is None else user.content
         return cls(prompt, text, user_part, artifacts=artifacts or Artifacts())
 
 
 def rewritten(turn: Turn, rewrite: Rewrite) -> Turn:
-    """The turn with a text written anew. What was sent stays what was sent."""
+    """Return the turn with a text written anew. What was sent stays what was sent."""
     if rewrite.target == "user":
         return replace(turn, user_text=rewrite.after, user_part=rewrite.part)
     return replace(turn, reply=rewrite.after, reply_part=rewrite.part)
 
 
 class TurnTarget(Protocol):
-    """What the turn of one run is written to. A refused call raises any exception, and has changed nothing."""
+    """The target of one run's turn. A refused call raises any exception, and has changed nothing."""
 
     @property
     def session(self) -> str | None:
         """The key of the persisted artifacts; None if the run has no session."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """All calls of a `with` block take effect, or none."""
+        """Make all calls of a `with` block take effect, or none."""
 
     def committed(self, hook: Hook) -> CommitReport | None:
-        """What this run committed at this hook already."""
+        """Return the report of what this run has committed at this hook already."""
 
     def record(self, report: CommitReport) -> None:
         """Keep the report, so that nothing is committed twice."""
@@ -81,24 +84,24 @@ class TurnTarget(Protocol):
         """Put a text in the place of this turn's reply, and return the part that holds it."""
 
     def artifacts(self) -> Mapping[str, ArtifactView]:
-        """The persisted artifacts as they stand; empty without a session."""
+        """Return the persisted artifacts as they stand; empty without a session."""
 
     def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
         """Persist artifacts in the place of those of the same tags."""
 
 
 class CommitLog(Protocol):
-    """Where the reports of commits are kept, by run and hook, as JSON; part of the thread's open transaction."""
+    """The reports of commits, by run and hook, as JSON; part of the thread's open transaction."""
 
     def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """The report of a run's commit at a hook."""
+        """Return the report of a run's commit at a hook."""
 
     def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
         """Keep the report; there is none yet."""
 
 
 class RunSetup(NamedTuple):
-    """Where a run starts.
+    """The start of a run.
 
     Attributes:
         prompt: what would be sent without operations.
@@ -136,7 +139,7 @@ def run_setup(context: CompiledContext, trigger: Trigger) -> RunSetup:
 
 
 def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> CommitInfo:
-    """The version of the user's message that operations start from, so that none rewrites what it has rewritten itself.
+    """Return the version of the user's message that operations start from: none rewrites its own rewriting.
 
     Args:
         versions: of the message, the oldest first.
@@ -150,7 +153,7 @@ def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> Com
 
 
 def started_from(setup: RunSetup, version: CommitInfo, text: str) -> RunSetup:
-    """The same turn with another version of the user's message."""
+    """Return the same turn with another version of the user's message."""
     return setup._replace(prompt=setup.prompt.with_user(text), user_commit=version.commit_hash)
 
 
@@ -163,13 +166,28 @@ def _source(messages: Sequence[Message], trigger: Trigger) -> TurnSource:
 
 @dataclass(frozen=True)
 class RunResponse(ChatResponse):
-    """A reply, committed, and the run that it came of. Its text and commit are as operations left them.
+    """A reply, committed, and the run that it came of, if there was one. Operations have changed what they change.
 
     Attributes:
-        run: what happened; its status tells whether an operation after the reply failed.
+        events: of the run; empty if the turn was a plain call of the model.
     """
 
-    run: Run = None  # type: ignore[assignment] # dataclasses want a default after defaults
+    events: tuple[RunEvent, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, response: ChatResponse) -> RunResponse:
+        """Return a response as it is, or one of a plain call without a run."""
+        if isinstance(response, cls):
+            return response
+        return cls(**{one.name: getattr(response, one.name) for one in fields(response)})
+
+    @cached_property
+    def run(self) -> Run | None:
+        """The run, whose status tells whether an operation after the reply failed; None without a run."""
+        return project(self.events) if self.events else None
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, run={self.run!r})"
 
     def __str__(self) -> str:
         return self.text

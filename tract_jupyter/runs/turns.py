@@ -14,22 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tract_jupyter.context.undo import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
+from tract_jupyter.context import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models.content import Priority, role_of
+from tract_jupyter.models import Priority, role_of
 from tract_jupyter.runs.lease import Lease
-from tract_jupyter.storage.entry import ANNOTATE, APPEND
-from tract_jupyter.storage.runs import RunLeaseRows
+from tract_jupyter.storage import ANNOTATE, APPEND, RunLeaseRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.runs import StoredLease
+    from tract_jupyter.context import Commits, Refs, Timelines, Writer
+    from tract_jupyter.models import CommitInfo
+    from tract_jupyter.storage import Database, Position, Step, StoredLease
 
 
 @dataclass(eq=False)
@@ -39,15 +35,19 @@ class OpenTurn:
     Attributes:
         lease: holds the branch.
         is_asked: the question was said, and nobody has begun to answer it.
+        here: the branch that is held, and its newest commit when the question was said.
         waits: its end is open: a person decides about the reply, or about an operation.
         goes_on: it was cut off, and can be resumed.
+        has_run: a run of it has begun.
     """
 
     owner: object
     lease: Lease
+    here: Position | None = None
     is_asked: bool = False
     waits: bool = False
     goes_on: bool = False
+    has_run: bool = False
 
 
 _turn: ContextVar[OpenTurn | None] = ContextVar("tract_turn", default=None)
@@ -67,6 +67,7 @@ class Turns:
         tract_id: of the tract.
         database: where it is.
         refs: say which branch is the current one.
+        writer: writes a question together with the note that it is open.
         commits: where questions are set aside.
         timelines: what stands in the history.
         waits: whether the reply to a message is there, or on its way, and waits for a person.
@@ -77,6 +78,7 @@ class Turns:
         tract_id: str,
         database: Database,
         refs: Refs,
+        writer: Writer,
         commits: Commits,
         timelines: Timelines,
         waits: Callable[[str], bool],
@@ -84,37 +86,50 @@ class Turns:
         self._rows = RunLeaseRows(tract_id)
         self._database = database
         self._refs = refs
+        self._writer = writer
         self._commits = commits
         self._timelines = timelines
         self._waits = waits
 
     @contextmanager
-    def asking(self, content: dict[str, Any], say: Callable[[], CommitInfo]) -> Iterator[OpenTurn]:
+    def asking(
+        self, here: Position, content: dict[str, Any], say: Callable[[], CommitInfo]
+    ) -> Iterator[OpenTurn]:
         """Hold the current branch, and have the user say something, unless it was said already and no reply came.
 
         If none comes now, it is set aside. Where the reply waits for a person, nothing is said and `waits` is set.
 
+        Args:
+            here: the current branch.
+            content: what the user says.
+            say: commits it.
+
         Raises:
             RunError: somebody else answers on this branch.
         """
-        with self._held(uuid4().hex, self._refs.position.branch, None, sets_aside=True) as turn:
-            again = next(
-                (one for one in reversed(turn.lease.open) if self._was_said(one.question, content)), None
-            )
-            self._set_others_aside(turn.lease, again)
-            last = self.last_said()
-            if again is None and self._was_said(last, content) and self._waits(last or ""):
-                turn.waits = True
-                yield turn
-                return
-            if again is not None and again.question is not None:
-                self._take_back(again.question)
-                turn.lease.ask(again.question)
-            else:
-                with self._database.write():
+        with self._held(uuid4().hex, here.branch, None, sets_aside=True) as turn:
+            with self._writer.batch():
+                newest = self._newest_append(self._writer.position.commit_hash)
+                last = None if newest is None else newest.commit_hash
+                is_same = newest is not None and _holds(newest, content)
+                again = self._again(turn.lease, last) if is_same else None
+                self._set_others_aside(turn.lease, again)
+                if again is not None and again.question is not None:
+                    self._take_back(again.question)
+                    turn.lease.ask(again.question)
+                elif is_same and self._waits(last or ""):
+                    turn.waits = True
+                else:
                     turn.lease.ask(say().commit_hash)
-            turn.is_asked = True
+                turn.here = self._writer.position
+            turn.is_asked = not turn.waits
             yield turn
+
+    @property
+    def is_asked(self) -> bool:
+        """True within `asking`, until somebody begins to answer: its place was looked at, and no run answers it yet."""
+        turn = _turn.get()
+        return turn is not None and turn.owner is self and turn.is_asked
 
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
@@ -131,15 +146,17 @@ class Turns:
             outer.is_asked = False
             yield outer
             return
-        question = self._question() if is_new else None
-        with self._held(uuid4().hex, self._refs.position.branch, question) as turn:
-            last = self.last_said()
-            again = next((one for one in turn.lease.open if is_new and one.question == last), None)
+        here = self._refs.position
+        question = self._question(here.commit_hash) if is_new else None
+        with self._held(uuid4().hex, here.branch, question) as turn:
+            turn.here = self._refs.position
             if turn.lease.open and is_new:
+                again = self._again(turn.lease, self.last_said(turn.here.commit_hash))
                 self._set_others_aside(turn.lease, again)
                 if again is not None and again.question is not None:
                     self._take_back(again.question)
                 turn.lease.ask(question if again is None else again.question)
+                turn.here = self._refs.position
             yield turn
 
     @contextmanager
@@ -152,25 +169,25 @@ class Turns:
         with self._held(run_id, branch, question) as turn:
             yield turn
 
-    def is_open(self, question: str) -> bool:
-        """Whether a message of the user is sent, and has no reply."""
+    def is_open(self, question: str, at: str | None = None) -> bool:
+        """Return True if a message of the user is sent, and has no reply: on the current branch, or at a commit."""
         later = None
-        for commit, role in self._newest():
+        for commit, role in self._newest(at or self._refs.position.commit_hash):
             if commit == question:
                 return later != "assistant"
             later = role if role in {"user", "assistant"} else later
         return False
 
-    def is_still_said(self, head: str) -> bool:
-        """Whether the current branch has the message that the context of a commit ends with.
+    def is_still_said(self, head: str, now: str | None) -> bool:
+        """Return True if the history of the commit `now` has the message that the context of a commit ends with.
 
         What a rebase or a compression of earlier messages places anew is another commit, and the same message.
         """
+        if now == head:
+            return True
         with self._timelines.lock:
             asked = self._sent(head)
-            return not asked or self._sent(self._refs.position.commit_hash).count(asked[-1]) >= asked.count(
-                asked[-1]
-            )
+            return not asked or self._sent(now).count(asked[-1]) >= asked.count(asked[-1])
 
     # ---
 
@@ -207,36 +224,39 @@ class Turns:
         # on another branch it is looked at again with the next turn there
         return self._refs.position.branch != turn.lease.branch or self.is_open(question)
 
-    def _question(self) -> str | None:
-        """What the user said last, if no reply came to it."""
-        for commit, role in self._newest():
+    def _question(self, head: str | None) -> str | None:
+        """Return the commit of what the user said last, if no reply came to it."""
+        for commit, role in self._newest(head):
             if role in {"user", "assistant"}:
                 return commit if role == "user" else None
         return None
 
-    def _newest(self) -> Iterator[tuple[str, str | None]]:
-        """The messages that are sent, with their roles, the newest first."""
+    def _newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
+        """Yield the messages that are sent, with their roles, the newest first."""
         with self._timelines.lock:
-            timeline = self._timelines.at(self._refs.position.commit_hash)
+            timeline = self._timelines.at(head)
             for step in reversed(timeline.steps):
                 if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
                     yield step.commit_hash, role_of(json.loads(step.payload))
 
     def last_said(self, at: str | None = None) -> str | None:
-        """The newest message of the current branch, also if it is set aside; or of the history before a commit.
+        """Return the newest message of the current branch, or of a commit's history, even if it is set aside.
 
         Raises:
             TractError: there is no such commit.
         """
-        with self._timelines.lock:
-            steps = self._timelines.at(at or self._refs.position.commit_hash).steps
-            return next((step.commit_hash for step in reversed(steps) if step.operation == APPEND), None)
+        newest = self._newest_append(at or self._refs.position.commit_hash)
+        return None if newest is None else newest.commit_hash
 
-    def _was_said(self, question: str | None, content: dict[str, Any]) -> bool:
-        if question is None or question != self.last_said():
-            return False
-        said = self._commits.entry(question).content
-        return all(said.get(name) == value for name, value in content.items())
+    def _newest_append(self, head: str | None) -> Step | None:
+        with self._timelines.lock:
+            steps = self._timelines.at(head).steps
+            return next((step for step in reversed(steps) if step.operation == APPEND), None)
+
+    @staticmethod
+    def _again(lease: Lease, last: str | None) -> StoredLease | None:
+        """Return the note of the open question that is the newest message, and so is asked again."""
+        return next((one for one in reversed(lease.open) if one.question == last), None)
 
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
         for one in lease.open:
@@ -257,3 +277,9 @@ class Turns:
             usual = self._commits.entry(question).starting_priority()
             priority = Priority(earlier[-1] or usual) if earlier else usual
             self._commits.annotate(question, priority, ASKED_AGAIN)
+
+
+def _holds(step: Step, content: dict[str, Any]) -> bool:
+    """Return True if a message says just this."""
+    said = json.loads(step.payload)
+    return all(said.get(name) == value for name, value in content.items())

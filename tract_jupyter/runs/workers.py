@@ -1,4 +1,4 @@
-"""Where operations run: the protocol, and threads of this process."""
+"""Workers: where operations run. The protocol, and threads of this process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Abort:
                 _logger.exception("something that was to hear of an abort failed")
 
     def is_set(self) -> bool:
-        """Whether the signal was given."""
+        """Return True if the signal was given."""
         return self._is_set
 
     def check(self) -> None:
@@ -71,7 +71,7 @@ class Abort:
             raise Aborted
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Sleep up to this many seconds, or until the signal is given; whether it was."""
+        """Sleep up to this many seconds, or until the signal is given; return True if it was."""
         given = threading.Event()
         forget = self.on_set(given.set)
         given.wait(timeout)
@@ -89,7 +89,7 @@ class Abort:
             if not self._is_set:
                 # the callback is kept here, so no other can have its id
                 self._told[key] = callback
-                return lambda: self._forget(key, callback)
+                return partial(self._forget, key, callback)
         callback()
         return lambda: None
 
@@ -112,19 +112,19 @@ def current_abort() -> Abort:
 
 def enter_abort(abort: Abort) -> Callable[[], None]:
     """Make it the current one of this thread or task; returns what takes that back."""
-    token = _current.set(abort)
-    return lambda: _current.reset(token)
+    return partial(_current.reset, _current.set(abort))
 
 
 MAX_THREADS: Final = 1_000
 """Operations that run at once on threads, where the plan says no less."""
 
 _MAX_PARTIAL_TEXT = 2_000
+_LONGEST_WAIT: Final = 1.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What runs for an operation.
+    """The work of one operation.
 
     Attributes:
         function: takes the context, and returns the result (R53); a coroutine function may be given too.
@@ -149,19 +149,23 @@ class Workers(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """How many jobs can run at once; None for any number."""
+        """The number of jobs that can run at once; None for any number."""
         ...
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         ...
 
-    def submit(self, key: object, job: Job, abort: Abort) -> None:
-        """Have it run. It does not raise: what goes wrong is the job's result."""
+    def submit(self, key: object, job: Job, abort: Abort) -> bool | None:
+        """Have it run. It does not raise: what goes wrong is the job's result.
+
+        Returns:
+            True if its report is there already, so that `wait` will not wait for it.
+        """
         ...
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Return what has come, at least one thing, unless it was woken or these seconds are over."""
+        """Wait for at least one report, a wake-up, or the end of these seconds; return what has come."""
         ...
 
     def wake(self) -> None:
@@ -176,7 +180,7 @@ def failed(operation_id: str, message: str) -> OperationResult:
 
 
 def result_of(context: OperationContext, get: Callable[[], object]) -> OperationResult:
-    """Return what this returns, or the error that stands for what it raises (R53)."""
+    """Return the result of a job, or the error that stands for what it raises (R53)."""
     try:
         found = get()
     except BaseException as error:  # noqa: BLE001 # whatever it is, it is the operation's, never the run's
@@ -241,14 +245,14 @@ class ThreadWorkers:
         self._threads = 0
 
     def now(self) -> float:
-        """Seconds since the epoch; it never goes back."""
+        """Return the seconds since the epoch; they never go back."""
         return self._epoch + time.perf_counter()
 
-    def submit(self, key: object, job: Job, abort: Abort) -> None:
-        """Have it run on a thread of this process, or at once if it is only computed."""
+    def submit(self, key: object, job: Job, abort: Abort) -> bool:
+        """Have it run on a thread of this process, or at once if it is only computed: then return True."""
         if job.is_computed:
             self._compute(key, job, abort)
-            return
+            return True
         self._busy += 1
         if self._busy > self._threads:
             try:
@@ -257,14 +261,17 @@ class ThreadWorkers:
                 # the system has no more threads; with one of ours it is only a matter of time
                 if not self._threads:
                     self._reports.put((key, _Free(error_result(job.context, error))))
-                    return
+                    return True
         self._jobs.put((key, job, abort))
+        return False
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Return what has come, at least one thing, unless it was woken or these seconds are over."""
+        """Wait for at least one report, a wake-up, or the end of these seconds; return what has come."""
         found: list[Report] = []
+        # a signal that strikes between a look for it and the wait is seen only after the wait
+        seconds = _LONGEST_WAIT if timeout is None else min(timeout, _LONGEST_WAIT)
         try:
-            self._note(self._reports.get(timeout=timeout), found)
+            self._note(self._reports.get(timeout=seconds), found)
             while True:
                 self._note(self._reports.get_nowait(), found)
         except Empty:
@@ -369,16 +376,15 @@ class ExecutorWorkers(ThreadWorkers):
         for executor in self._made:
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def submit(self, key: object, job: Job, abort: Abort) -> None:
+    def submit(self, key: object, job: Job, abort: Abort) -> bool:
         """Have it run on the executor, if it may run anywhere."""
         if not job.anywhere:
-            super().submit(key, job, abort)
-            return
+            return super().submit(key, job, abort)
         try:
             future = self._sent(job)
         except Exception as error:  # noqa: BLE001 # executors raise what they like
             self._report(key, error_result(job.context, error))
-            return
+            return True
         forget = abort.on_set(future.cancel)
 
         def ended(future: Future[Any]) -> None:
@@ -386,6 +392,7 @@ class ExecutorWorkers(ThreadWorkers):
             self._report(key, result_of(job.context, future.result))
 
         future.add_done_callback(ended)
+        return False
 
     def _sent(self, job: Job) -> Future[Any]:
         try:
@@ -422,15 +429,14 @@ class LoopWorkers(ThreadWorkers):
         if self._is_own and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def submit(self, key: object, job: Job, abort: Abort) -> None:
+    def submit(self, key: object, job: Job, abort: Abort) -> bool:
         """Have it run on the loop, if it is a coroutine function.
 
         Raises:
             RuntimeError: the coordinator runs on this very loop, and would wait for itself.
         """
         if not inspect.iscoroutinefunction(job.function):
-            super().submit(key, job, abort)
-            return
+            return super().submit(key, job, abort)
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 # documented, for callers without a loop
             message = "The operations are to run on the loop that waits for them. Execute the plan in another thread."
             raise RuntimeError(message)
@@ -438,6 +444,8 @@ class LoopWorkers(ThreadWorkers):
             self._loop.call_soon_threadsafe(self._start, key, job, abort)
         except RuntimeError as error:
             self._report(key, error_result(job.context, error))
+            return True
+        return False
 
     def _start(self, key: object, job: Job, abort: Abort) -> None:
         task = self._loop.create_task(self._carry_out(key, job, abort))

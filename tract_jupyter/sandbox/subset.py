@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
-from tract_jupyter.models.text import left_out, printable
+from tract_jupyter.models import left_out, printable
 from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explained
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ MODULES = frozenset(
         "dataclasses",
         "datetime",
         "decimal",
-    }
-    | {
         "functools",
         "hashlib",
         "itertools",
@@ -42,8 +40,9 @@ MODULES = frozenset(
         "sys",
         "time",
         "tomllib",
+        "typing",
+        "unicodedata",
     }
-    | {"typing", "unicodedata"}
 )
 """The modules that are of use there: `os` and `pathlib` can be imported too, but reach nothing."""
 
@@ -138,7 +137,7 @@ UNCHANGED = "Nothing was changed or decided"
 
 _POLICY: Any = {"sleep": "zero"}  # there is nothing to wait for
 _FEED = "<python-input-1>"
-"""How a session calls what it is fed after the prelude: the function."""
+"""The name that a session gives to what it is fed after the prelude: the function."""
 _SHOWN_FRAMES = 10
 
 

@@ -20,26 +20,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, TractError
-from tract_jupyter.models.canonical import digest, plain
-from tract_jupyter.models.text import counted
-from tract_jupyter.review.process import is_running, this_process
-from tract_jupyter.storage.clock import now_text
-from tract_jupyter.storage.errors import read_moment
-from tract_jupyter.storage.journal import StoredCalls
-from tract_jupyter.toolkit.results import ToolResult
+from tract_jupyter.models import counted, digest, plain
+from tract_jupyter.review import is_running, this_process
+from tract_jupyter.storage import StoredCalls, now_text, read_moment
+from tract_jupyter.toolkit import ToolResult
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.hooks.firing import ActionChoice
-    from tract_jupyter.review.trust import Signer
-    from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.journal import ScriptCallRows
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.hooks import ActionChoice
+    from tract_jupyter.review import Signer
+    from tract_jupyter.storage import Database, ScriptCallRows
+    from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile
 
     Tool = ToolDefinition | str  # the name, where there is no such tool
 
@@ -61,12 +55,12 @@ class LoggedCall(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Return True if the same call can be answered with it. After a refusal, a person is asked again."""
+        """True if the same call can be answered with it. After a refusal, a person is asked again."""
         return self.output is not None and not self.denied
 
     @property
     def size(self) -> int:
-        """Return its size in characters, roughly."""
+        """The size in characters, roughly."""
         return len(self.output or "") + len(self.error)
 
     def result(self) -> ToolResult:
@@ -96,7 +90,7 @@ class FrozenCall(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return its size in bytes, roughly."""
+        """The size in bytes, roughly."""
         return len(self.arguments) + len(self.output or b"") + len(self.error)
 
     def logged(self) -> LoggedCall | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.text import counted
-from tract_jupyter.storage.interrupts import whole_context
+from tract_jupyter.models import counted
+from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,14 +107,10 @@ class Meter:
         """The number of nested calls that this thread is in."""
         return getattr(self._nesting, "depth", 0)
 
-    @whole_context
-    def nested(self) -> Iterator[None]:
-        """Count one more nested call of this thread."""
-        self._nesting.depth = self.depth + 1
-        try:
-            yield
-        finally:
-            self._nesting.depth -= 1
+    @depth.setter
+    def depth(self, depth: int) -> None:
+        """Enter or leave a nested call."""
+        self._nesting.depth = depth
 
     def refusal(self) -> str:
         """Count a call that may begin; otherwise return why it may not."""

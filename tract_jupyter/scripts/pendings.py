@@ -6,24 +6,21 @@ import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TrustError
-from tract_jupyter.hooks.builtin.base import Field
-from tract_jupyter.hooks.introspection import value_rows
-from tract_jupyter.hooks.pending import Pending, action
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Subject
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
-from tract_jupyter.review.source import CodeRange, origins
-from tract_jupyter.storage.interrupts import interruptible
-from tract_jupyter.toolkit.pendings import ToolPending
+from tract_jupyter.hooks import Pending, action, value_rows
+from tract_jupyter.hooks.builtin import Field
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, findings_text, origins
+from tract_jupyter.storage import interruptible
+from tract_jupyter.toolkit import ToolPending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.review.channel import Asked
+    from tract_jupyter.review import Asked
 
 
 _SAME: Final = ("code", "call", "first_line", "notebook_id")
-"""What of a script says that it stands at the same call."""
+"""The parts of a script's state by which it is known to stand at the same call."""
 
 
 class PendingScriptCall(ToolPending):

@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptRaisedError
-from tract_jupyter.models.text import counted, cut_middle, safe_repr
+from tract_jupyter.models import counted, cut_middle, safe_repr
 
 if TYPE_CHECKING:
-    from tract_jupyter.toolkit.results import Savings
+    from tract_jupyter.toolkit import Savings
 
 _ENDED = {
     "failed": "failed",
@@ -21,7 +21,8 @@ _ENDED = {
 }
 OutputKind = Literal["stdout", "stderr", "display", "result"]
 _MOST_FOR_MODELS = 10_000
-_MOST_CALLS_FOR_MODELS = 50
+_MOST_FAILED_FOR_MODELS = 20
+_LONGEST_ERROR = 500
 
 
 class ScriptStatus(StrEnum):
@@ -83,7 +84,7 @@ class ScriptResult:
         value: of the last expression.
         seconds: of running, without waiting for decisions.
         call_count: how many calls it made; `calls` has the newest 10,000 of them.
-        savings: what the calls would have cost in tokens, one by one.
+        savings: what the calls would have cost in tokens, one by one; zeros where nothing was called.
         pending_id: what it waits for, where it is paused.
         notes: sentences about an earlier run that did not complete: how many calls were answered from it, and what
             could not be.
@@ -145,18 +146,22 @@ class ScriptResult:
         raise ScriptRaisedError(f"the script {_ENDED[self.status]}", self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a model is told: plain data of limited size."""
+        """Return what a model is told: plain data of limited size. The output ends with the traceback, if any."""
         told: dict[str, Any] = {
             "status": self.status.value,
             "output": cut_middle(self.text, _MOST_FOR_MODELS),
             "tool_calls": self.call_count,
-            "failed_calls": [f"{call.tool}: {call.error}" for call in self.calls if not call.success][
-                -_MOST_CALLS_FOR_MODELS:
-            ],
             "seconds": round(self.seconds, 3),
         }
         if self.value is not None:
             told["result"] = cut_middle(safe_repr(self.value), _MOST_FOR_MODELS)
+        failed = [f"{call.tool}: {call.error}" for call in self.calls if not call.success]
+        if failed:
+            told["failed_calls"] = [
+                cut_middle(text, _LONGEST_ERROR) for text in failed[-_MOST_FAILED_FOR_MODELS:]
+            ]
+        if self.savings.calls:
+            told["tokens_saved"] = self.savings.saved
         if self.pending_id:
             told["waits_for"] = self.pending_id
         if self.notes:

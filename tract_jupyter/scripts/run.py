@@ -1,24 +1,45 @@
-"""One run of a script while it goes on: its limits, its output, its state."""
+"""One run of a script while it goes on: its limits, its output, its tool calls, its state."""
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
+import sys
 import threading
 from collections import deque
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models.text import left_out
-from tract_jupyter.scripts.calls import ScriptCalls
+from tract_jupyter.exceptions import UndecidedError
+from tract_jupyter.models import left_out, safe_repr
+from tract_jupyter.review import checking, code_range, origins
 from tract_jupyter.scripts.limits import Meter
-from tract_jupyter.scripts.result import ScriptError, ScriptOutput, ScriptResult, ScriptStatus
-from tract_jupyter.scripts.stopper import Stopper
+from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
+from tract_jupyter.scripts.stopper import ScriptPaused, Stopper
+from tract_jupyter.storage import whole_context
+from tract_jupyter.toolkit import (
+    DISCOVERY,
+    Savings,
+    ToolResult,
+    current_profile,
+    reset_caller,
+    rough_size,
+    set_caller,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
 
+    from tract_jupyter.hooks import ActionChoice
+    from tract_jupyter.review import ValueRow
+    from tract_jupyter.scripts.call_log import CallLog
     from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.result import OutputKind
     from tract_jupyter.scripts.script import Script
+    from tract_jupyter.toolkit import Exchanged, ToolDefinition, ToolExecutor
 
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again
@@ -40,13 +61,7 @@ class OutputCapture:
         self._tail: deque[ScriptOutput] = deque()
         self._tail_size = 0
         self._left_out = 0
-        self._data_size = 0
         self._lock = threading.Lock()
-
-    @property
-    def size(self) -> int:
-        """The number of characters of text so far, kept or not."""
-        return self._head_size + self._tail_size + self._left_out - self._data_size
 
     def write(self, kind: OutputKind, text: str) -> None:
         """Add text to a stream."""
@@ -67,7 +82,6 @@ class OutputCapture:
         data_size = sum(len(value) for value in data.values() if isinstance(value, str | bytes))
         size = len(text) + data_size
         with self._lock:
-            self._data_size += data_size
             if size <= self._half - self._head_size:
                 self._head.append(ScriptOutput(kind, text, data))
                 self._head_size += size
@@ -125,6 +139,7 @@ class ScriptRun:
         backend: `kernel` or `sandbox`.
         notebook_id: whose variables it sees.
         limits: what it may take.
+        exchanged: counts what its calls would have sent a model.
         live: is given what it prints, as it comes.
         author: who wrote it.
         anew: make all calls, also those that an earlier run has made.
@@ -137,6 +152,7 @@ class ScriptRun:
         backend: str,
         notebook_id: str,
         limits: ScriptLimits,
+        exchanged: Exchanged,
         live: Callable[[OutputKind, str], object] | None = None,
         author: str = "user",
         anew: bool = False,
@@ -148,7 +164,7 @@ class ScriptRun:
         self.anew = anew
         self.meter = Meter(limits)
         self.stopper = Stopper()
-        self.calls = ScriptCalls(script, self.meter, self.stopper)
+        self.calls = ScriptCalls(script, self.meter, self.stopper, exchanged)
         self.capture = OutputCapture(limits.output_characters, live)
         self.status: ScriptStatus | None = None
         """How it ended; None while it runs."""
@@ -158,7 +174,7 @@ class ScriptRun:
         self.notes: tuple[str, ...] = ()
 
     def result(self) -> ScriptResult:
-        """Return the result."""
+        """Return the result, without what it saved."""
         self.meter.end()
         return ScriptResult(
             code=self.script.code,
@@ -173,7 +189,181 @@ class ScriptRun:
             seconds=self.meter.seconds,
             calls=tuple(self.calls.records),
             call_count=self.calls.count,
-            savings=self.calls.savings(len(self.script.code), self.capture.size),
+            savings=Savings(),
             pending_id=self.pending_id,
             notes=self.notes,
         )
+
+
+_KEPT = 10_000
+_FORKED = "the script forked; calls are made by the process that it began in"
+_SHOWN = 500  # characters of the arguments that a record keeps
+
+
+class ScriptCalls:
+    """The caller of a script's tools: a `toolkit.callers.Caller`.
+
+    Attributes:
+        records: the newest 10,000.
+        profile: what the calls are bound to: that of whoever runs the script.
+        shown: the profile that whoever runs the script is shown; None for a person.
+        exchanged: what the calls would have sent a model, without those that an earlier run has made.
+    """
+
+    def __init__(self, script: Script, meter: Meter, stopper: Stopper, exchanged: Exchanged) -> None:
+        self.actor = script.actor
+        self.meter = meter
+        self._stopper = stopper
+        self.records: deque[ScriptCall] = deque(maxlen=_KEPT)
+        self.count = 0
+        self._filename = script.filename
+        self.shown = current_profile()
+        self.profile = None if self.shown is None else self.shown.in_code
+        self._ended = ""
+        self._process = os.getpid()
+        self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
+        """Saves the program with the question about a call, where that can be done."""
+        self.log: CallLog | None = None
+        """Answers calls that an earlier run has made, and keeps those of this one, where that is done."""
+        self.exchanged = exchanged
+        self._lock = threading.Lock()
+
+    def end(self) -> None:
+        """Refuse all calls from now on, such as those of threads that outlive their script."""
+        self._ended = "the script has ended"
+
+    def execute(
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        line: int | None = None,
+        is_approved: bool | ActionChoice = False,
+    ) -> ToolResult:
+        """Make a call within the limits; a refusal comes back as an error.
+
+        `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
+        decided about already.
+        """
+        barred = self._ended or (_FORKED if os.getpid() != self._process else "")
+        refusal = barred or self.meter.refusal()
+        if refusal:
+            result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(barred)), 0.0
+        else:
+            result, seconds = self._made(executor, name, arguments, is_approved=is_approved)
+        self._record(name, arguments, result, seconds, self._line() if line is None else line)
+        return result
+
+    def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
+        """Return a question that pauses the script; None if it cannot pause here, as in a tool that calls tools."""
+        return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
+
+    @whole_context
+    def waiting(self, pending: Any) -> Iterator[None]:
+        """Stop the script's clock while a person is asked; the wait can be interrupted.
+
+        Raises:
+            ScriptPaused: nobody can be asked now, and the script can wait for that.
+        """
+        if not pending.origins:
+            pending.origins = self._origins()
+        if self.log is not None:
+            self.log.save()  # it may take long, and the process may end meanwhile
+        try:
+            with self.meter.waiting(), checking(self._stopper.check):
+                yield
+        except UndecidedError as error:
+            if self.pause is not None and pending.resumable:
+                raise ScriptPaused(pending) from error
+            raise
+
+    def _made(
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        is_approved: bool | ActionChoice,
+    ) -> tuple[ToolResult, float]:
+        # what a tool calls itself is a part of its own call
+        log = self.log if self.meter.depth == 0 else None
+        call = executor.execute if log is None else partial(log.call, executor)
+        with self._under_way():
+            started = perf_counter()
+            result = call(name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved)
+            seconds = perf_counter() - started
+        return result, seconds
+
+    @whole_context
+    def _under_way(self) -> Iterator[None]:
+        """Let a call come to its end, nested in those around it, and ask its questions on behalf of the script.
+
+        One block, not one for each: every call of a script pays for it.
+        """
+        stopper, meter = self._stopper, self.meter
+        stopper.shield()
+        try:
+            stopper.check()
+            meter.depth += 1
+            before = set_caller(self)
+            try:
+                yield
+            finally:
+                reset_caller(before)
+                meter.depth -= 1
+        finally:
+            stopper.unshield()
+        stopper.check()
+
+    def _record(
+        self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float, line: int
+    ) -> None:
+        argument_size, result_size = rough_size(arguments), rough_size(result.output)
+        shown = _shown(arguments)
+        with self._lock:  # a script may call from several threads
+            self.count += 1
+            self.meter.result_bytes += result_size
+            # what an earlier run counted; what nobody needs who is shown all tools
+            if not (result.replayed or name in DISCOVERY):
+                self.exchanged.add(name, arguments, result, argument_size + result_size)
+            self.records.append(
+                ScriptCall(
+                    name, shown, line, result.success, result.error, seconds, argument_size, result_size,
+                    result.replayed,
+                )
+            )  # fmt: skip
+
+    def _line(self) -> int:
+        frame = self._frame()
+        return frame.f_lineno if frame is not None else 0
+
+    def _frame(self) -> FrameType | None:
+        """Return the innermost frame of the script on this thread's stack."""
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
+        while frame is not None and frame.f_code.co_filename != self._filename:
+            frame = frame.f_back
+        return frame
+
+    def _origins(self) -> tuple[ValueRow, ...]:
+        """Return where the values of the current call come from, if the script is on this stack."""
+        frame = self._frame()
+        call = code_range(frame) if frame is not None else None
+        if frame is None or call is None:
+            return ()
+        code = "".join(linecache.getlines(self._filename))
+        return origins(code, call, {**frame.f_globals, **frame.f_locals})
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """Abbreviate the arguments. Values are cut first: converting a large one to text takes long."""
+    parts = []
+    for name, value in arguments.items():
+        kind = type(value)
+        if kind is str:
+            parts.append(f"{name}={value[:80]!r}")
+        elif kind in {int, float, bool, type(None)}:
+            parts.append(f"{name}={safe_repr(value)[:80]}")
+        else:
+            parts.append(f"{name}=<{kind.__name__}>")
+    return ", ".join(parts)[:_SHOWN]

@@ -3,79 +3,43 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from operator import is_
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, ScriptFailedError
-from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.schema import stub_source
-from tract_jupyter.models.text import safe_repr
-from tract_jupyter.prompts import tool_calls as prompts
+from tract_jupyter.exceptions import ScriptFailedError
+from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import ScriptReplay
-from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
+from tract_jupyter.scripts.instructions import instructions
+from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, taken_up
-from tract_jupyter.scripts.script import Script
-from tract_jupyter.toolkit.calling import current_caller
-from tract_jupyter.toolkit.names import all_functions
-from tract_jupyter.toolkit.results import Savings
+from tract_jupyter.scripts.script import MAIN, Script
+from tract_jupyter.toolkit import (
+    CODE_MODE,
+    TOKENS_PER_CALL,
+    Exchanged,
+    Savings,
+    current_caller,
+    get_profile,
+    profile_of,
+    schema_tokens,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
+    from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts.call_log import StoredLog
     from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.stubs import ToolsModule
+    from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile, ToolsModule
 
 
-_MOST_NAMES = 50
-
-
-def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int], max_tokens: int) -> str:
-    """Return instructions for writing scripts, with the signatures of the tools.
-
-    Where that is too long, descriptions are left out first, then the signatures of the last tools, which are named.
-
-    Args:
-        tools: those that the model has, by name.
-        count: counts tokens.
-        max_tokens: of the whole text.
-
-    Raises:
-        ContentError: not even the words about scripts fit.
-    """
-    least = count(prompts.SCRIPTS)
-    if least > max_tokens:
-        raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
-    for text in _shorter_and_shorter(all_functions(tools)):
-        if count(text) <= max_tokens:
-            return text
-    return prompts.SCRIPTS
-
-
-def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[str]:
-    yield _text(stub_source(functions))
-    yield _text(stub_source(functions, docs=False))
-    kept = len(functions)
-    while kept > 1:
-        kept = kept * 3 // 4
-        names = list(functions)
-        shown = stub_source({name: functions[name] for name in names[:kept]}, docs=False)
-        rest = names[kept:]
-        listed = ", ".join(rest[:_MOST_NAMES]) + (", ..." if len(rest) > _MOST_NAMES else "")
-        yield _text(shown + prompts.LEFT_OUT.format(count=len(rest), names=listed))
-
-
-def _text(stubs: str) -> str:
-    return prompts.SCRIPTS + prompts.SCRIPT_TOOLS.format(stubs=stubs)
-
-
-Backend = Literal["kernel", "sandbox"]
+ScriptBackend = Literal["kernel", "sandbox"]
+"""Where a script runs."""
 
 _KEPT = 100
 _MOST_CODE = 1_000_000
@@ -85,32 +49,39 @@ class Scripts:
     """The scripts of one tract.
 
     Args:
+        tract: where the questions of scripts belong.
+        executor: has the tools, and makes the calls of scripts in the sandbox.
         tools: gives the module that scripts find as `tools`.
-        executor: makes the calls of those in the sandbox.
-        tract: whose questions are asked.
+        pool: gives the processes of the sandbox.
         stored_log: gives the rows for the calls of a run, by the hash of the script and the notebook's id.
         record: stores the data of the event of a run.
+        count_tokens: counts those of a text.
 
     Attributes:
         notebooks: whose variables scripts of the kernel see.
         sandbox: runs what nobody approved, and keeps its variables.
         results: the newest 100, the oldest first.
-        totals: what all runs saved.
         runs: how many there were.
     """
 
     def __init__(
         self,
-        tools: Callable[[], ToolsModule],
+        tract: object,
         executor: ToolExecutor,
-        tract: Any,
+        *,
+        tools: Callable[[], ToolsModule],
+        pool: Callable[[], SandboxPool],
         stored_log: Callable[[str, str], StoredLog],
-        record: Callable[[dict[str, Any]], object] = lambda _: None,
+        record: Callable[[dict[str, Any]], object],
+        count_tokens: Callable[[str], int],
     ) -> None:
+        self._executor = executor
+        self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
-        self.sandbox = Sandbox(executor, tract)
+        self.sandbox = Sandbox(tract, executor, pool)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
-        self.totals = Savings()
+        self._overheads: dict[str, _Overhead] = {}
+        self._told: dict[str, int] = {}  # tokens of the instructions that were made last, by profile
         self.runs = 0
         self._stored_log = stored_log
         self._record = record
@@ -119,7 +90,7 @@ class Scripts:
         self,
         code: str,
         *,
-        backend: Backend = "kernel",
+        backend: ScriptBackend = "kernel",
         notebook_id: str | None = None,
         limits: ScriptLimits | None = None,
         live: Callable[[OutputKind, str], object] | None = None,
@@ -150,6 +121,10 @@ class Scripts:
         script = Script(code, first_line)
         script.compiled()
         check_choice(backend, ("kernel", "sandbox"), "backend")
+        if not (limits is None or isinstance(limits, ScriptLimits)):
+            raise ScriptFailedError(
+                f"limits are made with ScriptLimits(seconds=60), or None for the usual ones; not {brief_repr(limits)}"
+            )
         return ScriptRun(
             script,
             backend=backend,
@@ -157,12 +132,13 @@ class Scripts:
                 MAIN if notebook_id is None and backend == "sandbox" else notebook_id
             ),
             limits=limits or ScriptLimits(),
+            exchanged=self._exchanged(),
             live=live,
             author=author,
             anew=anew,
         )
 
-    def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
+    def notebooks_of(self, backend: ScriptBackend) -> Sandbox | ScriptNotebooks:
         """Return the keeper of a backend's notebooks."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
@@ -181,7 +157,7 @@ class Scripts:
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
         """Continue a paused script, now that its call has been decided about."""
-        run, program = taken_up(decided.script)
+        run, program = taken_up(decided.script, self._exchanged())
         run.meter.start()
         self.sandbox.go_on(run, program, decided)
         return self._recorded(run)
@@ -198,13 +174,61 @@ class Scripts:
         print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
         return result
 
+    @property
+    def savings(self) -> Savings:
+        """What all runs saved, as `tools.savings()` tells."""
+        return self._executor.savings
+
     def _recorded(self, run: ScriptRun) -> ScriptResult:
         result = run.result()
+        if run.calls.exchanged.calls:
+            result = replace(result, savings=self._saved(run, result))
         self.runs += 1
         self.results.append(result)
-        self.totals += result.savings
+        self._executor.savings += result.savings
         self._record(_event(result))
         return result
+
+    def _exchanged(self) -> Exchanged:
+        return Exchanged(self._count_tokens, self._executor.result_bytes)
+
+    def _saved(self, run: ScriptRun, result: ScriptResult) -> Savings:
+        """Compare what the script took in a model's requests with what its calls would have taken."""
+        profile = run.calls.shown or get_profile("code")  # a person's script counts as one of a model
+        made, told = run.calls.exchanged, canonical_json(result.to_dict())
+        return Savings(
+            scripts=1,
+            calls=made.calls,
+            schema_tokens=self._overhead(profile).schemas * (made.calls + 1),
+            exchanged_tokens=made.sent,
+            shown_tokens=2 * self._shown(profile),
+            script_tokens=self._count_tokens(result.code) + self._count_tokens(told) + TOKENS_PER_CALL,
+        )
+
+    def count_search(self, profile: ToolProfile, exchanged: str) -> None:
+        """Count a request by which a model looked for tools, and what it was told."""
+        tokens = self._count_tokens(exchanged) + TOKENS_PER_CALL
+        self._executor.savings += Savings(searches=1, shown_tokens=self._shown(profile), script_tokens=tokens)
+
+    def _overhead(self, profile: ToolProfile) -> _Overhead:
+        """Return the tokens of the schemas that a request sends; counted anew only when the tools change."""
+        tools = self._executor.tools()
+        known = self._overheads.get(profile.name)
+        if known is None or known.profile != profile or not known.is_of(tools):
+            count = self._count_tokens
+            known = self._overheads[profile.name] = _Overhead(
+                profile,
+                tuple(tools.values()),
+                schema_tokens(tools, profile.in_code, count, without=CODE_MODE),
+                schema_tokens(tools, profile, count),
+            )
+        return known
+
+    def _shown(self, profile: ToolProfile) -> int:
+        """Return the tokens of schemas and instructions that each request sends under a profile."""
+        if profile.name not in self._told and profile.callable_from_code is not None:
+            self.get_system_instructions(profile=profile)
+        return self._overhead(profile).shown + self._told.get(profile.name, 0)
 
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
@@ -217,13 +241,79 @@ class Scripts:
             run.notes = replay.notes()
         self.notebooks.restore(namespace)
 
-    def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:
-        """Run a script in the current thread; see `prepare` for the options."""
-        return self.execute(self.prepare(code, **options), fresh=fresh)
+    def run(
+        self,
+        code: str,
+        *,
+        backend: ScriptBackend = "kernel",
+        notebook_id: str | None = None,
+        fresh: bool = False,
+        limits: ScriptLimits | None = None,
+        anew: bool = False,
+    ) -> ScriptResult:
+        """Run Python code that calls tools, in the current thread.
+
+        In the kernel it runs in this process, and nothing contains it: that is for your own code, or for code that you
+        read. The sandbox is a process of its own, without files, network or packages, whose only way out are the tools:
+        that is for what a model wrote and nobody approved.
+
+        Args:
+            code: plain Python; `await` may stand at the top level.
+            backend: `kernel` or `sandbox`.
+            notebook_id: whose variables it sees, such as `"main"`. In a notebook the user's own, if left out.
+            fresh: forget that notebook's variables first.
+            limits: what it may take.
+            anew: make all calls. If left out, those that the same code has made in the kernel, in a run that did not
+                complete, are answered as they were then.
+
+        Returns:
+            What it printed, showed, called and returned; an error of the script is in it, too.
+
+        Raises:
+            ScriptSyntaxError: it is not Python; nothing ran.
+            ScriptFailedError: it cannot be run like this; nothing ran.
+        """
+        run = self.prepare(code, backend=backend, notebook_id=notebook_id, limits=limits, anew=anew)
+        return self.execute(run, fresh=fresh)
+
+    def get_system_instructions(
+        self, *, profile: str | ToolProfile = "code", max_tokens: int = 1_500, query: str = ""
+    ) -> str:
+        """Return what a model is told about scripts: how to write them, and the signatures of its tools.
+
+        Where there is no room for all tools, those are listed that were used most and that have most to do with what
+        was asked, each with its description; the others are found with `tools_search`. Use changes with every call: a
+        conversation keeps the text that it began with.
+
+        Args:
+            profile: which tools it has.
+            max_tokens: of the text.
+            query: what the conversation is about, such as the first question.
+
+        Raises:
+            ContentError: there is no such profile, or the bound is too narrow for any of it.
+        """
+        bound = profile_of(profile)
+        text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)
+        self._told[bound.name] = self._count_tokens(text)
+        return text
+
+
+class _Overhead(NamedTuple):
+    """The tokens of schemas in one request: of all tools, and of those that a profile shows."""
+
+    profile: ToolProfile
+    tools: tuple[ToolDefinition, ...]
+    schemas: int
+    shown: int
+
+    def is_of(self, tools: Mapping[str, ToolDefinition]) -> bool:
+        """Return True if these are the tools that were counted."""
+        return len(tools) == len(self.tools) and all(map(is_, tools.values(), self.tools))
 
 
 def _event(result: ScriptResult) -> dict[str, Any]:
-    """What the event of a run says."""
+    """Return the payload of a run's event."""
     return {
         "script_hash": result.script_hash,
         "author": result.author,

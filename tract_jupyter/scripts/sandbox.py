@@ -25,32 +25,36 @@ from dataclasses import asdict
 from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError, nearest
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.source import CallSite, asked_at
-from tract_jupyter.sandbox.pool import LACKS, ErrorHints, SandboxLimits, explained
+from tract_jupyter.exceptions import ContentError, ParameterError, nearest
+from tract_jupyter.models import PendingStatus, plain
+from tract_jupyter.review import CallSite, asked_at
+from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explained
+from tract_jupyter.scripts.kernel import check_new, check_room, checked_id, existing
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
-from tract_jupyter.scripts.script import Script
+from tract_jupyter.scripts.script import MAIN, Script
 from tract_jupyter.scripts.stopper import ScriptPaused, ScriptStopped
-from tract_jupyter.toolkit.calling import calling
-from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.names import all_functions, functions, namespaces
-from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile
-from tract_jupyter.toolkit.results import ToolResult
+from tract_jupyter.toolkit import (
+    ToolConfig,
+    ToolProfile,
+    ToolResult,
+    all_functions,
+    calling,
+    functions,
+    namespaces,
+    refusal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
-    from tract_jupyter.review.source import CodeRange
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.review import CodeRange
+    from tract_jupyter.sandbox import SandboxPool
+    from tract_jupyter.toolkit import Exchanged, ToolDefinition, ToolExecutor
 
 
 _FILENAME = re.compile(r"<python-input-\d+>")
@@ -102,7 +106,7 @@ def check_calls(
     )
     with session as checker:
         try:
-            snapshot: Any = checker.feed_start(f"import tools\n{script.placed}")
+            snapshot: Any = checker.feed_start(f"import tools\n{script.padded}")
             while getattr(snapshot, "function_name", "import") != "import":
                 snapshot = snapshot.resume_auto()
         except monty.MontyTypingError as error:
@@ -132,7 +136,7 @@ def bound_names(code: str) -> set[str]:
 def _as_error(
     diagnostics: Iterable[dict[str, Any]], script: Script, module: ExternalModule
 ) -> ScriptError | None:
-    lines = list(io.StringIO(script.placed, newline=None))
+    lines = list(io.StringIO(script.padded, newline=None))
     told = []
     for each in diagnostics:
         line = each["location"]["row"] - 1  # of the import in front
@@ -143,9 +147,10 @@ def _as_error(
         return None
     first = told[0].partition("\n")[0]
     more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+    problem = f"{first}{more}"
     return ScriptError(
         "TypeCheckError",
-        f"{first}{more}. Nothing of the script ran",
+        f"{problem}{'' if problem.endswith(('.', '?')) else '.'} Nothing of the script ran",
         "Nothing of the script ran: its calls cannot work.\n" + "\n".join(told) + "\n",
     )
 
@@ -180,27 +185,29 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
         "snapshot": base64.b64encode(snapshot).decode(),
         "outputs": [{"kind": output.kind, "text": output.text} for output in run.capture.outputs()],
         "calls": run.meter.calls - 1,  # the one that it waits for is made later
-        "argument_size": run.calls.argument_size,
-        "result_size": run.calls.result_size,
+        "result_bytes": run.meter.result_bytes,
+        "exchanged": [run.calls.exchanged.calls, run.calls.exchanged.tokens, run.calls.exchanged.sent],
         "seconds": run.meter.seconds,
         "limits": asdict(run.meter.limits),
     }
 
 
-def taken_up(state: dict[str, Any]) -> tuple[ScriptRun, bytes]:
-    """Restore a run from its saved state; return it with its program."""
+def taken_up(state: dict[str, Any], exchanged: Exchanged) -> tuple[ScriptRun, bytes]:
+    """Restore a run from its saved state; return it with its program. `exchanged` goes on counting."""
     run = ScriptRun(
         Script(state["code"], state["first_line"]),
         backend="sandbox",
         notebook_id=state["notebook_id"],
         limits=ScriptLimits(**state["limits"]),
+        exchanged=exchanged,
         author=state["author"],
     )
     run.calls.profile = _profile_of(state["profile"])
     for output in state["outputs"]:
         run.capture.write(output["kind"], output["text"])
-    run.meter.go_on(calls=state["calls"], result_bytes=state["result_size"], seconds=state["seconds"])
-    run.calls.go_on(state["calls"], state["argument_size"], state["result_size"])
+    run.meter.go_on(calls=state["calls"], result_bytes=state["result_bytes"], seconds=state["seconds"])
+    run.calls.count = state["calls"]  # the call that it stopped at is counted again
+    exchanged.go_on(*state["exchanged"])
     return run, base64.b64decode(state["snapshot"])
 
 
@@ -232,7 +239,7 @@ def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
 _ANSWERED = frozenset({"import", "import_stubs", "system.sleep"})
-"""What the interpreter asks for that is no reach outside: the module `tools`, and waiting."""
+"""Requests of the interpreter that do not reach outside: for the module `tools`, and for waiting."""
 
 _PRELUDE = """\
 import tools
@@ -262,16 +269,18 @@ class _Tools(NamedTuple):
 
 
 class Sandbox:
-    """Runs scripts in worker processes, and keeps their variables by notebook.
+    """The sandbox backend: it runs scripts in worker processes, and keeps their variables by notebook.
 
     Args:
+        tract: where the questions about gated calls belong.
         executor: makes the calls.
-        tract: whose processes it runs in, and whose questions are asked where a call is gated.
+        pool: gives the processes that it runs in.
     """
 
-    def __init__(self, executor: ToolExecutor, tract: Any) -> None:
-        self._executor = executor
+    def __init__(self, tract: object, executor: ToolExecutor, pool: Callable[[], SandboxPool]) -> None:
         self._tract = tract
+        self._executor = executor
+        self._pool = pool
         self._made: _Tools | None = None
         self._variables: dict[str, _Variables] = {}
 
@@ -281,7 +290,7 @@ class Sandbox:
         Raises:
             NoSandboxError: there is no sandbox here.
         """
-        pool = self._tract.sandboxes.opened()
+        pool = self._pool().opened()
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
@@ -297,13 +306,13 @@ class Sandbox:
         with self._outcome_of(run), calling(run.calls), self._session(run, module) as session:
             with self._stopping(run, session):
                 run.script.register()
-                first = session.feed_start(run.script.placed, print_callback=run.capture.write)
+                first = session.feed_start(run.script.padded, print_callback=run.capture.write)
                 run.value = self._to_the_end(run, first)
             self._keep(run, session, self._names(run.notebook_id))
 
     @contextmanager
     def _outcome_of(self, run: ScriptRun) -> Iterator[None]:
-        """Put into the run how it ended."""
+        """Record in the run how it ended."""
         import pydantic_monty as monty
 
         try:
@@ -331,8 +340,7 @@ class Sandbox:
         Raises:
             ScriptFailedError: it exists, its id is not valid, or there are too many.
         """
-        if checked_id(notebook_id) in self._variables:
-            raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")
+        check_new(checked_id(notebook_id), self._variables)
         check_room(notebook_id, self._variables)
         self._variables[notebook_id] = _EMPTY
 
@@ -349,7 +357,7 @@ class Sandbox:
         variables = self._existing(notebook_id)
         if not variables.names:
             return {}
-        with self._tract.sandboxes.opened().checkout(external_modules={"tools": self._module()}) as session:
+        with self._pool().opened().checkout(external_modules={"tools": self._module()}) as session:
             session.load_session(variables.state)
             pairs = (f"{name!r}: type({name}).__name__" for name in sorted(variables.names))
             found: dict[str, str] = session.feed_run(f"{{{', '.join(pairs)}}}")
@@ -372,9 +380,7 @@ class Sandbox:
 
     @contextmanager
     def _session(self, run: ScriptRun, module: ExternalModule) -> Iterator[MontySession]:
-        checkout = self._tract.sandboxes.opened().checkout(
-            limits=_limits(run), external_modules={"tools": module}
-        )
+        checkout = self._pool().opened().checkout(limits=_limits(run), external_modules={"tools": module})
         with checkout as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:
@@ -437,7 +443,7 @@ class Sandbox:
                 arguments = tool.parameters.bind(snapshot.args, arguments)
             except ParameterError as error:
                 return ToolResult(name, success=False, error="; ".join(error.problems))
-        call = run.script.stretch(snapshot.position)
+        call = run.script.range_of(snapshot.position)
         run.calls.pause = lambda tool, values: self._question(run, snapshot, call, tool, values)
         with asked_at(CallSite(run.script.filename, call.line)):
             return run.calls.execute(self._executor, name, arguments, line=call.line)
@@ -465,9 +471,7 @@ class Sandbox:
     def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
         """Continue a saved program, with the result of the call that it waits for."""
         module = self._module()
-        checkout = self._tract.sandboxes.opened().checkout(
-            limits=_limits(run), external_modules={"tools": module}
-        )
+        checkout = self._pool().opened().checkout(limits=_limits(run), external_modules={"tools": module})
         with self._outcome_of(run), calling(run.calls), checkout as session, self._stopping(run, session):
             run.script.register()
             snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)
@@ -492,7 +496,7 @@ def _limits(run: ScriptRun) -> Any:
 
 
 def _reply(result: ToolResult) -> Any:
-    """What the sandbox is told: a value of plain data, or an exception by name."""
+    """Convert a result for the sandbox: to a value of plain data, or to an exception by name."""
     if not result.success:
         kind = "PermissionError" if result.denied else "RuntimeError"
         return {"exc_type": kind, "message": f"{result.tool_name}: {result.error}"}
@@ -507,7 +511,7 @@ def _stopped(run: ScriptRun) -> ScriptStatus:
 
 
 def _stand_in(*_: Any, **__: Any) -> None:
-    """A function of `tools`, in the sandbox's eyes."""
+    """Return a stand-in for a function of `tools`, for the sandbox."""
 
 
 def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:

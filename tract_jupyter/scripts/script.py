@@ -8,10 +8,10 @@ import io
 import linecache
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import ScriptSyntaxError
-from tract_jupyter.review.source import CodeRange
+from tract_jupyter.review import CodeRange
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+
+MAIN = "main"
+"""The id of the script notebook whose variables a script sees if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,19 @@ class Script:
         """The actor of its tool calls."""
         return f"script:{self.script_hash[:12]}"
 
-    def compiled(self) -> tuple[CodeType, CodeType | None]:
+    def compiled(self, *, has_tools: bool = False) -> tuple[CodeType, CodeType | None]:
         """Compile the statements, and the last expression if there is one; both may `await` at the top level.
+
+        Args:
+            has_tools: the name `tools` stands for the tools where it runs, so that they can be imported from there.
 
         Raises:
             ScriptSyntaxError: it is no Python, with the line.
         """
         try:
-            tree = ast.parse(self.placed, self.filename)
+            tree = ast.parse(self.padded, self.filename)
+            if has_tools:
+                tree = ast.fix_missing_locations(_ToolImports().visit(tree))
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             body = compile(tree, self.filename, "exec", flags=_AWAIT, dont_inherit=True)
             if not isinstance(last, ast.Expr):
@@ -65,19 +73,60 @@ class Script:
 
     def register(self) -> None:
         """Make its lines known to tracebacks and `inspect`."""
-        lines = list(io.StringIO(self.placed, newline=None))
+        lines = list(io.StringIO(self.padded, newline=None))
         # without a time of change, so that `linecache.checkcache` keeps it
-        linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
+        linecache.cache[self.filename] = (len(self.padded), None, lines, self.filename)
 
-    def stretch(self, position: SourceRange) -> CodeRange:
+    def range_of(self, position: SourceRange) -> CodeRange:
         """Convert a sandbox's position into a range of the code."""
         return CodeRange(*self._place(position.start), *self._place(position.end))
 
     def _place(self, offset: int) -> tuple[int, int]:
-        before = self.placed[:offset]
+        before = self.padded[:offset]
         return before.count("\n") + 1, len(before.rpartition("\n")[2].encode("utf-8", "surrogatepass"))
 
     @property
-    def placed(self) -> str:
+    def padded(self) -> str:
         """The text, padded so that its first line has its number."""
         return "\n" * (self.first_line - 1) + self.code
+
+
+_TOOLS: Final = "tools"
+_ALL: Final = "globals().update({n: getattr(tools, n) for n in tools.list_tools() if '.' not in n})"
+
+
+class _ToolImports(ast.NodeTransformer):
+    """Turns imports from `tools` into assignments: it is a name that every script has, and no module of Python's.
+
+    `sys.modules` is the whole process's, where a module of the user's own may be called the same.
+    """
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:  # the protocol of `ast`
+        others = [alias for alias in node.names if not _is_of_tools(alias.name)]
+        named = [_bound(a.asname, a.name) for a in node.names if _is_of_tools(a.name) and a.asname]
+        return self._instead(node, [ast.Import(others)] if others else [], named)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt | list[ast.stmt]:
+        if node.level or node.module is None or not _is_of_tools(node.module):
+            return node
+        named = [
+            ast.parse(_ALL).body[0]
+            if a.name == "*"
+            else _bound(a.asname or a.name, f"{node.module}.{a.name}")
+            for a in node.names
+        ]
+        return self._instead(node, [], named)
+
+    def _instead(self, node: ast.stmt, imports: list[ast.stmt], named: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = [*imports, *named] or [ast.Pass()]
+        for part in (part for each in made for part in ast.walk(each)):
+            ast.copy_location(part, node)
+        return made
+
+
+def _is_of_tools(module: str) -> bool:
+    return module.partition(".")[0] == _TOOLS
+
+
+def _bound(name: str, path: str) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], ast.parse(path, mode="eval").body)

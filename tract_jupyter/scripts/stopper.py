@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.storage.interrupts import raise_in, whole_context
+from tract_jupyter.storage import raise_in, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,19 +67,16 @@ class Stopper:
         if self.reason:
             raise ScriptStopped
 
-    @whole_context
-    def shielded(self) -> Iterator[None]:
-        """Let a tool call come to its end; the script is stopped before or after it."""
+    def shield(self) -> None:
+        """Let a tool call come to its end, which `unshield` tells; the script is stopped before or after it."""
         with self._lock:
             self._shields += 1
             self._take_back()
-        try:
-            self.check()
-            yield
-        finally:
-            with self._lock:
-                self._shields -= 1
-        self.check()
+
+    def unshield(self) -> None:
+        """Count one tool call less that is under way."""
+        with self._lock:
+            self._shields -= 1
 
     def stoppable(self) -> AbstractContextManager[None]:
         """Make the current thread stoppable."""

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.scripts.notebooks import MAIN
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.scripts.pendings import PendingScript
-from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
-from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.results import ToolResult
+from tract_jupyter.scripts.script import MAIN
+from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.scripts.runner import Backend, Scripts
+    from tract_jupyter.review import Reviewer
+    from tract_jupyter.scripts.runner import ScriptBackend, Scripts
 
 NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
 Where = Annotated[
@@ -27,9 +26,9 @@ Where = Annotated[
 _READS = Traits(read_only=True)
 
 
-def script_tools(tract: Any, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
+def script_tools(tract: object, reviewer: Reviewer, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
     """Return the tools of one tract's scripts; `scripts` gives them when a tool is called."""
-    tools = _ScriptTools(tract, scripts)
+    tools = _ScriptTools(tract, reviewer, scripts)
     made = ToolDefinition.built_in
     return [
         made(tools.notebook_execute, told_actor=True, asks_itself=True),
@@ -41,8 +40,9 @@ def script_tools(tract: Any, scripts: Callable[[], Scripts]) -> list[ToolDefinit
 
 
 class _ScriptTools:
-    def __init__(self, tract: Any, scripts: Callable[[], Scripts]) -> None:
+    def __init__(self, tract: object, reviewer: Reviewer, scripts: Callable[[], Scripts]) -> None:
         self._tract = tract
+        self._reviewer = reviewer
         self._scripts = scripts
 
     def notebook_execute(
@@ -67,9 +67,9 @@ class _ScriptTools:
             code, notebook_id=run.notebook_id, tract=self._tract, actor=actor,
             execute_fn=lambda _: self._scripts().execute(run),
         )  # fmt: skip
-        with self._tract.reviewer.claimed(pending) as asked:
+        with self._reviewer.claimed(pending) as asked:
             pending = asked
-            self._tract.reviewer.decide_now(pending)
+            self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refusal(pending), denied=True)
         return pending.result.to_dict()
@@ -95,7 +95,7 @@ class _ScriptTools:
 
     def notebook_list(self) -> list[dict[str, Any]]:
         """List the script notebooks, and how many variables each has."""
-        backends: tuple[Backend, ...] = ("sandbox", "kernel")
+        backends: tuple[ScriptBackend, ...] = ("sandbox", "kernel")
         return [
             {"notebook_id": notebook_id, "backend": backend, "variables": count}
             for backend in backends

@@ -1,13 +1,18 @@
 """The database: its tables, transactions, and the rows of each kind.
 
-* Opening a store: `database`, `engines` (SQLite, PostgreSQL), `connections`. Errors in our words: `errors`.
-  Damage: `columns`, `soundness`.
-* `transaction`: short, on the thread's own connection, nestable. `interrupts`: blocks that Ctrl-C does not
-  cut.
+* Opening a store: `database`, `engines` (SQLite, PostgreSQL), `connections`. Errors in our words: `errors`. Damage:
+  `columns`, `soundness`.
+* `transaction`: short, on the thread's own connection, nestable. `interrupts`: blocks that Ctrl-C does not cut.
 * `schema` has the tables; `migrations` brings older stores to them. Rows: `commits`, `refs`, `tracts`, `questions`
   (pendings and decisions), `runs`; `signed` (what a user vouched for) and `journal` (what happened), both on the
-  generic `rows`.
+  generic `rows`. A commit with its content: `entry`. Times: `clock`.
 
 Functions of rows take the caller's connection, so that a caller puts several changes and their event into one
 transaction. Nothing here knows what the rows are for. Knows `models`.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -10,7 +10,7 @@ from tract_jupyter.storage.columns import damaged
 
 
 def to_text(moment: datetime) -> str:
-    """UTC, ISO 8601, always with microseconds, so that text order is time order."""
+    """Return a time as UTC, ISO 8601, always with microseconds, so that text order is time order."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -18,16 +18,19 @@ def from_text(text: str) -> datetime:
     """Read what `to_text` wrote.
 
     Raises:
-        StoreCorruptError: it is no time.
+        StoreCorruptError: it cannot be read as a time, or has no time zone.
     """
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except (ValueError, TypeError) as error:
-        raise damaged(f"{text!r:.40} is no time any more") from error
+        raise damaged(f"{text!r:.40} cannot be read as a time") from error
+    if moment.tzinfo is None:
+        raise damaged(f"{text!r:.40} has lost its time zone")
+    return moment
 
 
 def now_text() -> str:
-    """The present, as the store keeps it."""
+    """Return the present, as the store keeps it."""
     seconds, microseconds = divmod(time.time_ns() // 1_000, 1_000_000)
     return f"{_second(seconds)}.{microseconds:06}+00:00"  # isoformat takes three times as long
 

@@ -1,4 +1,4 @@
-"""What columns hold, looked at as it is read: a damaged value is told, and no code takes it for another.
+"""Column types that check values as they are read, so that damage is reported and never taken for a value.
 
 SQLite stores in any column whatever the bytes of a page say. So a flipped bit can make a number of a text, or nothing
 of a number, and the page is still sound.
@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeDecorator
 from tract_jupyter.exceptions import StoreCorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy import Column, Dialect
     from sqlalchemy.types import TypeEngine
@@ -46,11 +46,11 @@ class Stored(TypeDecorator[Any]):
 
     @property
     def kind(self) -> str:
-        """What SQLite stores: `text`, `integer` or `blob`."""
+        """The type that SQLite stores: `text`, `integer` or `blob`."""
         return next(word for word, kind in _KINDS.items() if kind in self.allowed)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """Return what every value that is read goes through."""
+        """Return the function that checks, then converts, each value that is read."""
         allowed = self.allowed
         further = self.impl_instance.result_processor(dialect, coltype)
 
@@ -61,14 +61,9 @@ class Stored(TypeDecorator[Any]):
 
         return checked
 
-    def check(self, values: Collection[Any]) -> None:
-        """Check many values at once, which the driver gave.
-
-        Raises:
-            StoreCorruptError: one is damaged.
-        """
-        if not set(map(type, values)) <= self.allowed:
-            raise self._damaged(next(value for value in values if type(value) not in self.allowed))
+    def damage_among(self, values: Iterable[Any]) -> StoreCorruptError:
+        """Return the error for the first of these values that is damaged."""
+        return self._damaged(next(value for value in values if type(value) not in self.allowed))
 
     def _damaged(self, value: Any) -> StoreCorruptError:
         found = "nothing" if value is None else f"a value of type {type(value).__name__}"
@@ -82,7 +77,7 @@ def check_columns(columns: Iterable[Column[Any]]) -> None:
 
 
 def optional(column: Column[Any]) -> Any:
-    """A column in an outer join, where there may be no row."""
+    """Return a column in an outer join, where there may be no row."""
     kind = column.type
     assert isinstance(kind, Stored)  # noqa: S101 # for the type checker: every column's is
     as_optional = Stored(kind.of, kind.name, kind.allowed | {type(None)})
@@ -90,7 +85,7 @@ def optional(column: Column[Any]) -> Any:
 
 
 def unchecked(column: Column[Any]) -> Any:
-    """A column of rows that are signed: an altered one is no approval, and does not stand in the way of others."""
+    """Return a column of signed rows, not checked: an altered row is no approval, and must not hide the others."""
     kind = column.type
     assert isinstance(kind, Stored)  # noqa: S101 # as above
     return type_coerce(column, kind.of).label(column.name)
@@ -100,14 +95,14 @@ def from_json(text: str, kind: type[T]) -> T:
     """Read a JSON object or list as it was stored.
 
     Raises:
-        StoreCorruptError: it is none.
+        StoreCorruptError: it is not valid JSON, or of another kind.
     """
     try:
         value = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise damaged(f"{text[:40]!r} is no JSON any more") from error
+        raise damaged(f"{text[:40]!r} is not valid JSON") from error
     if not isinstance(value, kind):
-        raise damaged(f"{text[:40]!r} is no JSON {'object' if kind is dict else 'list'} any more")
+        raise damaged(f"{text[:40]!r} is not a JSON {'object' if kind is dict else 'list'}")
     return value
 
 

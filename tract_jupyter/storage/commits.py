@@ -1,4 +1,4 @@
-"""Rows of commits, their content, their other parents."""
+"""Rows of commits: the commits themselves, their contents, the other parents of merges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from sqlalchemy import bindparam, case, literal_column, select, true, union_all
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models import sha256
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.entry import Entry, Step
 from tract_jupyter.storage.schema import blobs, commit_parents, commits
@@ -18,7 +18,7 @@ from tract_jupyter.storage.schema import blobs, commit_parents, commits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import CTE, ColumnElement, Connection, Select
+    from sqlalchemy import CTE, ColumnElement, Connection, Insert, ScalarSelect, Select, Update
 
     MergeParents = dict[str, tuple[str, ...]]
 
@@ -31,43 +31,57 @@ def _columns(fields: tuple[str, ...]) -> tuple[Any, ...]:
 
 _COLUMNS = _columns(Entry._fields)[:-1]
 _NAMES = Entry._fields[:-1]
+
+
+def _insert_commit(dialect: Any) -> Insert:
+    # the parent's state is read in the statement, since a run may change it at the tip without moving the branch
+    inherited = _run_state_of("parent")
+    values = {**{name: bindparam(name) for name in _NAMES}, "run_state": inherited}
+    statement: Insert = dialect.insert(commits).values(values).on_conflict_do_nothing()
+    return statement
+
+
+def _copy_state(_: Any) -> Update:
+    copy = commits.update().where(commits.c.commit_hash == bindparam("of_copy"))
+    return copy.values(run_state=_run_state_of("source"))
+
+
+def _run_state_of(parameter: str) -> ScalarSelect[Any]:
+    other = commits.alias(f"{parameter}_commit")
+    return select(other.c.run_state).where(other.c.commit_hash == bindparam(parameter)).scalar_subquery()
+
+
 # what is there already is the same: its hash says so
 _ADD_BLOB = Prepared(
     lambda dialect: dialect.insert(blobs).on_conflict_do_nothing(), ("content_hash", "payload")
 )
-_parent = commits.alias("parent")
-# in the statement, since a run may change it at the tip without moving the branch
-_INHERITED = select(_parent.c.run_state).where(_parent.c.commit_hash == bindparam("parent")).scalar_subquery()
-_ADD_COMMIT = Prepared(
-    lambda dialect: (
-        dialect.insert(commits)
-        .values({**{n: bindparam(n) for n in _NAMES}, "run_state": _INHERITED})
-        .on_conflict_do_nothing()
-    ),
-    (*_NAMES, "parent"),
-)
-_copy = commits.alias("copied")
-_COPY_STATE = Prepared(
-    lambda _: (
-        commits.update()
-        .where(commits.c.commit_hash == bindparam("of_copy"))
-        .values(
-            run_state=select(_copy.c.run_state)
-            .where(_copy.c.commit_hash == bindparam("source"))
-            .scalar_subquery()
-        )
-    ),
-    ("source", "of_copy"),
-)
+_ADD_COMMIT = Prepared(_insert_commit, (*_NAMES, "parent"))
+_COPY_STATE = Prepared(_copy_state, ("source", "of_copy"))
 _ADD_PARENT = Prepared(
     lambda dialect: dialect.insert(commit_parents).on_conflict_do_nothing(),
     ("commit_hash", "parent_hash", "position"),
+)
+_GET = Prepared(
+    lambda _: _with_content(select(*_COLUMNS, blobs.c.payload)).where(
+        commits.c.tract_id == bindparam("of_tract"), commits.c.commit_hash == bindparam("its_hash")
+    )
+)
+_STARTING_WITH = Prepared(  # the index serves it
+    lambda _: (
+        select(commits.c.commit_hash)
+        .where(
+            commits.c.tract_id == bindparam("of_tract"),
+            commits.c.commit_hash.between(bindparam("prefix"), bindparam("past")),
+        )
+        .limit(literal_column("2"))
+        .offset(literal_column("0"))
+    )
 )
 _AT_ONCE = 500  # SQLite bounds the number of variables
 
 
 class Lineage(NamedTuple, Generic[Row]):
-    """What a commit stands for, in the order of the context; what came by merges; the other parents of each merge."""
+    """A history in the order of its context, the commits that merges brought, and the other parents of each merge."""
 
     rows: list[Row]
     merged: frozenset[str]
@@ -84,12 +98,12 @@ class CommitRows:
         """Add commits and their contents, each unless it is there: what has the same hash is the same thing."""
         _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
         _ADD_COMMIT.run_all(connection, [(*entry[:-1], entry.parent_hash) for entry in entries])
-        rows = [
-            (of, parent, position)
-            for of, others in parents.items()
-            for position, parent in enumerate(others, 1)
-        ]
-        if rows:
+        if parents:
+            rows = [
+                (of, parent, position)
+                for of, others in parents.items()
+                for position, parent in enumerate(others, 1)
+            ]
             _ADD_PARENT.run_all(connection, rows)
 
     def copy_run_state(self, connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
@@ -104,7 +118,11 @@ class CommitRows:
         return content_hash
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
-        """The bytes kept under each hash."""
+        """Return the bytes kept under each hash.
+
+        Raises:
+            StoreCorruptError: a hash has none, or they are damaged.
+        """
         wanted = list(dict.fromkeys(hashes))
         found: dict[str, bytes] = {}
         for hash_group in _groups(wanted):
@@ -121,21 +139,19 @@ class CommitRows:
         return found
 
     def get(self, connection: Connection, commit_hash: str) -> Entry | None:
-        """One commit by its full hash, with its content."""
-        where = (*self._own(), commits.c.commit_hash == commit_hash)
-        row = connection.execute(_with_content(select(*_COLUMNS, blobs.c.payload)).where(*where)).first()
-        return _entry(row) if row else None
+        """Return one commit by its full hash, with its content."""
+        rows = _GET.rows(connection, {"of_tract": self.tract_id, "its_hash": commit_hash})
+        return _entry(rows[0]) if rows else None
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
-        """At most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
-        # past all hex digits; the index serves it
-        within = commits.c.commit_hash.between(prefix, prefix + "g")
-        return list(connection.scalars(select(commits.c.commit_hash).where(*self._own(), within).limit(2)))
+        """Return at most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
+        within = {"of_tract": self.tract_id, "prefix": prefix, "past": prefix + "g"}  # past all hex digits
+        return [commit_hash for (commit_hash,) in _STARTING_WITH.rows(connection, within)]
 
     def chain(self, connection: Connection, head: str, limit: int | None = None) -> list[Entry]:
-        """The commit `head` and its first parents, newest first, without contents, in one statement."""
+        """Return the commit `head` and its first parents, newest first, without contents, in one statement."""
         rows = connection.execute(
-            _CHAIN if limit is None else _CHAIN_END, {"head": head, "limit": limit}
+            _chain_query(bounded=limit is not None), {"head": head, "limit": limit}
         ).all()
         chain = [Entry._make((*row, b"")) for row in rows]
         whole = chain[0].generation + 1 if chain else 1
@@ -144,7 +160,7 @@ class CommitRows:
         return chain
 
     def lineage(self, connection: Connection, head: str, shape: type[Row]) -> Lineage[Row]:
-        """Everything that `head` stands for, as `Entry` or `Step`, with contents.
+        """Return the whole history of `head` as `Entry` or `Step`, with contents.
 
         The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
         """
@@ -166,14 +182,14 @@ class CommitRows:
         return _joined(chain, known, self.merge_parents(connection, head))
 
     def merge_parents(self, connection: Connection, head: str) -> MergeParents:
-        """The second and later parents of every merge that `head` stands for."""
+        """Return the second and later parents of every merge in the history of `head`."""
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for row in connection.execute(_MERGES, {"head": head}):
+        for row in connection.execute(_merges_query(), {"head": head}):
             found[row.commit_hash].append(row.parent_hash)
         return {commit_hash: tuple(others) for commit_hash, others in found.items()}
 
     def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
-        """The second and later parents of each of these commits, where there are any."""
+        """Return the second and later parents of those of these commits that are merges."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for hash_group in _groups(hashes):
             where = commit_parents.c.commit_hash.in_(hash_group)
@@ -183,7 +199,7 @@ class CommitRows:
         return {commit_hash: tuple(others) for commit_hash, others in found.items()}
 
     def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
-        """(target, commit) of every commit, on any branch, that gives one of these another priority."""
+        """Return (target, commit) of every commit, on any branch, that gives one of these another priority."""
         found: list[tuple[str, str]] = []
         for hash_group in _groups(hashes):
             where = (*self._own(), commits.c.edit_target.in_(hash_group), commits.c.priority.is_not(None))
@@ -192,23 +208,23 @@ class CommitRows:
         return found
 
     def ancestors(self, connection: Connection, head: str) -> set[str]:
-        """The hashes of `head` and all it stands for, over all parents."""
-        return set(connection.scalars(_ANCESTOR_HASHES, {"head": head}))
+        """Return the hashes of `head` and of all its ancestors, over all parents."""
+        return set(connection.scalars(_ancestor_hashes(), {"head": head}))
 
     def newest(self, connection: Connection, heads: Sequence[str], limit: int | None) -> list[Entry]:
-        """The newest commits that any of `heads` stands for, newest first, without contents."""
+        """Return the newest commits in the histories of `heads`, newest first, without contents."""
         walk = _all_parents(select(commits.c.commit_hash).where(commits.c.commit_hash.in_(heads)))
         query = select(*_COLUMNS).join(walk, walk.c.commit_hash == commits.c.commit_hash)
         rows = connection.execute(query.order_by(commits.c.id.desc()).limit(limit))
         return [Entry._make((*row, b"")) for row in rows]
 
     def was_counted_otherwise(self, connection: Connection, counter: str) -> bool:
-        """Whether the tokens of some commit of the tract were not counted by this counter."""
+        """Return True if the tokens of some commit of the tract were counted by another counter."""
         others = commits.c.token_counter.not_in((counter, ""))
         return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None
 
     def everything(self, connection: Connection) -> list[Entry]:
-        """Every commit of the tract, oldest first, with contents, unchecked."""
+        """Return every commit of the tract, oldest first, with contents, unchecked."""
         query = _with_content(select(*_COLUMNS, blobs.c.payload)).where(*self._own())
         return [Entry._make(row) for row in connection.execute(query.order_by(commits.c.id))]
 
@@ -224,10 +240,10 @@ class CommitRows:
 
 
 def checked(content_hash: str, payload: object) -> bytes:
-    """The payload, if it is what the hash says.
+    """Return the payload if it is what the hash says.
 
     Raises:
-        StoreCorruptError: it is not, or there is none.
+        StoreCorruptError: it is not, or it is missing.
     """
     if payload is None:
         raise StoreCorruptError(f"content {content_hash[:12]} is missing in the store; restore a backup")
@@ -253,7 +269,7 @@ def _joined(chain: list[Row], known: dict[str, Row], parents: MergeParents) -> L
 
 
 def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[str, Row]) -> None:
-    """Add what `tip` stands for and is not there yet, in its own order. Merges may be nested deeply: no recursion."""
+    """Add what is missing of the history of `tip`, in its own order. Merges may be nested deeply: no recursion."""
     stack = [tip]
     current: str
     while stack:
@@ -288,7 +304,7 @@ def _with_content(query: Select[Any]) -> Select[Any]:
 
 
 def _first_parents(*, bounded: bool) -> CTE:
-    """Ids of the commit `head` and its first parents; with `bounded` only `limit` of them."""
+    """Select the ids of the commit `head` and its first parents; with `bounded` only `limit` of them."""
     columns = (commits.c.id, commits.c.parent_hash, commits.c.generation)
     start = select(*columns, commits.c.generation.label("top")).where(
         commits.c.commit_hash == bindparam("head")
@@ -303,7 +319,7 @@ def _first_parents(*, bounded: bool) -> CTE:
 
 
 def _all_parents(start: Select[Any]) -> CTE:
-    """What the commits of `start` stand for, over all parents.
+    """Select the commits of `start` and all their ancestors, over all parents.
 
     PostgreSQL lets a walk be mentioned once, so the first and the other parents come from one join.
     """
@@ -319,6 +335,7 @@ def _all_parents(start: Select[Any]) -> CTE:
     return walk.union(select(parent).select_from(steps).where(parent.is_not(None)))
 
 
+@cache
 def _chain_query(*, bounded: bool) -> Select[Any]:
     walk = _first_parents(bounded=bounded)
     query = select(*_COLUMNS).join(walk, walk.c.id == commits.c.id)
@@ -343,12 +360,13 @@ def _ancestors_query(fields: tuple[str, ...]) -> Select[Any]:
     return query.join(walk, walk.c.commit_hash == commits.c.commit_hash)
 
 
+@cache
 def _merges_query() -> Select[Any]:
     walk = _at_head()
     query = select(commit_parents).join(walk, walk.c.commit_hash == commit_parents.c.commit_hash)
     return query.order_by(commit_parents.c.commit_hash, commit_parents.c.position)
 
 
-_CHAIN, _CHAIN_END = _chain_query(bounded=False), _chain_query(bounded=True)
-_MERGES = _merges_query()
-_ANCESTOR_HASHES = select(_at_head().c.commit_hash)
+@cache
+def _ancestor_hashes() -> Select[Any]:
+    return select(_at_head().c.commit_hash)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -25,15 +26,20 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Executable
 
+    from tract_jupyter.storage.columns import Stored
     from tract_jupyter.storage.engines import Backend
 
 
 _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
+_CLOSE_PATIENCE: Final = (
+    5.0  # seconds that closing waits for another thread to begin one, or to close its connection
+)
 FORKED: Final = "the process was forked within a transaction; only its parent can go on with that"
+_CLOSING = threading.RLock()  # of two connections that close at once SQLite may take neither for the last one
 _ABANDONED: list[Any] = []  # a parent's connections in its child: closing one here would end the parent's
 
 
-class Link:
+class ThreadConnection:
     """One thread's connection and the state of its transaction; `lock` is held while it is in use."""
 
     __slots__ = (
@@ -67,35 +73,35 @@ class Link:
         """Called if the transaction is rolled back."""
 
     def open(self, backend: Backend) -> Connection:
-        """The connection, made if there is none."""
-        if self.connection is None:
-            connection = backend.engine.connect()
-            self.driver = connection.connection.driver_connection
-            self.pid = os.getpid()
-            connection.detach()  # ours from now on: the pool neither counts nor closes it
-            self.connection = connection
-            for statement in backend.setup:
-                backend.run(self.driver, statement)
-        return self.connection
+        """Make the connection, and return it."""
+        connection = backend.engine.connect()
+        self.driver = connection.connection.driver_connection
+        self.pid = os.getpid()
+        connection.detach()  # ours from now on: the pool neither counts nor closes it
+        self.connection = connection
+        for statement in backend.setup:
+            backend.run(self.driver, statement)
+        return connection
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the connection is that of the process which forked this one."""
+        """True if the connection is that of the process which forked this one."""
         return self.connection is not None and self.pid != os.getpid()
 
     def drop(self) -> None:
         """Close the connection, or leave it alone if it is a parent process's."""
-        connection, driver = self.connection, self.driver
-        self.connection = self.driver = None
-        if connection is None:
-            return
-        if self.pid != os.getpid():
-            _ABANDONED.append((connection, driver))
-        else:
-            with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
-                connection.close()
-            with contextlib.suppress(Exception):
-                driver.close()
+        with self.lock, _CLOSING:  # whoever closes the database waits for a thread that ends just now
+            connection, driver = self.connection, self.driver
+            self.connection = self.driver = None
+            if connection is None:
+                return
+            if self.pid != os.getpid():
+                _ABANDONED.append((connection, driver))
+            else:
+                with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
+                    connection.close()
+                with contextlib.suppress(Exception):
+                    driver.close()
 
     def drop_doubtful(self, backend: Backend) -> None:
         """Close a connection whose state nobody knows for sure. The only one of a store in memory is the store."""
@@ -112,39 +118,48 @@ class Connections:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._own = threading.local()
-        self._shared = Link() if backend.is_shared else None
-        self._all: WeakSet[Link] = WeakSet([self._shared] if self._shared else [])
+        self._shared = ThreadConnection() if backend.is_shared else None
+        self._all: WeakSet[ThreadConnection] = WeakSet([self._shared] if self._shared else [])
         self._registering = threading.Lock()
         self._own_lock = threading.RLock()
-        self._halted: list[Link] = []
+        self._halted: list[ThreadConnection] = []
         self.is_closed = False
         with _FORK_LOCK:
             _OPEN.add(self)
 
-    def enter(self) -> Link:
-        """This thread's link, locked; the caller releases it.
+    def enter(self) -> ThreadConnection:
+        """Return this thread's link, locked; the caller releases it.
 
         Raises:
             StoreClosedError: the database was closed.
             StoreError: this is a child process, forked within a transaction.
         """
-        link = self.of_this_thread()
+        link: ThreadConnection = self._shared or getattr(self._own, "link", None) or self._register()
         link.lock.acquire()
         if self.is_closed:
             link.lock.release()
             location = self._backend.location
             raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
-        if link.is_foreign:
+        if link.pid != os.getpid() and link.connection is not None:
             if link.depth:
                 link.lock.release()
                 raise StoreError(FORKED)
             link.drop()
         return link
 
-    def of_this_thread(self) -> Link:
-        """The link that this thread uses."""
-        link: Link | None = self._shared or getattr(self._own, "link", None)
-        return link or self._register()
+    def of_this_thread(self) -> ThreadConnection:
+        """Return the link that this thread uses."""
+        return self._shared or getattr(self._own, "link", None) or self._register()
+
+    def joined(self) -> ThreadConnection | None:
+        """Return the link if this thread has an open transaction on it: in memory it can be another thread's."""
+        link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
+        if link is None or not link.lock.acquire(blocking=False):
+            return None
+        try:
+            return link if link.depth else None
+        finally:
+            link.lock.release()
 
     @property
     def lock(self) -> threading.RLock:
@@ -152,10 +167,16 @@ class Connections:
         return self._shared.lock if self._shared else self._own_lock
 
     def close(self) -> None:
-        """Close all connections; one that another thread is using is closed when its transaction ends."""
+        """Close all connections, and let none begin a transaction any more.
+
+        Transactions of other threads are waited for, five seconds in all; one that takes longer, or that of this
+        thread, closes its connection at its end. After the last connection an SQLite file is whole without its WAL, so
+        that a copy of it is the store.
+        """
         self.is_closed = True
+        until = time.monotonic() + _CLOSE_PATIENCE
         for link in self._links():
-            if link.lock.acquire(blocking=False):
+            if link.lock.acquire(timeout=max(0.0, until - time.monotonic())):
                 try:
                     if link.depth == 0:
                         link.drop()
@@ -179,7 +200,7 @@ class Connections:
                     link.drop()
 
     def go_on(self) -> None:
-        """After a fork, in both processes."""
+        """Release what `halt` holds, in both processes after a fork."""
         while self._halted:
             link = self._halted.pop()
             if self._shared and link.connection is not None:
@@ -187,12 +208,12 @@ class Connections:
             link.lock.release()
         self._registering.release()
 
-    def _links(self) -> list[Link]:
+    def _links(self) -> list[ThreadConnection]:
         with self._registering:
             return list(self._all)
 
-    def _register(self) -> Link:
-        link = self._own.link = Link()
+    def _register(self) -> ThreadConnection:
+        link = self._own.link = ThreadConnection()
         with self._registering:
             self._all.add(link)
         return link
@@ -208,9 +229,11 @@ def _before_fork() -> None:
     _FORKING.extend(_OPEN)
     for connections in _FORKING:
         connections.halt()
+    _CLOSING.acquire()
 
 
 def _after_fork() -> None:
+    _CLOSING.release()
     while _FORKING:
         _FORKING.pop().go_on()
     _FORK_LOCK.release()
@@ -232,13 +255,14 @@ class Prepared:
         self._make = make
         self._order = list(order)
         self._texts: dict[str, str] = {}
-        self._kinds: list[Any] = []
+        self._kinds: list[Stored] = []
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
         """Run it, and return how many rows it changed."""
+        text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         cursor = connection.connection.cursor()
         try:
-            cursor.execute(self._text(connection), parameters)
+            cursor.execute(text, parameters)
             changed: int = cursor.rowcount
         finally:
             cursor.close()
@@ -250,38 +274,36 @@ class Prepared:
         Raises:
             StoreCorruptError: a value is not what its column holds.
         """
+        text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         cursor = connection.connection.cursor()
         try:
-            cursor.execute(self._text(connection), parameters)
+            cursor.execute(text, parameters)
             rows: Sequence[Any] = cursor.fetchall()
         finally:
             cursor.close()
         for kind, values in zip(self._kinds, zip(*rows, strict=True), strict=False):
-            kind.check(values)
+            if not kind.allowed.issuperset(map(type, values)):
+                raise kind.damage_among(values)
         return rows
 
     def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
         """Run it for each row of values in order; that is quicker than by name."""
+        text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         cursor = connection.connection.cursor()
         try:
-            cursor.executemany(self._text(connection), rows)
+            cursor.executemany(text, rows)
         finally:
             cursor.close()
 
-    def _text(self, connection: Connection) -> str:
+    def _compiled(self, connection: Connection) -> str:
         name = connection.dialect.name
-        text = self._texts.get(name)
-        if text is None:
-            text = self._texts[name] = self._compiled(name)
-        return text
-
-    def _compiled(self, name: str) -> str:
         module = import_module(f"sqlalchemy.dialects.{name}")
         styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
         statement = self._make(module)
         if isinstance(statement, Select):
-            self._kinds = [column.type for column in statement.selected_columns]
+            self._kinds = [column.type for column in statement.selected_columns]  # type: ignore[misc]
         compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")
-        return str(compiled)
+        text = self._texts[name] = str(compiled)
+        return text

@@ -12,7 +12,13 @@ from uuid import uuid4
 
 from sqlalchemy import inspect, select
 
-from tract_jupyter.exceptions import StoreClosedError, StoreCorruptError, StoreLockedError, StoreVersionError
+from tract_jupyter.exceptions import (
+    StoreClosedError,
+    StoreCorruptError,
+    StoreError,
+    StoreLockedError,
+    StoreVersionError,
+)
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.errors import translate
@@ -28,8 +34,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage.connections import Link
-
 
 _PAUSE = 0.01  # seconds
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
@@ -42,14 +46,21 @@ class Database:
         path: the SQLite file, created with its folder if it is not there; `:memory:` for none.
         url: an SQLAlchemy URL instead of a path, of SQLite or PostgreSQL.
         lock_timeout: seconds to wait for another process's lock.
+        must_exist: make no store in a database that has none.
 
     Raises:
         StoreError: it cannot be opened; the subclass tells why. A file is never changed by a failed opening.
     """
 
     def __init__(
-        self, path: str | Path = MEMORY, *, url: str | None = None, lock_timeout: float = 5.0
+        self,
+        path: str | Path = MEMORY,
+        *,
+        url: str | None = None,
+        lock_timeout: float = 5.0,
+        must_exist: bool = False,
     ) -> None:
+        self._must_exist = must_exist
         self._backend = backend(path, url, lock_timeout)
         self.location = self._backend.location
         self._connections = Connections(self._backend)
@@ -68,14 +79,14 @@ class Database:
         return self._backend.name
 
     def read(self) -> AbstractContextManager[Connection]:
-        """A read transaction: one consistent view. Within another transaction of the thread it is part of that.
+        """Return a read transaction: one consistent view. Within another transaction of the thread it is part of that.
 
         A transaction belongs to its thread: let no `await` come between its beginning and its end.
         """
         return Transaction(self._backend, self._connections, is_writing=False)
 
     def write(self) -> AbstractContextManager[Connection]:
-        """A write transaction: all of it happens, or nothing does.
+        """Return a write transaction: all of it happens, or nothing does.
 
         Within another write of the thread it is part of that, and its failure the failure of all.
         """
@@ -89,18 +100,18 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread has a transaction open, which another one would be part of."""
-        return self._joined() is not None
+        """True if this thread has a transaction open, which another one would be part of."""
+        return self._connections.joined() is not None
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
         """Have `call` called if the open transaction of this thread, where there is one, is rolled back."""
-        link = self._joined()
+        link = self._connections.joined()
         if link is not None:
             link.undone.append(call)
 
     @property
     def lock(self) -> threading.RLock:
-        """What to hold instead of a lock of one's own, if a transaction may begin under it.
+        """Return what to hold instead of a lock of one's own, if a transaction may begin under it.
 
         The transactions of a store in memory take turns on one lock. A second lock beside that one would be a deadlock.
         """
@@ -110,19 +121,14 @@ class Database:
         """Release all connections. A second call does nothing."""
         self._connections.close()
 
-    def _joined(self) -> Link | None:
-        """The link, if this thread has a transaction open on it: that of a store in memory can be another thread's."""
-        link = self._connections.of_this_thread()
-        if not link.lock.acquire(blocking=False):
-            return None
-        try:
-            return link if link.depth else None
-        finally:
-            link.lock.release()
-
     def _prepare(self, deadline: float) -> None:
         version = self._version()
         if version is None:
+            if self._must_exist:
+                raise StoreError(
+                    f"there is no store in {self.location}: the database has no tables. Nothing was changed; look for "
+                    "a mistake in its name, or make a store with Tract.open"
+                )
             self._make(deadline)
         elif version > SCHEMA_VERSION:
             raise StoreVersionError(
@@ -166,7 +172,7 @@ class Database:
                 raise StoreCorruptError(f"{self.location} is no valid SQLite database; give another path")
 
     def _version(self) -> int | None:
-        """The version of an existing store, None for a new one."""
+        """Return the version of an existing store, None for a new one."""
         with self.read() as connection:
             tables = inspect(connection).get_table_names()
             if not tables:
@@ -194,7 +200,7 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
     return call
 
 
-class Lent(Database):
+class SharedDatabase(Database):
     """The same database for one more user.
 
     Args:
@@ -217,12 +223,12 @@ class Lent(Database):
         return self._owner.lock
 
     def read(self) -> AbstractContextManager[Connection]:
-        """A read transaction of the owner's."""
+        """Return a read transaction of the owner's."""
         self._check()
         return self._owner.read()
 
     def write(self) -> AbstractContextManager[Connection]:
-        """A write transaction of the owner's."""
+        """Return a write transaction of the owner's."""
         self._check()
         return self._owner.write()
 

@@ -1,4 +1,4 @@
-"""Which database is meant by a path or URL, and what the two kinds do differently: opening, beginning, locking.
+"""Paths and URLs of databases, and the differences between the two kinds: opening, beginning, locking.
 
 SQLite in WAL mode by default, PostgreSQL by URL. Both give the same promises: a reader has one consistent view, and
 writers of a store take turns, so that a write that has begun meets no other one half-way.
@@ -7,10 +7,13 @@ writers of a store take turns, so that a write that has begun meets no other one
 from __future__ import annotations
 
 import os
+import sqlite3
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -19,6 +22,8 @@ from sqlalchemy.pool import NullPool
 from tract_jupyter.exceptions import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection, Engine
 
 MEMORY: Final = ":memory:"
@@ -36,6 +41,7 @@ class Backend:
 
     Args:
         setup: statements that every new connection runs; none of them writes.
+        run: runs a statement on the driver's own connection: what every transaction does should cost little.
         is_shared: one connection serves all threads, as that of a store in memory must.
     """
 
@@ -45,6 +51,7 @@ class Backend:
     setup: tuple[str, ...]
     begin_read: str
     begin_write: str
+    run: Callable[[Any, str], object]
     is_shared: bool = False
 
     @property
@@ -53,19 +60,12 @@ class Backend:
         base: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         return base
 
-    def run(self, driver: Any, statement: str) -> None:
-        """Run a statement on the driver's own connection: what every transaction does should cost little."""
-        if self.name == SQLITE:
-            driver.execute(statement)
-        else:
-            driver.execute(statement, prepare=False)  # several statements at once cannot be prepared
-
     def was_lost(self, driver: Any) -> bool:
-        """Whether the server ended the connection."""
+        """Return True if the server ended the connection."""
         return self.name == POSTGRES and bool(driver.closed)
 
     def is_idle(self, driver: Any) -> bool:
-        """Whether a connection has no transaction open, and no command unanswered; an interrupt may leave either."""
+        """Return True if no transaction is open and no command unanswered; an interrupt may leave either."""
         if self.name == SQLITE:
             return not driver.in_transaction
         from psycopg.pq import TransactionStatus
@@ -73,9 +73,7 @@ class Backend:
         return bool(driver.info.transaction_status == TransactionStatus.IDLE)
 
     def is_spoilt(self, driver: Any) -> bool:
-        """Whether a failed statement made the transaction void; PostgreSQL would then take COMMIT for ROLLBACK."""
-        if self.name == SQLITE:
-            return False
+        """Return True if a failed statement made a transaction of PostgreSQL void: COMMIT would then roll it back."""
         from psycopg.pq import TransactionStatus
 
         return bool(driver.info.transaction_status == TransactionStatus.INERROR)
@@ -90,8 +88,15 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
         lock_timeout: seconds to wait for another's lock.
 
     Raises:
-        StoreError: the URL is none, its database is of another kind, or the driver is missing.
+        StoreError: the path or the URL is not valid, both are given, the database is of another kind, or its driver is
+            missing.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise StoreError(f"the path of a store is a text or a Path, got {path!r}; ':memory:' keeps nothing")
+    if url is not None and path != MEMORY:
+        raise StoreError(
+            f"a store is opened by its path or by its url, not by both; got {str(path)!r} and a url"
+        )
     target = _target(path, url)
     location = str(path) if url is None else target.render_as_string(hide_password=True)
     kind = target.get_backend_name()
@@ -119,6 +124,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL"),
         begin_read="BEGIN",
         begin_write="BEGIN IMMEDIATE",
+        run=sqlite3.Connection.execute,
         is_shared=is_shared,
     )
 
@@ -138,12 +144,17 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
         setup=(f"SET lock_timeout = {milliseconds}",),
         begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
         begin_write=f"BEGIN ISOLATION LEVEL READ COMMITTED; {_POSTGRES_LOCK}",
+        run=_run_unprepared,
     )
+
+
+def _run_unprepared(driver: Any, statement: str) -> None:
+    driver.execute(statement, prepare=False)  # several statements at once cannot be prepared
 
 
 @lru_cache(maxsize=16)
 def _engine(target: URL, **connect_args: Any) -> Engine:
-    """What connects to a database. It keeps the statements that it compiled, so that the next opening is quick."""
+    """Return the engine of a database. It keeps the statements that it compiled, so that the next opening is quick."""
     try:
         # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
         return create_engine(
@@ -155,7 +166,7 @@ def _engine(target: URL, **connect_args: Any) -> Engine:
 
 
 def _target(path: str | Path, url: str | None) -> URL:
-    """The database that is meant, as a URL."""
+    """Return the database that is meant, as a URL."""
     try:
         if url is not None:
             return make_url(url)
@@ -182,7 +193,25 @@ def _file(path: Path) -> URL:
     return URL.create("sqlite", database=str(path))
 
 
+def file_of(url: str) -> Path | None:
+    """Return the SQLite file that a URL is about, whether it exists or not; None for another kind, or for memory.
+
+    Raises:
+        StoreError: the text is no database URL.
+    """
+    target = _target(MEMORY, url)
+    name = target.database
+    if (
+        target.get_backend_name() != SQLITE
+        or name in {None, "", MEMORY}
+        or target.query.get("mode") == "memory"
+    ):
+        return None
+    is_uri = "uri" in target.query and str(name).startswith("file:")
+    return Path(url2pathname(urlsplit(str(name)).path) if is_uri else str(name))
+
+
 def sqlite_file(connection: Connection) -> Path | None:
-    """The file of an SQLite connection, None for one in memory."""
+    """Return the file of an SQLite connection, None for one in memory."""
     name = connection.exec_driver_sql("PRAGMA database_list").one()[2]
     return Path(name) if name else None

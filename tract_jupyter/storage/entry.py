@@ -7,9 +7,14 @@ from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.models.canonical import canonical_json, sha256
-from tract_jupyter.models.commit import CommitInfo, CommitOperation
-from tract_jupyter.models.content import Priority, default_priority
+from tract_jupyter.models import (
+    CommitInfo,
+    CommitOperation,
+    Priority,
+    canonical_json,
+    default_priority,
+    sha256,
+)
 from tract_jupyter.storage.clock import from_text
 from tract_jupyter.storage.columns import from_json
 
@@ -20,7 +25,7 @@ _OPERATIONS = {str(operation): operation for operation in CommitOperation}
 
 
 class Step(NamedTuple):
-    """What of a commit counts for the context. Contexts are read by the ten thousand, so this is all they read."""
+    """The part of a commit that counts for the context. Contexts are read by the ten thousand, and read only this."""
 
     commit_hash: str
     parent_hash: str | None
@@ -65,7 +70,7 @@ class Entry(NamedTuple):
     payload: bytes = b""
 
     def step(self) -> Step:
-        """The part that counts for the context."""
+        """Return the part that counts for the context."""
         return Step(
             self.commit_hash,
             self.parent_hash,
@@ -86,13 +91,13 @@ class Entry(NamedTuple):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What was committed."""
+        """The content, parsed."""
         content: dict[str, Any] = json.loads(self.payload)
         return content
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the author added."""
+        """The author's metadata, parsed."""
         metadata: dict[str, Any] = from_json(self.metadata_json, dict) if self.metadata_json != EMPTY else {}
         return metadata
 
@@ -110,18 +115,18 @@ class Entry(NamedTuple):
 
     @property
     def retention(self) -> dict[str, Any] | None:
-        """What a compression must keep of it."""
+        """The criteria of what a compression must keep of it."""
         retention: dict[str, Any] | None = (
             from_json(self.retention_json, dict) if self.retention_json else None
         )
         return retention
 
     def starting_priority(self) -> Priority:
-        """The one that it was made with."""
+        """Return the one that it was made with."""
         return Priority(self.priority) if self.priority else default_priority(self.content_type)
 
     def info(self, priority: Priority, merge_parents: tuple[str, ...] = ()) -> CommitInfo:
-        """The same for readers, with the priority in effect."""
+        """Return the commit for readers, with the priority in effect."""
         try:
             return CommitInfo(
                 self.commit_hash,
@@ -136,11 +141,11 @@ class Entry(NamedTuple):
                 self.token_counter,
                 self.generation,
                 from_text(self.created_at),
-                self.metadata,
-                self.generation_config,
-                self.tags,
+                {} if self.metadata_json == EMPTY else self.metadata,
+                {} if self.generation_config_json == EMPTY else self.generation_config,
+                () if self.tags_json == NO_TAGS else self.tags,
                 priority,
-                self.retention,
+                self.retention if self.retention_json else None,
                 merge_parents,
                 self.tools_hash,
                 self.context_tokens,
@@ -175,7 +180,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry, **changes: Any) -> Draft:
-        """A copy of a commit, to be placed elsewhere."""
+        """Return a copy of a commit, to be placed elsewhere."""
         copied = cls(
             content_type=entry.content_type,
             payload=entry.payload,
@@ -199,7 +204,7 @@ class Draft(NamedTuple):
 def commit_hash(
     of: Entry | Draft, tract_id: str, parent_hash: str | None, created_at: str, merge_parents: tuple[str, ...]
 ) -> str:
-    """The hash of a commit, over all that matters.
+    """Return the hash of a commit, over all that matters.
 
     It is that of the canonical JSON of an object with these values under these names; what is optional is left out
     if it is empty. The text is put together here, as most of its parts are JSON already.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from tract_jupyter.exceptions import (
@@ -63,9 +64,20 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
     return _other(code, cause, location, committing=committing)
 
 
+def _not_opened(location: str) -> StoreError:
+    path = Path(location).absolute()
+    if path.is_dir():
+        return StoreError(f"{location} is a folder; give the path of a file.")
+    if path.parent.is_dir():
+        return StoreError(
+            f"{location} cannot be opened, though its folder exists; check the permissions of both, and its name."
+        )
+    return StoreError(f"{location} cannot be opened; check that the folder exists and that it is a file.")
+
+
 def _other(code: int | str | None, cause: BaseException, location: str, *, committing: bool) -> StoreError:
     if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreError(f"{location} cannot be opened; check that the folder exists and that it is a file.")
+        return _not_opened(location)
     if code in _FULL:
         return StoreError(
             f"the disk of {location} is full; nothing was written. Free some space and try again."
@@ -85,7 +97,7 @@ def _other(code: int | str | None, cause: BaseException, location: str, *, commi
 
 
 def _lost(cause: BaseException, location: str, *, committing: bool) -> StoreError:
-    """There is no server, it lets nobody in, or it went away."""
+    """Return the error for a server that is missing, refuses the connection, or went away."""
     if committing:
         return StoreError(
             f"the connection to {location} was lost ({_line(cause)}) as the change was being confirmed; whether it was "
@@ -98,14 +110,14 @@ def _lost(cause: BaseException, location: str, *, committing: bool) -> StoreErro
 
 
 def _code(cause: BaseException) -> int | str | None:
-    """SQLite's primary code, or PostgreSQL's five characters."""
+    """Return SQLite's primary code, or PostgreSQL's five characters."""
     number = getattr(cause, "sqlite_errorcode", None)
     state: str | None = getattr(cause, "sqlstate", None)
     return number & _PRIMARY if number is not None else state
 
 
 def _is_lost(code: int | str | None, cause: BaseException) -> bool:
-    """Whether the server is not there (any more); where it could not say so, there is no code."""
+    """Return True if the server is not there (any more): an error without a code comes from no server."""
     if isinstance(code, str):
         return code in _LOST or code.startswith("08")
     return code is None and type(cause).__name__ in {"OperationalError", "ConnectionTimeout"}
@@ -116,16 +128,16 @@ def _of_user(code: int | str | None) -> str:
 
 
 def _line(cause: BaseException) -> str:
-    """The first line: PostgreSQL adds others, which show the statement."""
+    """Return the first line: PostgreSQL adds others, which show the statement."""
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
 UNREADABLE = datetime.fromtimestamp(0, UTC)
-"""The time that stands for one that is none."""
+"""The time that stands for one that cannot be read."""
 
 
 def read_dict(text: Any) -> dict[str, Any]:
-    """The JSON object in a text; empty if there is none."""
+    """Return the JSON object in a text; empty if there is none."""
     try:
         data = json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -134,9 +146,8 @@ def read_dict(text: Any) -> dict[str, Any]:
 
 
 def read_moment(text: Any) -> datetime:
-    """The time in a text; 1970 if there is none."""
+    """Return the time in a text; 1970 if there is none."""
     try:
-        moment = from_text(text)
+        return from_text(text)
     except StoreCorruptError:
         return UNREADABLE
-    return moment if moment.tzinfo is not None else UNREADABLE

@@ -1,4 +1,4 @@
-"""Blocks that an interrupt does not cut: it waits for their end, and is raised there.
+"""Blocks that an interrupt does not cut: it waits, and is raised at their end.
 
 Ctrl-C comes between any two instructions: after a transaction was committed and before anybody took note of it, or as a
 block is left and before its end has begun. Nothing that is written in Python can be made safe against that from within,
@@ -90,28 +90,24 @@ def end(frame: FrameType) -> None:
     _BLOCKS.remove(frame)
     thread = threading.get_ident()
     if thread == threading.main_thread().ident:
-        _end_in_main_thread()
+        _Waiting.blocks -= 1
+        before, since = _Waiting.before, _Waiting.since
+        if not _Waiting.blocks:
+            try:
+                if before is not None and _get_handler(_SIGINT) is _on_interrupt:
+                    _set_handler(_SIGINT, before)
+            finally:  # from here on no interrupt waits any more
+                since = _Waiting.since
+                _Waiting.before = _Waiting.since = None
+        elif since is not None:
+            if _is_whole(frame_at(1).f_back):
+                since = None  # it waits for the end of a block around this one
+            else:
+                _Waiting.since = None
+        if since is not None:
+            (before or signal.default_int_handler)(signal.SIGINT, frame_at())
     if thread in _ORDERED and not _is_whole(frame_at(1).f_back):
         raise _ORDERED.pop(thread)
-
-
-@whole
-def _end_in_main_thread() -> None:
-    _Waiting.blocks -= 1
-    before, since = _Waiting.before, _Waiting.since
-    if not _Waiting.blocks:
-        try:
-            if before is not None and _get_handler(_SIGINT) is _on_interrupt:
-                _set_handler(_SIGINT, before)
-        finally:  # from here on no interrupt waits any more
-            since = _Waiting.since
-            _Waiting.before = _Waiting.since = None
-    elif since is not None:
-        if _is_whole(frame_at(2).f_back):
-            return  # for the end of a block around this one
-        _Waiting.since = None
-    if since is not None:
-        (before or signal.default_int_handler)(signal.SIGINT, frame_at())
 
 
 class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # it is used as a function
@@ -142,8 +138,11 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
     @contextlib.contextmanager
     @functools.wraps(function)
     def context(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        with uninterrupted():
+        begin(frame_at(0))  # kept by no name: a frame that knows itself is never freed by itself
+        try:
             yield from function(*args, **kwargs)
+        finally:
+            end(frame_at(0))
 
     return context
 
@@ -166,7 +165,7 @@ def handle_with(handler: Any) -> Any:
 
 
 def handler() -> Any:
-    """What handles the interrupts that need not wait, as `signal.getsignal` tells it."""
+    """Return the handler of interrupts that need not wait, as `signal.getsignal` tells it."""
     current = _get_handler(_SIGINT)
     return _Waiting.before if current is _on_interrupt else current
 

@@ -1,4 +1,4 @@
-"""What is written once and never changed: events, events of runs, firings of hooks, calls of scripts, compiles.
+"""Append-only rows: events, events of runs, firings of hooks, calls of scripts, compiles.
 
 One mechanism for all of them, `Journal`: rows are appended in the caller's transaction and read newest first; where
 only so many are kept, the oldest go.
@@ -18,7 +18,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json
 from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.rows import Rows, Stored
@@ -58,7 +58,7 @@ def triggered(by: str | None) -> Iterator[None]:
 
 
 def what_triggered() -> str | None:
-    """What set off what this block does, if anybody has said so."""
+    """The cause of what is done in this block, if it is known."""
     return _triggered_by.get()
 
 
@@ -192,8 +192,9 @@ class RunEventRows(Journal[StoredRunEvent]):
         """
         if not events:
             return
+        rows = [{"tract_id": self.tract_id, **event._asdict()} for event in events]
         try:
-            self._write(connection, [event._asdict() for event in events])
+            connection.execute(_insert(self.table), rows)
         except IntegrityError as error:
             raise StoreError(
                 f"run {events[0].run_id} has an event {events[0].seq} already: it goes on in another process, and "
@@ -205,20 +206,20 @@ class RunEventRows(Journal[StoredRunEvent]):
         return self.find(connection, run_id=run_id)
 
     def ids(self, connection: Connection, start: str) -> list[str]:
-        """Up to two runs whose ids begin with hex digits; more than one means that these are too few."""
+        """Return at most two runs whose ids begin with these digits: two mean that the digits are ambiguous."""
         return list(connection.scalars(_IDS, {"tract": self.tract_id, "start": start}))
 
     def newest(
         self, connection: Connection, limit: int | None = None
     ) -> list[tuple[StoredRunEvent, StoredRunEvent]]:
-        """The first and the last event of each run, the newest run first."""
+        """Return the first and the last event of each run, the newest run first."""
         rows = connection.execute(
             _NEWEST, {"tract": self.tract_id, "most": _ANY_NUMBER if limit is None else limit}
         )
         return [_pair(row) for row in rows]
 
     def by_run(self, connection: Connection) -> Iterator[tuple[str, list[StoredRunEvent]]]:
-        """The events of each run, one run after the other; read on only as far as it is looked at."""
+        """Yield the events of each run, one run after the other; rows are read lazily."""
         with connection.execute(self._select(()), self._given({})) as rows:
             for run_id, group in groupby(map(StoredRunEvent._make, rows), key=lambda event: event.run_id):
                 yield run_id, list(group)
@@ -296,13 +297,18 @@ class ScriptCallRows(Journal[StoredCalls]):
             self._shorten(connection)
 
     def release(self, connection: Connection, run_id: str) -> None:
-        """Say that a run has ended."""
+        """Record that a run has ended."""
         self.update(connection, {"run_id": run_id}, running=None)
 
     def remove(self, connection: Connection, run_ids: Collection[str]) -> None:
-        """Forget some runs."""
+        """Delete the calls of some runs."""
         of = self.table.c
         connection.execute(self.table.delete().where(of.tract_id == self.tract_id, of.run_id.in_(run_ids)))
+
+    def remove_one(self, connection: Connection, run_id: str, position: int) -> None:
+        """Delete the row of a run that begins at a position, if there is one."""
+        of = self.table.c
+        connection.execute(self.table.delete().where(of.run_id == run_id, of.position == position))
 
     def _shorten(self, connection: Connection) -> None:
         of = self.table.c

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import bindparam, func, select, tuple_
 
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models import canonical_json
 from tract_jupyter.storage.clock import now_text, to_text
 from tract_jupyter.storage.errors import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions, pendings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,16 @@ _STANDING = (
     .group_by(pendings.c.pending_id, pendings.c.status)
 )
 _UPDATE = pendings.update().where(_IS_IT)
+_UNSETTLED = select(pendings).where(
+    pendings.c.tract_id == bindparam("its_tract_id"), pendings.c.settled_at.is_(None)
+)
+_SAME = _UNSETTLED.where(pendings.c.identity == bindparam("its_identity")).order_by(pendings.c.created_at)
+_OF_OPERATION = _UNSETTLED.where(pendings.c.operation == bindparam("its_operation")).order_by(
+    pendings.c.created_at
+)
+_COUNT_UNSETTLED = select(func.count()).select_from(
+    _UNSETTLED.with_only_columns(pendings.c.pending_id).subquery()
+)
 
 
 class PendingRows:
@@ -97,7 +107,7 @@ class PendingRows:
             connection.execute(_UPDATE, {"id_": pending_id, **values})
 
     def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
-        """One pending, None if it was never stored."""
+        """Return a pending; None if it was never stored."""
         row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
@@ -109,7 +119,7 @@ class PendingRows:
         return ShownPending(*row[:-1], read_dict(row.request_json).get("request"))
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
-        """Those that were decided over some channels."""
+        """Return those that were decided over some channels."""
         decided = select(decisions.c.pending_id).where(
             decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels)
         )
@@ -117,43 +127,41 @@ class PendingRows:
         return [_stored(row) for row in connection.execute(query)]
 
     def standing(self, connection: Connection, ids: Iterable[str]) -> dict[str, tuple[str, int]]:
-        """The status of some pendings and how many decisions each has, by id; without those that were never stored."""
+        """Return the status of pendings and their number of decisions, by id, without those that were never stored."""
         rows = connection.execute(_STANDING, {"ids": list(ids)})
         return {pending_id: (status, count) for pending_id, status, count in rows}
 
     def unsettled(
         self, connection: Connection, limit: int, after: StoredPending | None = None
     ) -> list[StoredPending]:
-        """What is left to decide or to run, oldest first; with `after`, the page that follows it."""
-        query = select(pendings).where(*self._unsettled())
+        """Return what is left to decide or to run, oldest first; with `after`, the page that follows it."""
         order = (pendings.c.created_at, pendings.c.pending_id)
+        query = _UNSETTLED.order_by(*order).limit(limit)
         if after is not None:
             query = query.where(tuple_(*order) > (to_text(after.created_at), after.pending_id))
-        return [_stored(row) for row in connection.execute(query.order_by(*order).limit(limit))]
+        return self._stored(connection, query)
 
     def count_unsettled(self, connection: Connection) -> int:
-        """How many are left to decide or to run."""
-        return connection.scalar(select(func.count()).where(*self._unsettled())) or 0
+        """Count what is left to decide or to run."""
+        return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id}) or 0
 
     def same(self, connection: Connection, identity: str) -> list[StoredPending]:
-        """Those of the same identity that are left to decide or to run, oldest first."""
-        query = select(pendings).where(*self._unsettled(), pendings.c.identity == identity)
-        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
+        """Return those of the same identity that are left to decide or to run, oldest first."""
+        return self._stored(connection, _SAME, its_identity=identity)
 
     def of_operation(self, connection: Connection, operation: str) -> list[StoredPending]:
-        """Those of an operation that are left to decide or to run, oldest first."""
-        query = select(pendings).where(*self._unsettled(), pendings.c.operation == operation)
-        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
+        """Return those of an operation that are left to decide or to run, oldest first."""
+        return self._stored(connection, _OF_OPERATION, its_operation=operation)
 
     def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
-        """Whether one of these titles was ever asked about."""
+        """Return True if one of these titles was ever asked about."""
         query = select(pendings.c.pending_id).where(
             pendings.c.tract_id == self.tract_id, pendings.c.title.in_(titles)
         )
         return connection.execute(query.limit(1)).first() is not None
 
-    def _unsettled(self) -> tuple[Any, ...]:
-        return pendings.c.tract_id == self.tract_id, pendings.c.settled_at.is_(None)
+    def _stored(self, connection: Connection, query: Select[Any], **given: object) -> list[StoredPending]:
+        return [_stored(row) for row in connection.execute(query, {"its_tract_id": self.tract_id, **given})]
 
 
 def _stored(row: Any) -> StoredPending:
@@ -227,26 +235,26 @@ class DecisionRows:
         connection.execute(decisions.insert(), row)
 
     def count(self, connection: Connection, pending_id: str) -> int:
-        """How many decisions were made on a pending so far."""
+        """Count the decisions that were made on a pending so far."""
         return connection.scalar(_COUNT, {"id_": pending_id}) or 0
 
     def of(self, connection: Connection, pending_id: str) -> list[StoredDecision]:
-        """The decisions on a pending, in their order."""
+        """Return the decisions on a pending, in their order."""
         return [_stored_decision(row) for row in connection.execute(_OF, {"id_": pending_id})]
 
     def last(self, connection: Connection, pending_id: str) -> StoredDecision | None:
-        """The last decision on a pending."""
+        """Return the last decision on a pending; None if there was none."""
         row = connection.execute(_LAST, {"id_": pending_id}).first()
         return None if row is None else _stored_decision(row)
 
     def was_chosen(self, connection: Connection, identity: str, action: str) -> bool:
-        """Whether an action was ever chosen about the same thing."""
+        """Return True if an action was ever chosen about the same thing."""
         table = decisions.c
         where = (table.tract_id == self.tract_id, table.identity == identity, table.action == action)
         return connection.scalar(select(table.id).where(*where).limit(1)) is not None
 
     def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
-        """The newest decisions first."""
+        """Return the newest decisions first."""
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)
         return [
             _stored_decision(row)
@@ -254,7 +262,7 @@ class DecisionRows:
         ]
 
     def through(self, connection: Connection, channels: Collection[str]) -> list[StoredDecision]:
-        """The decisions that came over some channels, oldest first."""
+        """Return the decisions that came over some channels, oldest first."""
         where = (decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels))
         return [
             _stored_decision(row)

@@ -27,16 +27,16 @@ AGENT_HEAD = "HEAD@"  # and a branch: the HEAD of the agent that was deployed on
 BRANCHES = "refs/heads/"
 
 _head, _tip = refs.alias("head"), refs.alias("tip")
-_POSITION = (
-    select(
-        _head.c.symbolic_target,
-        optional(commits.c.commit_hash),
-        optional(commits.c.generation),
-        optional(commits.c.context_tokens),
-        optional(commits.c.context_messages),
-        optional(commits.c.token_counter),
-        commits.c.tools_hash,
-    )
+_AT_TIP = (
+    optional(commits.c.commit_hash),
+    optional(commits.c.generation),
+    optional(commits.c.context_tokens),
+    optional(commits.c.context_messages),
+    optional(commits.c.token_counter),
+    commits.c.tools_hash,
+)
+_AT_HEAD = (
+    select(_head.c.symbolic_target, *_AT_TIP)
     .outerjoin(_tip, and_(_tip.c.tract_id == _head.c.tract_id, _tip.c.name == _head.c.symbolic_target))
     .outerjoin(
         commits,
@@ -44,18 +44,16 @@ _POSITION = (
     )
     .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == bindparam("head_name"))
 )
-_BRANCH_TIP = (
-    select(
-        refs.c.name,
-        optional(commits.c.commit_hash),
-        optional(commits.c.generation),
-        optional(commits.c.context_tokens),
-        optional(commits.c.context_messages),
-        optional(commits.c.token_counter),
-        commits.c.tools_hash,
-    )
-    .outerjoin(commits, commits.c.commit_hash == refs.c.commit_hash)
+_AT_BRANCH = (
+    select(*_AT_TIP)
+    .select_from(refs.outerjoin(commits, commits.c.commit_hash == refs.c.commit_hash))
     .where(refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch"))
+)
+_POSITION, _BRANCH_POSITION = Prepared(lambda _: _AT_HEAD), Prepared(lambda _: _AT_BRANCH)
+_TIP = Prepared(
+    lambda _: select(refs.c.commit_hash).where(
+        refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch")
+    )
 )
 # built once, as they are part of every commit
 _MOVING = (
@@ -87,7 +85,7 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, branch: str | None, entry: Entry, tools_hash: str | None = None) -> Position:
-        """Where a branch is after a commit; `tools_hash` is that of the tools before it."""
+        """Return the position of a branch after a commit; `tools_hash` is that of the tools before it."""
         return cls(
             branch,
             entry.commit_hash,
@@ -112,42 +110,43 @@ class RefRows:
         self.head_name = head_name
 
     def was_made(self, connection: Connection) -> bool:
-        """Whether the tract has this HEAD, which it gets when it is made."""
+        """Return True if the tract has this HEAD, which it gets when it is made."""
         return self._exists(connection, self.head_name)
 
     def position(self, connection: Connection) -> Position:
-        """Where HEAD is, in one statement."""
+        """Return the position of HEAD, read in one statement."""
         names = {"tract_id": self.tract_id, "head_name": self.head_name}
-        row = connection.execute(_POSITION, names).first()
-        if row is None and self.head_name != HEAD:
+        rows = _POSITION.rows(connection, names)
+        if not rows and self.head_name != HEAD:
             raise BranchNotFoundError(
                 "the branch that this agent was deployed on was deleted, and its commits are still addressable by "
                 "their hashes; deploy another agent to go on"
             )
-        if row is None:
+        if not rows:
             raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")
-        target, commit_hash, *rest = row
+        target, commit_hash, *rest = rows[0]
         branch = target.removeprefix(BRANCHES) if target else None
         return Position(branch, None) if commit_hash is None else Position(branch, commit_hash, *rest)
 
     def at_branch(self, connection: Connection, branch: str) -> Position | None:
-        """Where a branch is; None if there is no such branch."""
+        """Return the position of a branch; None if there is no such branch."""
         names = {"tract_id": self.tract_id, "branch": BRANCHES + branch}
-        row = connection.execute(_BRANCH_TIP, names).first()
-        if row is None:
+        rows = _BRANCH_POSITION.rows(connection, names)
+        if not rows:
             return None
-        return Position(branch, *row[1:]) if row[1] else Position(branch, None)
+        return Position(branch, *rows[0]) if rows[0][0] else Position(branch, None)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
-        """The commit that a branch points at, None before its first commit."""
-        return connection.scalar(select(refs.c.commit_hash).where(*self._named(BRANCHES + branch)))
+        """Return the commit that a branch points at, None before its first commit."""
+        rows = _TIP.rows(connection, {"tract_id": self.tract_id, "branch": BRANCHES + branch})
+        return rows[0][0] if rows else None
 
     def exists(self, connection: Connection, branch: str) -> bool:
-        """Whether there is such a branch."""
+        """Return True if there is such a branch."""
         return self._exists(connection, BRANCHES + branch)
 
     def branches(self, connection: Connection) -> dict[str, str | None]:
-        """Each branch and its commit, by name."""
+        """Return each branch and its commit, by name."""
         where = (refs.c.tract_id == self.tract_id, refs.c.name.startswith(BRANCHES, autoescape=True))
         rows = connection.execute(select(refs.c.name, refs.c.commit_hash).where(*where).order_by(refs.c.name))
         return {row.name.removeprefix(BRANCHES): row.commit_hash for row in rows}
@@ -164,7 +163,7 @@ class RefRows:
         connection.execute(refs.delete().where(*self._named(BRANCHES + branch)))
 
     def is_current(self, connection: Connection, branch: str) -> bool:
-        """Whether this HEAD, or the tract's own, stands on a branch."""
+        """Return True if this HEAD, or the tract's own, is on a branch."""
         where = (refs.c.tract_id == self.tract_id, refs.c.name.in_((HEAD, self.head_name)))
         query = select(refs.c.name).where(*where, refs.c.symbolic_target == BRANCHES + branch)
         return connection.scalar(query) is not None
@@ -244,7 +243,7 @@ class ReflogRows:
         connection.execute(reflog.insert().values(**values))
 
     def newest_first(self, connection: Connection, ref_name: str, limit: int | None = None) -> Iterator[Move]:
-        """The moves of a ref; read on only as far as it is looked at."""
+        """Yield the moves of a ref, newest first; rows are read lazily."""
         where = (reflog.c.tract_id == self.tract_id, reflog.c.ref_name == ref_name)
         query = select(*_COLUMNS).where(*where).order_by(reflog.c.id.desc())
         with connection.execute(query if limit is None else query.limit(limit)) as rows:
@@ -270,13 +269,13 @@ class TagRows:
         return connection.execute(tag_annotations.delete().where(*where)).rowcount > 0
 
     def all(self, connection: Connection) -> list[tuple[str, str]]:
-        """(commit, tag) of all that were added."""
+        """Return (commit, tag) of all added tags."""
         query = select(tag_annotations.c.target_hash, tag_annotations.c.tag)
         rows = connection.execute(query.where(tag_annotations.c.tract_id == self.tract_id))
         return [(row.target_hash, row.tag) for row in rows]
 
     def made_with(self, connection: Connection) -> list[str]:
-        """The tags that commits were made with, once for each commit."""
+        """Return the tags that commits were made with, once for each commit."""
         where = (commits.c.tract_id == self.tract_id, commits.c.tags_json != "[]")
         return [
             tag
@@ -285,7 +284,7 @@ class TagRows:
         ]
 
     def describe(self, connection: Connection, tag: str, description: str) -> None:
-        """Say what a tag is for; again replaces it."""
+        """Register a tag with its description, or replace the description."""
         values = {"tract_id": self.tract_id, "tag": tag, "description": description, "created_at": now_text()}
         insert = _insert(connection.dialect.name, "registry")
         keys = [tag_registry.c.tract_id, tag_registry.c.tag]
@@ -294,7 +293,7 @@ class TagRows:
         )
 
     def descriptions(self, connection: Connection) -> dict[str, str]:
-        """What each registered tag is for."""
+        """Return the description of each registered tag."""
         query = select(tag_registry.c.tag, tag_registry.c.description)
         return {
             row.tag: row.description

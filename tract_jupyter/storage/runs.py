@@ -1,4 +1,4 @@
-"""Rows of what a run committed, written in the transaction of the effects: so these are applied once.
+"""Rows of runs: commits, in the transaction of their effects, so that these are applied once; leases; objects.
 
 A run holds a branch. The row of one that ended without a reply stays: it names the question that is still open.
 """
@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models import sha256
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_objects
@@ -45,7 +45,7 @@ class RunCommitRows:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, commit: StoredRunCommit) -> None:
-        """Say that a run has committed, in the transaction of what it commits.
+        """Record that a run has committed, in the transaction of what it commits.
 
         Raises:
             StoreError: it has committed at that hook already; so nothing of this transaction may be written.
@@ -59,12 +59,12 @@ class RunCommitRows:
             ) from error
 
     def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:
-        """What a run committed at a hook, if it did."""
+        """Return the report of a run's commit at a hook; None if there is none."""
         row = connection.execute(_OF, {"tract": self.tract_id, "run": run_id, "at": hook}).first()
         return None if row is None else StoredRunCommit._make(row)
 
     def all(self, connection: Connection) -> list[StoredRunCommit]:
-        """What all runs committed."""
+        """Return the reports of all runs' commits."""
         rows = connection.execute(_MINE, {"tract": self.tract_id})
         return [StoredRunCommit._make(row) for row in rows]
 
@@ -81,11 +81,12 @@ class StoredLease(NamedTuple):
 
 _ON = (run_leases.c.tract_id == bindparam("tract"), run_leases.c.run_id == bindparam("run"))
 # made once: building a statement takes longer than running it
-_LEASE_OF = select(*(run_leases.c[name] for name in StoredLease._fields)).where(*_ON)
-_ON_BRANCH = (
-    select(*(run_leases.c[name] for name in StoredLease._fields))
-    .where(run_leases.c.tract_id == bindparam("tract"), run_leases.c.branch == bindparam("named"))
-    .order_by(run_leases.c.held_until, run_leases.c.run_id)
+_LEASES = select(*(run_leases.c[name] for name in StoredLease._fields))
+_LEASE_OF = Prepared(lambda _: _LEASES.where(*_ON))
+_ON_BRANCH = Prepared(
+    lambda _: _LEASES.where(
+        run_leases.c.tract_id == bindparam("tract"), run_leases.c.branch == bindparam("named")
+    ).order_by(run_leases.c.held_until, run_leases.c.run_id)
 )
 _DELETE = run_leases.delete().where(*_ON)
 _INSERT_LEASE = run_leases.insert()
@@ -98,26 +99,23 @@ class RunLeaseRows:
         self.tract_id = tract_id
 
     def of(self, connection: Connection, run_id: str) -> StoredLease | None:
-        """Who holds a run, if anybody does."""
-        row = connection.execute(_LEASE_OF, self._on(run_id)).first()
-        return None if row is None else StoredLease._make(row)
+        """Return the lease of a run; None if nobody holds it."""
+        rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id})
+        return StoredLease._make(rows[0]) if rows else None
 
     def on_branch(self, connection: Connection, branch: str) -> list[StoredLease]:
-        """All leases of a branch, the oldest first."""
-        rows = connection.execute(_ON_BRANCH, {"tract": self.tract_id, "named": branch})
+        """Return all leases of a branch, the oldest first."""
+        rows = _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch})
         return [StoredLease._make(row) for row in rows]
 
     def put(self, connection: Connection, lease: StoredLease) -> None:
-        """Say who holds a run, whoever did before: the caller has looked, in the same write transaction."""
-        self.remove(connection, lease.run_id)
+        """Record who holds a run, whoever did before: the caller has checked, in the same write transaction."""
+        connection.execute(_DELETE, {"tract": self.tract_id, "run": lease.run_id})
         connection.execute(_INSERT_LEASE, {"tract_id": self.tract_id, **lease._asdict()})
 
     def remove(self, connection: Connection, run_id: str) -> None:
-        """Say that nobody holds it."""
-        connection.execute(_DELETE, self._on(run_id))
-
-    def _on(self, run_id: str) -> dict[str, str]:
-        return {"tract": self.tract_id, "run": run_id}
+        """Record that nobody holds it."""
+        connection.execute(_DELETE, {"tract": self.tract_id, "run": run_id})
 
 
 _ADD = Prepared(
@@ -130,7 +128,7 @@ _GET = select(run_objects.c.name, run_objects.c.body_json).where(
     run_objects.c.tract_id == bindparam("tract"), run_objects.c.name.in_(bindparam("names", expanding=True))
 )
 _OWN = (commits.c.tract_id == bindparam("tract"), commits.c.commit_hash == bindparam("of_commit"))
-_STATE = select(commits.c.run_state).where(*_OWN)
+_STATE = Prepared(lambda _: select(commits.c.run_state).where(*_OWN))
 _STATES = (
     select(commits.c.run_state, func.min(commits.c.commit_hash).label("commit_hash"))
     .where(commits.c.tract_id == bindparam("tract"), commits.c.run_state.is_not(None))
@@ -141,7 +139,7 @@ _ATTACH = commits.update().where(*_OWN).values(run_state=bindparam("state"))
 
 
 def name_of(body_json: str) -> str:
-    """The name of an object: the beginning of its sha256."""
+    """Return the name of an object: the beginning of its sha256."""
     return sha256(body_json.encode())[:_NAME]
 
 
@@ -157,7 +155,7 @@ class RunObjectRows:
             _ADD.run_all(connection, [(self.tract_id, name, body) for name, body in objects.items()])
 
     def get(self, connection: Connection, names: Iterable[str]) -> dict[str, str]:
-        """The objects of these names, as far as they are there."""
+        """Return the objects of these names, as far as they are there."""
         wanted = list(dict.fromkeys(names))
         found: dict[str, str] = {}
         for start in range(0, len(wanted), _AT_ONCE):
@@ -166,12 +164,12 @@ class RunObjectRows:
         return found
 
     def state_at(self, connection: Connection, commit_hash: str) -> str | None:
-        """The name of the state of runs at a commit: that of its parent, unless a run has given it another."""
-        state: str | None = connection.scalar(_STATE, {"tract": self.tract_id, "of_commit": commit_hash})
-        return state
+        """Return the name of the state of runs at a commit: that of its parent, unless a run has given it another."""
+        rows = _STATE.rows(connection, {"tract": self.tract_id, "of_commit": commit_hash})
+        return rows[0][0] if rows else None
 
     def states(self, connection: Connection) -> dict[str, str]:
-        """The names of all states that commits have, the oldest first, each with one of these commits."""
+        """Return the names of all states that commits have, the oldest first, each with one of these commits."""
         rows = connection.execute(_STATES, {"tract": self.tract_id})
         return {row.run_state: row.commit_hash for row in rows}
 

@@ -399,7 +399,7 @@ _partial("ix_run_events_first", run_events.c.tract_id, run_events.c.id, where=_i
 
 @cache
 def making(dialect: Dialect) -> tuple[str, ...]:
-    """What makes an empty store, in its order."""
+    """Return the statements that make an empty store, in order."""
     made: list[DDLElement] = []
     for table in metadata.sorted_tables:
         made.append(CreateTable(table))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from sqlalchemy import or_
+from sqlalchemy import bindparam, or_, select
 
 from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
 from tract_jupyter.storage.schema import grants, handlers, operation_specs, run_profiles
 
@@ -89,10 +90,6 @@ class HandlerRows(SignedRows[StoredHandler]):
     row = StoredHandler
     key = ("operation", "name")
 
-    def of(self, connection: Connection, operation: str) -> list[StoredHandler]:
-        """Return the handlers of an operation."""
-        return self.find(connection, operation=operation)
-
 
 class StoredProfile(NamedTuple):
     """A profile as it lies in the store."""
@@ -104,6 +101,13 @@ class StoredProfile(NamedTuple):
     created_at: str
 
 
+_ACTIVE = Prepared(  # each run looks
+    lambda _: select(*[run_profiles.c[name] for name in StoredProfile._fields]).where(
+        run_profiles.c.tract_id == bindparam("tract"), run_profiles.c.is_active == bindparam("active")
+    )
+)
+
+
 class RunProfileRows(SignedRows[StoredProfile]):
     """The profiles of one tract, by name, of which at most one is active."""
 
@@ -113,16 +117,17 @@ class RunProfileRows(SignedRows[StoredProfile]):
 
     def active(self, connection: Connection) -> StoredProfile | None:
         """Return the active one."""
-        return self.find_one(connection, is_active=True)
+        rows = _ACTIVE.rows(connection, {"tract": self.tract_id, "active": True})
+        return StoredProfile._make(rows[0]) if rows else None
 
-    def store(self, connection: Connection, name: str, profile_json: str, signature: str) -> None:
+    def replace(self, connection: Connection, row: StoredProfile) -> None:
         """Store a profile; one of the same name stays as active as it was."""
         values: dict[str, object] = {
-            "profile_json": profile_json,
-            "signature": signature,
-            "created_at": now_text(),
+            "profile_json": row.profile_json,
+            "signature": row.signature,
+            "created_at": row.created_at,
         }
-        self.put(connection, {"name": name}, values, is_active=False)
+        self.put(connection, {"name": row.name}, values, is_active=False)
 
     def activate(self, connection: Connection, name: str | None) -> None:
         """Make one the active profile, or none."""

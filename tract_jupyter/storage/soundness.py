@@ -1,4 +1,4 @@
-"""Is a database what it was made as? Its pages, by SQLite's own check, and what else somebody has put into it.
+"""Soundness of a database: its pages, by SQLite's own check, and whatever somebody else has put into it.
 
 Opening looks at what costs the same however large a store is; `problems` reads all of it.
 """
@@ -45,7 +45,7 @@ class StoreObject(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether it does something by itself when a table of ours is written."""
+        """True if it does something by itself when one of our tables is written."""
         return self.kind in _RUN and self.table in metadata.tables
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ def check_opening(connection: Connection, location: str) -> None:
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """What is wrong with a database, or was not made by this package; all of it is read."""
+    """Return the problems of a database, and whatever in it this package did not make. Reads all of it."""
     is_sqlite, is_sound = connection.dialect.name == SQLITE, True
     if is_sqlite:
         for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
@@ -90,7 +90,7 @@ def problems(connection: Connection) -> Iterator[str]:
 
 
 def _values(connection: Connection, table: Table) -> Iterator[str]:
-    """Values of a table that are not what its columns hold; a page with such a one is sound to SQLite.
+    """Yield the values of a table that do not fit their columns; SQLite takes a page with such a value for sound.
 
     Contents have a hash, by which they are checked.
     """
@@ -118,7 +118,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 
 
 def _type(column: Column[Any]) -> str:
-    """What SQLite stores a column's values as."""
+    """Return the type as which SQLite stores a column's values."""
     return column.type.kind if isinstance(column.type, Stored) else "text"
 
 

@@ -1,12 +1,12 @@
-"""Rows of tracts, and what is asked of all tracts of a store at once."""
+"""Rows of tracts, and queries over all tracts of a store."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, literal, or_, select
 
-from tract_jupyter.models.spawn import Inheritance, SpawnInfo, TimelineEntry, TractInfo
 from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.columns import from_json, optional
 from tract_jupyter.storage.commits import checked
@@ -17,24 +17,12 @@ from tract_jupyter.storage.schema import blobs, commits, events, refs, spawns, t
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
+
+    from tract_jupyter.models import Inheritance, SpawnInfo, TimelineEntry, TractInfo
 
 
 _DEEPEST = 1_000  # generations; a store that names more, or a circle, is not followed any further
-_head, _tip = refs.alias("head"), refs.alias("tip")
-_STANDING = (
-    select(
-        tracts,
-        _head.c.symbolic_target,
-        optional(commits.c.commit_hash),
-        optional(commits.c.generation),
-        optional(commits.c.context_tokens),
-    )
-    .outerjoin(_head, and_(_head.c.tract_id == tracts.c.tract_id, _head.c.name == HEAD))
-    .outerjoin(_tip, and_(_tip.c.tract_id == tracts.c.tract_id, _tip.c.name == _head.c.symbolic_target))
-    .outerjoin(commits, commits.c.commit_hash == func.coalesce(_tip.c.commit_hash, _head.c.commit_hash))
-    .order_by(tracts.c.created_at, tracts.c.tract_id)
-)
 
 
 class TractRows:
@@ -46,13 +34,15 @@ class TractRows:
         connection.execute(tracts.insert().values(**row))
 
     def ids(self, connection: Connection) -> list[str]:
-        """All of them, the oldest first."""
+        """Return the ids of all tracts, the oldest first."""
         return list(connection.scalars(select(tracts.c.tract_id).order_by(tracts.c.created_at)))
 
     def all(self, connection: Connection) -> list[TractInfo]:
-        """Each tract and where it stands, the oldest first."""
+        """Return each tract and where it stands, the oldest first."""
+        from tract_jupyter.models import TractInfo
+
         found = []
-        for row in connection.execute(_STANDING):
+        for row in connection.execute(_standing()):
             target, generation = row.symbolic_target, row.generation
             found.append(
                 TractInfo(
@@ -75,12 +65,14 @@ class TractRows:
         return None if found is None else _root(connection, found)
 
     def starting_with(self, connection: Connection, prefix: str) -> list[Entry]:
-        """At most two commits, of any tract, whose hashes begin with `prefix`."""
+        """Return at most two commits, of any tract, whose hashes begin with `prefix`."""
         query = select(*_columns()).where(commits.c.commit_hash.between(prefix, prefix + "g")).limit(2)
         return [Entry._make((*row, b"")) for row in connection.execute(query)]
 
     def newest(self, connection: Connection, limit: int) -> list[TimelineEntry]:
-        """The newest commits and events of all tracts, newest first."""
+        """Return the newest commits and events of all tracts, newest first."""
+        from tract_jupyter.models import TimelineEntry
+
         made = connection.execute(select(*_columns()).order_by(commits.c.id.desc()).limit(limit))
         happened = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit))
         found = [
@@ -94,7 +86,7 @@ class TractRows:
         return sorted(found, key=lambda entry: entry.created_at, reverse=True)[:limit]
 
     def contents(self, connection: Connection, tract_id: str | None) -> Iterator[Entry]:
-        """The commits with a content of one tract, or of all, newest first; read on only as far as it is looked at."""
+        """Yield the commits of one tract, or of all, that have a content, newest first. Rows are read lazily."""
         query = select(*_columns(), blobs.c.payload).join(
             blobs, blobs.c.content_hash == commits.c.content_hash
         )
@@ -117,7 +109,7 @@ def _told(data_json: str) -> str:
 
 
 def _root(connection: Connection, tract_id: str) -> str:
-    """The first ancestor of a tract, in one statement; itself, if nobody spawned it."""
+    """Return the first ancestor of a tract, in one statement; the tract itself, if nobody spawned it."""
     line = select(literal(tract_id).label("tract_id"), literal(0).label("depth")).cte(recursive=True)
     is_child = (spawns.c.child_tract_id == line.c.tract_id) & spawns.c.child_branch.is_(None)
     parents = select(spawns.c.parent_tract_id, line.c.depth + 1).where(is_child, line.c.depth < _DEEPEST)
@@ -154,12 +146,12 @@ class SpawnRows:
         connection.execute(spawns.insert().values(**row))
 
     def parent(self, connection: Connection) -> SpawnInfo | None:
-        """Where this one came from; None if it is nobody's child."""
+        """Return where this tract came from; None if it is nobody's child."""
         found = _found(connection, *self._own())
         return found[-1] if found else None
 
     def children(self, connection: Connection) -> list[SpawnInfo]:
-        """Who came from this tract, oldest first; of an agent, without itself."""
+        """Return the children of this tract, oldest first; of an agent, without itself."""
         columns = spawns.c
         where: list[ColumnElement[bool]] = [columns.parent_tract_id == self.tract_id]
         if self.branch is not None:
@@ -174,6 +166,25 @@ class SpawnRows:
         )
 
 
+@cache
+def _standing() -> Select[Any]:
+    """Select each tract with its branch and tip, the oldest first."""
+    head, tip = refs.alias("head"), refs.alias("tip")
+    standing = (tracts, head.c.symbolic_target)
+    at_tip = (
+        optional(commits.c.commit_hash),
+        optional(commits.c.generation),
+        optional(commits.c.context_tokens),
+    )
+    return (
+        select(*standing, *at_tip)
+        .outerjoin(head, and_(head.c.tract_id == tracts.c.tract_id, head.c.name == HEAD))
+        .outerjoin(tip, and_(tip.c.tract_id == tracts.c.tract_id, tip.c.name == head.c.symbolic_target))
+        .outerjoin(commits, commits.c.commit_hash == func.coalesce(tip.c.commit_hash, head.c.commit_hash))
+        .order_by(tracts.c.created_at, tracts.c.tract_id)
+    )
+
+
 def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:
     joined = spawns.outerjoin(tracts, tracts.c.tract_id == spawns.c.child_tract_id)
     query = (
@@ -186,6 +197,8 @@ def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInf
 
 
 def _info(row: Any) -> SpawnInfo:
+    from tract_jupyter.models import Inheritance, SpawnInfo  # the first message needs neither
+
     return SpawnInfo(
         parent_tract_id=row.parent_tract_id,
         parent_commit_hash=row.parent_commit_hash,

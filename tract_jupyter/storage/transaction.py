@@ -10,6 +10,7 @@ wait, an exception from another thread) leaves a connection in doubt, which is n
 from __future__ import annotations
 
 import contextlib
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -18,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.connections import FORKED
+from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage.connections import Connections, Link
+    from tract_jupyter.storage.connections import Connections, ThreadConnection
     from tract_jupyter.storage.engines import Backend
 
 
@@ -40,7 +42,7 @@ class Transaction:
         before: a statement that must run outside of transactions, just before this one begins.
     """
 
-    __slots__ = ("__weakref__", "_backend", "_before", "_connections", "_frame", "_is_writing", "_link")
+    __slots__ = ("__weakref__", "_backend", "_connections", "_frame", "_is_writing", "_link", "_opening")
 
     def __init__(
         self, backend: Backend, connections: Connections, *, is_writing: bool, before: str | None = None
@@ -48,70 +50,70 @@ class Transaction:
         self._backend = backend
         self._connections = connections
         self._is_writing = is_writing
-        self._before = before
-        self._link: Link
+        first = backend.begin_write if is_writing else backend.begin_read
+        self._opening = (first,) if before is None else (before, first)
+        self._link: ThreadConnection
         self._frame: FrameType
 
     @whole
     def __enter__(self) -> Connection:
-        self._frame = frame_at(1)
-        begin(self._frame)
+        frame = self._frame = frame_at(1)
+        begin(frame)
         try:
-            return self._entered()
+            link = self._link = self._connections.enter()
+            try:
+                connection = self._join(link) if link.depth else self._begin(link)
+                parts = self._backend, self._connections, self._is_writing, link, frame
+                link.begun.append(ref(self, partial(_abandon, parts)))
+            except BaseException as error:
+                link.lock.release()
+                if isinstance(error, UnicodeDecodeError):
+                    raise translate(error, self._backend.location) from error
+                self._raise_ours(error)
+                raise
         except BaseException:
-            end(self._frame)
+            end(frame)
             raise
+        return connection
 
     @whole
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        link = self._link
         try:
-            self._ended(error)
+            link.begun.pop()
+            try:
+                if link.depth > 1:
+                    link.depth -= 1
+                    if error is not None and self._is_writing and link.failure is None:
+                        link.failure = error
+                elif error is None:
+                    self._commit(link)
+                else:
+                    self._undo(link, error)
+            finally:
+                link.lock.release()
+            if error is not None:
+                self._raise_ours(error)
         finally:
             end(self._frame)
 
-    def _entered(self) -> Connection:
-        link = self._link = self._connections.enter()
-        try:
-            connection = self._join(link) if link.depth else self._begin(link)
-            parts = self._backend, self._connections, self._is_writing, link, self._frame
-            link.begun.append(ref(self, partial(_abandon, parts)))
-        except BaseException as error:
-            link.lock.release()
-            if isinstance(error, UnicodeDecodeError):
-                raise translate(error, self._backend.location) from error
-            self._raise_ours(error)
-            raise
-        return connection
-
-    def _ended(self, error: BaseException | None) -> None:
-        link = self._link
-        link.begun.pop()
-        try:
-            if link.depth > 1:
-                self._leave(link, error)
-            elif error is None:
-                self._commit(link)
-            else:
-                self._undo(link, error)
-        finally:
-            link.lock.release()
-        if error is not None:
-            self._raise_ours(error)
-
-    def _begin(self, link: Link) -> Connection:
+    def _begin(self, link: ThreadConnection) -> Connection:
+        backend = self._backend
         is_fresh = link.connection is None
         try:
-            connection = link.open(self._backend)
-            try:
-                self._run(link)
-            except self._backend.driver_errors:
-                if is_fresh or not self._backend.was_lost(link.driver):
-                    raise
-                link.drop()  # it was lost while it rested, so nothing was lost with it
-                connection = link.open(self._backend)
-                self._run(link)
+            while True:
+                connection = link.connection or link.open(backend)
+                try:
+                    for statement in self._opening:
+                        backend.run(link.driver, statement)
+                    break
+                except backend.driver_errors:
+                    if is_fresh or not backend.was_lost(link.driver):
+                        raise
+                    link.drop()  # it was lost while it rested, so nothing was lost with it
+                    is_fresh = True
         except BaseException as error:
             self._undo(link, error)
             raise
@@ -119,14 +121,7 @@ class Transaction:
         link.depth = 1
         return connection
 
-    def _run(self, link: Link) -> None:
-        if self._before:
-            self._backend.run(link.driver, self._before)
-        self._backend.run(
-            link.driver, self._backend.begin_write if self._is_writing else self._backend.begin_read
-        )
-
-    def _join(self, link: Link) -> Connection:
+    def _join(self, link: ThreadConnection) -> Connection:
         if self._is_writing and not link.is_writing:
             raise StoreError("a write cannot begin within a read of the same thread; end the read first")
         assert link.connection is not None  # noqa: S101 # for the type checker: it is open while depth > 0
@@ -135,17 +130,12 @@ class Transaction:
         link.depth += 1
         return link.connection
 
-    def _leave(self, link: Link, error: BaseException | None) -> None:
-        link.depth -= 1
-        if error is not None and self._is_writing and link.failure is None:
-            link.failure = error
-
-    def _commit(self, link: Link) -> None:
+    def _commit(self, link: ThreadConnection) -> None:
         backend, failure = self._backend, link.failure
-        if link.is_foreign:
+        if link.pid != os.getpid():
             self._undo(link)
             raise StoreError(FORKED)
-        if failure is not None or backend.is_spoilt(link.driver):
+        if failure is not None or (backend.name != SQLITE and backend.is_spoilt(link.driver)):
             self._undo(link)
             raise StoreError(
                 f"a part of this transaction on {backend.location} failed, so nothing of it was written; "
@@ -164,7 +154,7 @@ class Transaction:
             raise
         self._end(link)
 
-    def _undo(self, link: Link, error: BaseException | None = None) -> None:
+    def _undo(self, link: ThreadConnection, error: BaseException | None = None) -> None:
         """Roll back whatever there is."""
         is_clean = False
         try:
@@ -184,7 +174,7 @@ class Transaction:
             for call in calls:
                 call()
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: ThreadConnection) -> None:
         link.depth = 0
         link.before_join = None
         link.undone = []
@@ -199,20 +189,23 @@ class Transaction:
             raise translate(cause, self._backend.location, committing=committing) from cause
 
 
-def _abandon(given: tuple[Backend, Connections, bool, Link, FrameType], own: object) -> None:
-    """Undo a transaction that was cut as its `__exit__` was to begin; nothing may hang on to it."""
+def _abandon(given: tuple[Backend, Connections, bool, ThreadConnection, FrameType], own: object) -> None:
+    """Roll back a transaction that was cut before its `__exit__` began; nothing may hang on to it."""
     backend, connections, is_writing, link, frame = given
     if link.lock.acquire(blocking=False):
         link.begun = [other for other in link.begun if other is not own]
-        cut, transaction = KeyboardInterrupt(), Transaction(backend, connections, is_writing=is_writing)
-        transaction._leave(link, cut)  # noqa: SLF001 # of the same class
+        cut = KeyboardInterrupt()
+        link.depth -= 1
+        if is_writing and link.failure is None:
+            link.failure = cut
         if link.depth == 0:
-            transaction._undo(link, cut)  # noqa: SLF001
+            transaction = Transaction(backend, connections, is_writing=is_writing)
+            transaction._undo(link, cut)  # noqa: SLF001 # of the same class
         link.lock.release()
         link.lock.release()
         end(frame)
 
 
 def _cuts(error: BaseException | None) -> bool:
-    """Whether something ended a block that is no error of its own, and can have come between any two instructions."""
+    """Return True if what ended a block is not an error of its own, but came between any two instructions."""
     return error is not None and not isinstance(error, Exception)

@@ -9,9 +9,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, SpecError
-from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models import brief_repr, canonical_json, digest, printable, shortened
 from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
-from tract_jupyter.models.text import brief_repr, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +95,9 @@ def check_json_types(function: Callable[..., Any]) -> None:
     Raises:
         SpecError: one has another type, such as a date, or a type hint means nothing.
     """
-    for name, hint in hints_of(function).items():
-        wrong = None if name == "return" else without_json_form(hint)
+    hints = hints_of(function)
+    for name in inspect.signature(function).parameters:  # without the first one of a bound method
+        wrong = without_json_form(hints[name]) if name in hints else None
         if wrong is not None:
             raise SpecError(
                 f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; a tool takes str, "
@@ -169,7 +169,7 @@ class ToolDefinition:
 
     @cached_property  # the source is that of the file, which may be edited while the code that runs stays
     def definition_hash(self) -> str:
-        """64 hex digits over schema, traits and code: an approval of one version is none of another.
+        """64 hex digits over schema, traits and code: an approval of one version does not cover another.
 
         The code is that of the handler itself, with the values that a closure or a `partial` binds. Of what has no JSON
         form among these, and of what the code refers to otherwise, only the type or nothing at all is covered.
@@ -198,7 +198,7 @@ class ToolDefinition:
             description: instead of the first paragraph of its docstring.
             traits: what calling it can do.
             owner: who brought it.
-            told_actor: the function takes who calls as its first argument, which is none of the tool's.
+            told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
             asks_itself: see `ToolDefinition`.
 
         Raises:

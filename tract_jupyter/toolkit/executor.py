@@ -6,9 +6,10 @@ its permission is checked, and only then the handler runs. Errors come back as d
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import (
     FingerprintError,
@@ -19,23 +20,33 @@ from tract_jupyter.exceptions import (
     UnknownToolError,
     nearest,
 )
-from tract_jupyter.hooks.firing import ActionChoice
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.hooks import ActionChoice
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import without_nulls
-from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.prompts.tool_calls import UNDECIDED
-from tract_jupyter.storage.journal import what_triggered
-from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_permission, question, waiting
+from tract_jupyter.operations import TOOL_PREFIX
+from tract_jupyter.prompts import CALLED_FROM_CODE, NO_PERMISSION, undecided
+from tract_jupyter.storage import what_triggered
+from tract_jupyter.toolkit.callers import (
+    USER,
+    Permission,
+    bound_to,
+    default_permission,
+    not_allowed,
+    question,
+    waiting,
+)
 from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
 from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
+from tract_jupyter.toolkit.savings import Savings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks import Pending
+    from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
@@ -51,32 +62,42 @@ class ToolExecutor:
 
     Args:
         tract: where pendings of gated calls belong.
+        reviewer: has persons decide about them.
+        unguarded: tells why a person is asked instead of an operation's handlers; empty if these decide.
         fixed: the tools that are always there.
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
         permission: tells whether an actor may call a tool, must ask first, or may not.
 
     Attributes:
-        max_result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
+        result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
             the handler's own value, whatever it is.
+        uses: how often each tool was run since this was made, by name.
+        savings: what scripts saved since then.
     """
 
     def __init__(
         self,
-        tract: Any,
+        tract: object,
+        reviewer: Reviewer,
+        unguarded: Callable[[str], str],
         fixed: Iterable[ToolDefinition],
         live: Callable[[], Mapping[str, ToolDefinition]],
         permission: PermissionOf = default_permission,
     ) -> None:
         self._tract = tract
+        self._reviewer = reviewer
+        self._unguarded = unguarded
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
         self.permission = permission
-        self.max_result_bytes = 1_000_000
+        self.result_bytes = 1_000_000
+        self.uses: Counter[str] = Counter()
+        self.savings = Savings()
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
     def add_function(self, function: Function, **options: Any) -> Function:
-        """Make a tool of a function, in the place of an own one of that name, and return the function.
+        """Make a tool of a function, replacing the user's own tool of that name, and return the function.
 
         Args:
             function: see `ToolDefinition.from_function`, like the options.
@@ -125,11 +146,11 @@ class ToolExecutor:
         python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool
 
-    def remove(self, name: str) -> None:
+    def remove_tool(self, name: str) -> None:
         """Remove one of the user's own tools.
 
         Raises:
-            UnknownToolError: there is none of that name.
+            UnknownToolError: no tool has that name.
             OperationExistsError: it is not the user's own.
         """
         tool = self._known(name)
@@ -167,15 +188,17 @@ class ToolExecutor:
         """The locked tools, each with the reason."""
         return MappingProxyType(self._locks)
 
-    def lock(self, name: str, reason: str = "") -> None:
-        """Refuse every call of a tool, whoever makes it, until it is unlocked. It stays locked if it is replaced.
+    def lock_tool(self, name: str, reason: str = "") -> None:
+        """Refuse every call of a tool, whoever makes it, and offer it to no model, until it is unlocked.
+
+        It stays locked if it is replaced.
 
         Raises:
             UnknownToolError: there is no such tool.
         """
         self._locks[self._known(name).name] = reason
 
-    def unlock(self, name: str) -> None:
+    def unlock_tool(self, name: str) -> None:
         """Let a tool be called again; one that is not locked stays as it is.
 
         Raises:
@@ -208,14 +231,16 @@ class ToolExecutor:
         tool = self.get(name) if isinstance(name, str) else None
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
-        if tool.name in self._locks:
-            return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
+        why_not = self._locked(tool.name) if tool.name in self._locks else not_allowed()
+        if why_not:
+            return ToolResult(name, success=False, error=why_not, denied=True)
         try:
             values = _validated(tool, arguments)
             permission = self.permission(tool, actor)
             choice = is_approved if isinstance(is_approved, ActionChoice) else None
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
+            self.uses[tool.name] += 1
             with nullcontext() if profile is None else bound_to(profile):
                 if tool.told_choice:
                     output = tool.handler(actor, choice, **values)
@@ -225,6 +250,42 @@ class ToolExecutor:
             return failed(name, error)
         return result_of(name, output)
 
+    def prepare(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        actor: str,
+        profile: ToolProfile | None = None,
+        doubt: str = "",
+    ) -> PreparedCall | ToolResult:
+        """Look at a call without making it, so that the questions of several calls can be asked together.
+
+        Args:
+            name: see `execute`, like the three after it.
+            arguments: what it is called with.
+            actor: who calls.
+            profile: which tools there are for them.
+            doubt: why a person must be asked again, whatever was allowed before; the person is told.
+
+        Returns:
+            The call with its question, if a person has to be asked; or why it cannot be made.
+        """
+        tool = self.get(name) if isinstance(name, str) else None
+        if tool is None or (profile is not None and not profile.has(tool)):
+            return self._unknown(name, tool, profile)
+        if tool.name in self._locks:
+            return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
+        try:
+            values = _validated(tool, arguments)
+            permission = self.permission(tool, actor)
+            if permission is Permission.DENY:
+                raise _Denied(NO_PERMISSION.format(actor=actor, tool=tool.name))
+            asks = permission is Permission.ASK or bool(doubt)
+            return PreparedCall(tool, values, self._guarded(tool, values, actor, doubt) if asks else None)
+        except Exception as error:  # noqa: BLE001 # errors are data
+            return failed(name, error)
+
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
         """Return True if every call is refused, whatever a person says: not in the profile, locked or not permitted."""
         if (profile is not None and not profile.has(tool)) or tool.name in self._locks:
@@ -233,6 +294,9 @@ class ToolExecutor:
 
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
         """Refuse an unknown tool, and name the known ones. What only the profile lacks counts as denied."""
+        if tool is not None and profile is not None and profile.in_code.has(tool):
+            message = CALLED_FROM_CODE.format(tool=name, function=python_name(tool.own_name))
+            return ToolResult(name, success=False, error=message, denied=True)
         there = self.tools().values()
         offered = there if profile is None else profile.filter_tools(there)
         names = [each.name for each in offered if each.name not in self._locks]
@@ -263,28 +327,37 @@ class ToolExecutor:
             _Denied: nobody did.
         """
         if permission is not Permission.ASK:
-            raise _Denied(f"{actor} has no permission to call {tool.name!r}")
-        pending: ToolQuestion = question(tool, values) or self._question(tool, values, actor)
-        if pending.fired is not None:
-            pending.unguarded = self._tract.operations.unguarded(pending.fired.spec.name)
+            raise _Denied(NO_PERMISSION.format(actor=actor, tool=tool.name))
+        pending = self._guarded(tool, values, actor)
         try:
-            if not self._tract.reviewer.granted(pending):
+            if not self._reviewer.granted(pending):
                 pending = self._asked(pending)
         except UndecidedError as error:
-            raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
+            raise _Denied(undecided(str(error))) from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
         return dict(pending.call_arguments), pending.choice
 
+    def _guarded(
+        self, tool: ToolDefinition, values: dict[str, Any], actor: str, doubt: str = ""
+    ) -> ToolQuestion:
+        """Return the question about a call, with what has to be known of the operation that it fires, if any."""
+        pending: ToolQuestion = question(tool, values) or self._question(tool, values, actor, doubt)
+        if pending.fired is not None:
+            pending.unguarded = self._unguarded(pending.fired.spec.name)
+        return pending
+
     def _asked(self, pending: ToolQuestion) -> ToolQuestion:
         """Have a person decide, about the very same question if it is open; return the decided question."""
-        with self._tract.reviewer.claimed(pending) as asked:
+        with self._reviewer.claimed(pending) as asked:
             asked.unguarded = pending.unguarded
             with waiting(asked):
-                self._tract.reviewer.decide_now(asked)
-        return asked  # type: ignore[no-any-return] # it asks the same
+                self._reviewer.decide_now(asked)
+        return asked
 
-    def _question(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> PendingToolCall:
+    def _question(
+        self, tool: ToolDefinition, values: dict[str, Any], actor: str, doubt: str
+    ) -> PendingToolCall:
         return PendingToolCall(
             tool.name,
             values,
@@ -295,7 +368,7 @@ class ToolExecutor:
             definition_hash=tool.definition_hash,
             check=lambda: self._check_unchanged(tool, actor),
             description=tool.description,
-            why=f"{actor} wants to make this call. It needs your approval: the tool {_traits(tool)}.",
+            why=f"{actor} wants to make this call. It needs your approval: {doubt or f'the tool {_traits(tool)}'}.",
         )
 
     def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
@@ -310,7 +383,17 @@ class ToolExecutor:
         if now.name in self._locks:
             raise FingerprintError(self._locked(now.name))
         if self.permission(now, actor) is Permission.DENY:
-            raise FingerprintError(f"{actor} has no permission to call {tool.name!r} any more")
+            raise FingerprintError(
+                f"{NO_PERMISSION.format(actor=actor, tool=tool.name)}: it was withdrawn since the call was asked about"
+            )
+
+
+class PreparedCall(NamedTuple):
+    """A call that can be made: the tool, its arguments with defaults, and what a person has to be asked before."""
+
+    tool: ToolDefinition
+    values: dict[str, Any]
+    question: ToolQuestion | None
 
 
 class _WrongArguments(Exception):  # noqa: N818 # it leads to a result, and is no error
@@ -345,7 +428,7 @@ def failed(name: str, error: BaseException) -> ToolResult:
         return ToolResult(name, success=False, error=str(error), cause=error.__cause__, denied=True)
     told = f"{type(error).__name__}: {_words(error)}"
     if isinstance(error, UndecidedError):
-        told = f"{told.rstrip('.')}. {UNDECIDED}"
+        told = undecided(told)
     return ToolResult(name, success=False, error=told, cause=error, denied=isinstance(error, RejectedError))
 
 

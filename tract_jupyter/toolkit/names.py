@@ -7,9 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
-from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.context import provider_name
-from tract_jupyter.models.text import identifier
+from tract_jupyter.models import identifier, provider_name, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,4 +89,4 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
 
 
 HELPERS = ("list_tools", "stub_source", "call_log", "savings")
-"""What the `tools` module offers besides the tools; a tool of the same name wins."""
+"""The functions that the `tools` module offers besides the tools; a tool of the same name wins."""

@@ -1,19 +1,18 @@
 """Each active dynamic operation as a tool `fire_<name>`, whose parameters are the operation's fields.
 
-What comes this way counts as a model's, whoever makes the call: see `hooks.unreviewed` for what becomes active without
-a question. About the rest a person is asked.
+What comes this way counts as a model's, whoever makes the call. What becomes active without a question is said at
+`Operations.propose`; about the rest a person is asked.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.operations.spec import spec_from_dict
-from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
-from tract_jupyter.review.decision import outcome_text
-from tract_jupyter.toolkit.calling import AGENT, USER
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import TOOL_PREFIX, spec_from_dict
+from tract_jupyter.prompts import UNREVIEWED
+from tract_jupyter.review import outcome_text
+from tract_jupyter.toolkit.callers import AGENT, USER
 from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
@@ -21,10 +20,9 @@ from tract_jupyter.toolkit.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import ActionChoice
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.operations.lifecycle import Operations
-    from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.hooks import ActionChoice, Pending
+    from tract_jupyter.operations import Operations, OperationSpec
+    from tract_jupyter.review import Reviewer
 
     Source = Callable[[], dict[str, ToolDefinition]]
 
@@ -38,7 +36,7 @@ class OperationTools:
         self._made: tuple[int, dict[str, ToolDefinition]] = (-1, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """Return all of them by name."""
+        """Return all tools by name."""
         registry = self._operations.registry
         revision, tools = self._made
         if revision != registry.revision:
@@ -79,15 +77,16 @@ class OperationTools:
         }
 
 
-def proposing_tools(tract: Any) -> list[ToolDefinition]:
+def proposing_tools(operations: Operations, reviewer: Reviewer) -> list[ToolDefinition]:
     """Return `propose_operation`."""
-    function = _Proposing(tract).propose_operation
+    function = _Proposing(operations, reviewer).propose_operation
     return [ToolDefinition.built_in(function, told_actor=True, asks_itself=True)]
 
 
 class _Proposing:
-    def __init__(self, tract: Any) -> None:
-        self._tract = tract
+    def __init__(self, operations: Operations, reviewer: Reviewer) -> None:
+        self._operations = operations
+        self._reviewer = reviewer
 
     def propose_operation(
         self,
@@ -126,12 +125,12 @@ class _Proposing:
             }
         )
         by = AGENT if actor == USER else actor
-        pending = self._tract.propose_operation(spec, triggered_by="tools.propose_operation", actor=by)
+        pending = self._operations.propose(spec, triggered_by="tools.propose_operation", actor=by)
         if pending.status is PendingStatus.PENDING:
-            self._tract.reviewer.decide_now(pending)
+            self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("propose_operation", success=False, error=refusal(pending), denied=True)
-        reviewed = name not in self._tract.operations.registry.unreviewed
+        reviewed = name not in self._operations.registry.unreviewed
         return {"operation": name, "tool": TOOL_PREFIX + name, "reviewed": reviewed}
 
 
@@ -144,7 +143,7 @@ class LiveTools:
         self._current: tuple[list[dict[str, ToolDefinition]], dict[str, ToolDefinition]] = ([], {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """Return all of them by name."""
+        """Return all tools by name."""
         parts = [source() for source in self._sources]
         before, tools = self._current
         if len(parts) != len(before) or any(a is not b for a, b in zip(parts, before, strict=True)):

@@ -9,24 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError
-from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
-from tract_jupyter.hooks.field_pending import FieldPending
-from tract_jupyter.hooks.firing import ActionChoice
-from tract_jupyter.hooks.introspection import value_rows
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.operations.pending import blocks_of, unreviewed_text
-from tract_jupyter.review.decision import RECORDED, Subject
-from tract_jupyter.review.request import ValueTable, findings_text
+from tract_jupyter.hooks import ActionChoice, FieldPending, value_rows
+from tract_jupyter.hooks.builtin import BuiltinPending, Field
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
+from tract_jupyter.review import RECORDED, Subject, ValueTable, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks import Pending
     from tract_jupyter.models.schema import ParameterSet
-    from tract_jupyter.operations.pending import DynamicPending
-    from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.request import CodeBlock
+    from tract_jupyter.operations import DynamicPending
+    from tract_jupyter.review import CodeBlock, Decision
 
 
 _STANDING: Final = frozenset({"grant", RECORDED})
@@ -101,7 +96,7 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         if action != "approve" or fired is None or not fired.spec.actions:
             return False
-        return not self.tract.list_hooks().get(fired.spec.name)
+        return not self.tract.hooks.list().get(fired.spec.name)
 
     def is_instant(self, action: str) -> bool:
         """Return True if the action only decides; False where the operation's own code is chosen."""
@@ -121,7 +116,7 @@ class ToolQuestion(FieldPending):
             f"It fires the operation {fired.spec.name}, which is not asked about again.",
             unreviewed_text(fired, self.tract),
             "Its handlers come first: what you choose is done where none of them decides."
-            if self.tract.list_hooks().get(fired.spec.name)
+            if self.tract.hooks.list().get(fired.spec.name)
             else "",
             findings_text(self.code_blocks()),
         ]

@@ -1,26 +1,24 @@
-"""What a policy wants done: it calls a tool, or awaits a decision about that."""
+"""Actions of policies: a policy calls a tool, or awaits a decision about the call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ToolExecutionError, nearest
-from tract_jupyter.hooks.builtin.base import Field
-from tract_jupyter.hooks.pending import action
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.checks import check_text
-from tract_jupyter.toolkit.calling import Permission
+from tract_jupyter.hooks import action
+from tract_jupyter.hooks.builtin import Field
+from tract_jupyter.models import check_text, plain
+from tract_jupyter.prompts import NO_PERMISSION
+from tract_jupyter.toolkit.callers import Permission
+from tract_jupyter.toolkit.pendings import ToolPending
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
+    from tract_jupyter.hooks import ActionChoice, Firing, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-
-
-from tract_jupyter.toolkit.pendings import ToolPending
 
 
 class PendingPolicy(ToolPending):
@@ -75,7 +73,7 @@ class PendingPolicy(ToolPending):
 
 
 class Policies:
-    """Does what policies want, as far as it is allowed.
+    """The executor of policies' actions, as far as they are allowed.
 
     Args:
         tract: where their pendings belong.
@@ -83,7 +81,7 @@ class Policies:
         firing: has pendings decided.
     """
 
-    def __init__(self, tract: Any, executor: ToolExecutor, firing: Firing) -> None:
+    def __init__(self, tract: object, executor: ToolExecutor, firing: Firing) -> None:
         self._tract = tract
         self._executor = executor
         self._firing = firing
@@ -115,7 +113,7 @@ class Policies:
         """
         tool, fields = self._wanted(policy_name, action_type, action_params, reason)
         permission = self._executor.permission(tool, _actor(policy_name))
-        if permission is Permission.ALLOW and not self._firing.listens("policy"):
+        if permission is Permission.ALLOW and not self._firing.bus.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)
         return self._firing.result(pending, unhandled=_default(permission, pending))
@@ -138,7 +136,7 @@ class Policies:
     def _wanted(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
-        """The tool that a policy wants to call, and the checked fields of that."""
+        """Return the tool that a policy wants to call, and the checked fields of the pending."""
         check_text(policy_name, "policy_name")
         values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
@@ -184,9 +182,9 @@ def _actor(policy_name: str) -> str:
 
 
 def _default(permission: Permission, pending: PendingPolicy) -> Unhandled:
-    """What becomes of it if no handler decides."""
+    """Return the outcome if no handler decides."""
     if permission is Permission.ALLOW:
         return "approve"
     if permission is Permission.ASK:
         return "ask"
-    return lambda p: p.reject(f"{pending.actor} has no permission to call {pending.action_type!r}")
+    return lambda p: p.reject(NO_PERMISSION.format(actor=pending.actor, tool=pending.action_type))

@@ -1,4 +1,4 @@
-"""Tool profiles: which tools an agent has, and how each is described to it."""
+"""Tool profiles: which tools an agent is shown, which its scripts may call, and how each is described to it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.prompts.tool_descriptions import SELF, SUPERVISOR
+from tract_jupyter.models import brief_repr
+from tract_jupyter.prompts import SELF, SUPERVISOR
 from tract_jupyter.toolkit.definitions import BUILT_IN
 
 if TYPE_CHECKING:
@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 
+DISCOVERY: Final = ("tools_search", "tools_describe")
+"""The tools that find tools."""
+CODE_MODE: Final = ("notebook_execute", *DISCOVERY)
+"""The tools that a model is shown whose calls are made by its scripts."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolConfig:
-    """What a profile says about one tool: whether it has it, and how it describes it."""
+    """The settings of one tool in a profile: whether the tool belongs to it, and how it is described."""
 
     enabled: bool = True
     description: str | None = None
@@ -27,22 +33,30 @@ class ToolConfig:
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """A set of tools with their descriptions. It binds: what it lacks cannot be called through a toolset with it."""
+    """A set of tools with their descriptions. A toolset with it shows these, and refuses calls of any other tool."""
 
     name: str
     tool_configs: Mapping[str, ToolConfig]
-    """What is not named here is left out, unless one of the following says otherwise."""
+    """By tool name. Other tools are left out, unless one of the following attributes says otherwise."""
     has_others: bool = False
-    """Whether tools that are not built in belong to it without being named: those of the user, of operations, ..."""
+    """True if tools that are not built in belong to it without being named: those of the user, of operations, ..."""
     has_built_in: bool = False
-    """Whether the built-in tools belong to it without being named."""
+    """True if the built-in tools belong to it without being named."""
+    callable_from_code: ToolProfile | None = None
+    """The tools that its scripts may call; None for those that it shows."""
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
 
         Raises:
-            ContentError: a tool is given something else than a `ToolConfig`.
+            ContentError: a tool is given something else than a `ToolConfig`, or its scripts something else than a
+                profile.
         """
+        if not (self.callable_from_code is None or isinstance(self.callable_from_code, ToolProfile)):
+            raise ContentError(
+                f"profile {self.name!r}: callable_from_code is a ToolProfile, or None for the same tools; not "
+                f"{brief_repr(self.callable_from_code)}"
+            )
         for name, config in self.tool_configs.items():
             if not isinstance(config, ToolConfig):
                 raise ContentError(
@@ -61,6 +75,22 @@ class ToolProfile:
         """Return those of some tools that belong to it, with its descriptions."""
         return [self._described(tool) for tool in tools if self.has(tool)]
 
+    @property
+    def in_code(self) -> ToolProfile:
+        """The profile that its scripts are bound to."""
+        return self.callable_from_code or self
+
+    def as_code_mode(self) -> ToolProfile:
+        """Return the profile that shows three tools, to run scripts and to find tools, and has the rest in code.
+
+        A model that goes by it carries three schemas instead of all, and what tools give back stays in its scripts.
+        Locks, permission and review hold for the calls of scripts as for any other.
+        """
+        shown = {name: ToolConfig() for name in CODE_MODE}
+        found = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
+        in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **found})
+        return ToolProfile(f"{self.name} in code", shown, callable_from_code=in_code)
+
     def _described(self, tool: ToolDefinition) -> ToolDefinition:
         config = self.tool_configs.get(tool.name)
         if config is None or config.description is None:
@@ -69,10 +99,10 @@ class ToolProfile:
 
 
 def get_profile(name: str) -> ToolProfile:
-    """Return a built-in profile: `self`, `supervisor` or `full`.
+    """Return a built-in profile: `self`, `supervisor`, `full` or `code`.
 
     Raises:
-        ContentError: there is none of that name.
+        ContentError: no built-in profile has that name.
     """
     profile = _PROFILES.get(name) if isinstance(name, str) else None
     if profile is None:
@@ -88,10 +118,12 @@ def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:
     return ToolProfile(name, configs, has_others=True)
 
 
+_FULL: Final = ToolProfile("full", {}, has_others=True, has_built_in=True)
 _PROFILES: Final = {
     "self": _built_in("self", SELF),
     "supervisor": _built_in("supervisor", SUPERVISOR),
-    "full": ToolProfile("full", {}, has_others=True, has_built_in=True),
+    "full": _FULL,
+    "code": replace(_FULL.as_code_mode(), name="code"),
 }
 
 

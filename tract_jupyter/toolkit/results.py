@@ -1,29 +1,19 @@
-"""Results of calls: for code, for models, and in the log, with an estimate of the tokens that code saves.
-
-Without code, each call is a message of the model (tool name and arguments) and a message back (the result), and both
-stay in the prompt. In code they never enter it; of a script, the context has its text and what it printed.
-"""
+"""Results of calls: for code, for models, and in the log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from tract_jupyter import prompts
 from tract_jupyter.exceptions import (
     ContentError,
     ToolDeniedError,
     ToolExecutionError,
 )
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr, printable
-from tract_jupyter.prompts import tool_calls as prompts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+from tract_jupyter.models import brief_repr, canonical_json, printable
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -102,37 +92,9 @@ def _not_shown(result: ToolResult, error: str) -> ToolResult:
     return ToolResult(result.tool_name, success=False, error=error)
 
 
-CHARACTERS_PER_TOKEN: Final = 4
-TOKENS_PER_CALL: Final = 12
-"""What a chat format adds around a call and its result: ids, names, roles."""
-
 _SAMPLE: Final = 20
 _SCALAR: Final = 5
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
-
-
-@dataclass(frozen=True, slots=True)
-class TokenSavings:
-    """An estimate in tokens: `total = calls * TOKENS_PER_CALL + argument_tokens + result_tokens`."""
-
-    calls: int
-    argument_tokens: int
-    result_tokens: int
-
-    @property
-    def total(self) -> int:
-        """The number of tokens that did not enter the prompt."""
-        return self.calls * TOKENS_PER_CALL + self.argument_tokens + self.result_tokens
-
-
-def estimate_savings(calls: Iterable[CallRecord]) -> TokenSavings:
-    """Estimate the savings of logged calls."""
-    records = list(calls)
-    return TokenSavings(
-        len(records),
-        sum(record.argument_size for record in records) // CHARACTERS_PER_TOKEN,
-        sum(record.result_size for record in records) // CHARACTERS_PER_TOKEN,
-    )
 
 
 def rough_size(value: Any, depth: int = 3) -> int:
@@ -170,54 +132,6 @@ def _list_size(value: list[Any] | tuple[Any, ...] | set[Any], depth: int) -> int
 
 def _extrapolate(total: int, length: int) -> int:
     return total if length <= _SAMPLE else total * length // _SAMPLE
-
-
-@dataclass(frozen=True, slots=True)
-class Savings:
-    """An estimate (about four characters a token), with its arithmetic."""
-
-    calls: int = 0
-    argument_characters: int = 0
-    result_characters: int = 0
-    script_characters: int = 0
-    output_characters: int = 0
-
-    @property
-    def used(self) -> int:
-        """The tokens that the script takes in a model's context: its text, and what it showed."""
-        return (self.script_characters + self.output_characters) // CHARACTERS_PER_TOKEN
-
-    @property
-    def without(self) -> int:
-        """The tokens that its calls would have taken there, made one by one."""
-        said = (self.argument_characters + self.result_characters) // CHARACTERS_PER_TOKEN
-        return said + self.calls * TOKENS_PER_CALL
-
-    @property
-    def saved(self) -> int:
-        """The difference; negative where a script costs more than it spares."""
-        return self.without - self.used
-
-    @property
-    def arithmetic(self) -> str:
-        """The calculation, in words."""
-        each = CHARACTERS_PER_TOKEN
-        verdict = f"saved ≈ {self.saved:,}" if self.saved >= 0 else f"≈ {-self.saved:,} more"
-        return (
-            f"one by one ≈ {self.without:,} tokens: ({self.argument_characters:,} characters of arguments + "
-            f"{self.result_characters:,} of results) / {each} + {self.calls:,} calls x {TOKENS_PER_CALL}; "
-            f"as a script ≈ {self.used:,}: ({self.script_characters:,} of code + {self.output_characters:,} of "
-            f"output) / {each}; {verdict}"
-        )
-
-    def __add__(self, other: Savings) -> Savings:
-        return Savings(
-            self.calls + other.calls,
-            self.argument_characters + other.argument_characters,
-            self.result_characters + other.result_characters,
-            self.script_characters + other.script_characters,
-            self.output_characters + other.output_characters,
-        )
 
 
 class CallRecord(NamedTuple):

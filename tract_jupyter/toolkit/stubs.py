@@ -12,18 +12,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
+from tract_jupyter.models import brief_repr
 from tract_jupyter.models.schema import stub_source, type_text
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.toolkit.calling import USER, current_caller
+from tract_jupyter.toolkit.callers import USER, current_caller
 from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
-from tract_jupyter.toolkit.results import CallRecord, TokenSavings, estimate_savings, rough_size
+from tract_jupyter.toolkit.results import CallRecord, rough_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks.firing import ActionChoice
+    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.savings import Savings
 
 
 _LOG_LENGTH = 10_000
@@ -68,10 +69,6 @@ class ToolBridge:
                 )
             )  # fmt: skip
         return result.output if result.success else result.value(arguments)
-
-    def savings(self) -> TokenSavings:
-        """Estimate the tokens that the logged calls would have cost a model, made one by one."""
-        return estimate_savings(self.call_log)
 
 
 class ToolsModule(types.ModuleType):
@@ -123,7 +120,7 @@ class _Helpers:
         """Return the function, namespace or helper of a name.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: nothing here has that name.
         """
         executor = self._bridge.executor
         stub, definition = self._stubs.get(name, (None, None))
@@ -185,9 +182,9 @@ class _Helpers:
         """The newest calls, with the seconds that they took."""
         return self._bridge.call_log
 
-    def savings(self) -> TokenSavings:
-        """Return about how many tokens the calls so far kept out of the prompt."""
-        return self._bridge.savings()
+    def savings(self) -> Savings:
+        """Return what scripts have saved here; calls outside of scripts are nobody's savings."""
+        return self._bridge.executor.savings
 
 
 def make_stub(

@@ -6,10 +6,11 @@ Each format uses the names that providers allow; the executor knows a tool by th
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
-from tract_jupyter.models.checks import check_choice, check_text
+from tract_jupyter.models import check_choice, check_dict, check_text
 from tract_jupyter.models.schema import strict_schema
 from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
@@ -18,10 +19,14 @@ from tract_jupyter.toolkit.stubs import make_stub
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.executor import PreparedCall, ToolExecutor
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
+
+_LIKENESS: Final = 0.3
+"""How much of two names has to be the same for one to be named in the place of the other, from 0 to 1."""
 
 
 class Toolset:
@@ -48,6 +53,8 @@ class Toolset:
         self._executor = executor
         self.profile = profile
         self.actor = actor
+        if overrides is not None:
+            check_dict(overrides, "overrides")
         self._overrides = dict(overrides or {})
         self._check_overrides()
 
@@ -65,13 +72,13 @@ class Toolset:
             if tool.name not in locks
         }
 
-    def schemas(self, format: Format = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
+    def schemas(self, format: SchemaFormat = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
         """Return the tools for a model.
 
         Args:
             format: `openai`, `anthropic` or `mcp`.
-            strict: in OpenAI's strict mode. A tool that it has no words for, as with a `dict[str, Any]`, says
-                `strict: False`.
+            strict: in OpenAI's strict mode. A tool whose parameters that mode cannot express, such as a
+                `dict[str, Any]`, is marked `strict: False`.
 
         Raises:
             ContentError: there is no such format, or it has no strict mode.
@@ -83,10 +90,37 @@ class Toolset:
         """Call a tool. It raises no `Exception`: failures and refusals are in the result.
 
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
-        `max_result_bytes`, is an error that says so.
+        `result_bytes`, is an error that says so.
         """
         result = self._executor.execute(name, arguments, actor=self.actor, profile=self.profile)
-        return for_model(result, self._executor.max_result_bytes)
+        return for_model(result, self._executor.result_bytes)
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, Any], *, doubt: str = ""
+    ) -> PreparedCall | ToolResult:
+        """Look at a call without making it; see `ToolExecutor.prepare`."""
+        return self._executor.prepare(name, arguments, actor=self.actor, profile=self.profile, doubt=doubt)
+
+    def carry_out(
+        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice
+    ) -> ToolResult:
+        """Make a call that was prepared, and that a person allowed if that was needed. The output is the tool's own."""
+        return self._executor.execute(
+            name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved
+        )
+
+    def with_profile(self, profile: ToolProfile) -> Toolset:
+        """Return the toolset of the same actor, with the same words, for another profile."""
+        return Toolset(self._executor, profile, actor=self.actor, overrides=self._overrides)
+
+    def has(self, name: str) -> bool:
+        """Return True if a tool of that name, or of that name for providers, belongs to the profile."""
+        tool = self._executor.get(name)
+        return tool is not None and self.profile.has(tool)
+
+    def nearest(self, name: str, most: int = 3) -> list[str]:
+        """Return the names, for providers, that look most like one."""
+        return get_close_matches(name, list(self._provided()), n=most, cutoff=_LIKENESS)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool and return its output.
@@ -119,7 +153,8 @@ class Toolset:
             check_text(description, f"the description of {name!r}")
 
 
-Format = Literal["openai", "anthropic", "mcp"]
+SchemaFormat = Literal["openai", "anthropic", "mcp"]
+"""Whose shape the schemas of tools have."""
 
 
 def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
@@ -129,7 +164,7 @@ def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
 
 
 def to_openai_strict(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """Return it in strict mode; a tool that cannot be expressed there says `strict: False` and stays as it is."""
+    """Return a tool in OpenAI's strict mode; one that has no strict form says `strict: False` and stays as it is."""
     schema = strict_schema(tool.parameters.json_schema)
     shape = to_openai(name, tool)
     parameters = {} if schema is None else {"parameters": schema}

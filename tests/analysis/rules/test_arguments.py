@@ -64,9 +64,11 @@ def test_reading_public_data_is_medium(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "for other in pending.tract.inbox():\n    other.approve()", "tract.operations.rebuild(stored).approve()",
+        "for other in pending.tract.review.inbox():\n    other.approve()", "tract.operations.rebuild(stored).approve()",
         "pending.status = 'approved'", "vars(pending)['status'] = 'approved'", "pending._decided = True",
         "object.__setattr__(pending, 'status', 'approved')", "type(tract).fire = lambda *a: None",
+        "pending.tract.hooks.off('gc')", "pending.tract.family.parent().off('gc')", "pending.tract.operations.register(spec)",
+        "pending.tract.review.gate", "pending.tract.review.reviewer.channel = channel",
         "pending.tract.reviewer.channel = channel", "del pending.tract.operations", "pending.tract.executor.permission = None",
         "from tract_jupyter import Pending\nPending.approve = lambda self: None", "import tract_jupyter\ntract_jupyter.Tract.x = 1",
         "import os\nos.replace('x', 'tract.lock.json')", "%tract decide 1 approve", "from tract_jupyter.analysis import use_effects",

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from tract_jupyter.analysis import Rule, all_rules, rules
-from tract_jupyter.analysis.rules.base import register
+from tract_jupyter.analysis import Rule, all_rules, register, rules
 
 HEADINGS = ["## What it does", "## Why it matters", "## Example", "## What to do instead"]
 

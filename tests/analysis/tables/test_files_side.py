@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tests.analysis.helpers import analyze, codes, found
-from tract_jupyter.analysis.rules.lookup import sinks
-from tract_jupyter.analysis.tables.known_modules import KNOWN_HARMLESS, REMOVED_STDLIB
+from tract_jupyter.analysis import KNOWN_HARMLESS, REMOVED_STDLIB, sinks
 
 OUTSIDE = [
     "from os import truncate as t\nt('/etc/x', 0)", "import os\nos.mkfifo('/etc/x')",

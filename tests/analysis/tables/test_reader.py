@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from tract_jupyter.analysis import all_rules
+from tract_jupyter.analysis import all_rules, canonical, levels, modules, symbols, words
 from tract_jupyter.analysis.tables import magics
-from tract_jupyter.analysis.tables.reader import levels, modules, symbols, words
-from tract_jupyter.analysis.values import canonical
 
 TABLE = """
     critical os: system

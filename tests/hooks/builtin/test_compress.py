@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.context.ancestry import Past
+from tract_jupyter.context import BranchHistory
 from tract_jupyter.exceptions import (
     CompressionError,
     FingerprintError,
@@ -128,7 +128,7 @@ def test_what_a_handler_leaves_open_waits_in_the_inbox(talk):
     talk.on("compress", lambda p: None)
     with pytest.raises(UndecidedError, match="inbox") as caught:
         talk.compress(content="a short summary")
-    assert [stored.operation for stored in talk.inbox()] == ["compress"]
+    assert [stored.operation for stored in talk.review.inbox()] == ["compress"]
     caught.value.pending.approve()
     assert texts(talk)[0] == "a short summary"
 
@@ -196,10 +196,10 @@ def test_another_process_can_do_it(tmp_path):
         t.user("two")
         t.reviewer.keep(t.propose_compress(content="a short summary"))
     with Tract.open(tmp_path / "t.db") as t:
-        pending = t.operations.rebuild(t.inbox()[0])
+        pending = t.operations.rebuild(t.review.inbox()[0])
         assert pending.summary().startswith("2 messages of 'main'")
         pending.approve()
-        assert (texts(t), t.inbox()) == (["a short summary"], [])
+        assert (texts(t), t.review.inbox()) == (["a short summary"], [])
 
 
 # --- a model writes
@@ -254,8 +254,8 @@ def test_what_is_preserved_in_two_stages_stays_also_if_it_can_be_read_only_once(
 
 def test_in_two_stages_the_history_is_read_once(talk, monkeypatch):
     read = []
-    real = Past.read
-    monkeypatch.setattr(Past, "read", lambda *args: read.append(args) or real(*args))
+    real = BranchHistory.read
+    monkeypatch.setattr(BranchHistory, "read", lambda *args: read.append(args) or real(*args))
     talk.configure_llm(Model("the number matters", "the number is 42"))
     talk.compress(two_stage=True)
     assert len(read) == 1
@@ -275,7 +275,7 @@ def test_a_summary_that_is_no_text_is_refused(talk, given, way):
         talk.on("compress", lambda p: p.approve())
     with pytest.raises(CompressionError, match="and no text; nothing was changed"):
         (talk.propose_compress if way == "proposed" else talk.compress)(**given)
-    assert (len(texts(talk)), talk.inbox()) == (3, [])
+    assert (len(texts(talk)), talk.review.inbox()) == (3, [])
 
 
 def test_a_retry_that_gives_no_text_leaves_the_summary_as_it_was(talk):

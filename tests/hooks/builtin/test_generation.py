@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.hooks import auto_retry
-from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models import TokenBudget
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 
@@ -35,12 +35,12 @@ def test_the_reply_is_committed_with_model_options_and_usage(ask):
     assert response.generation_config == {"temperature": 0.2, "model": "scripted-1"}
     assert response.usage["total_tokens"] == 12
     info = tract.get_commit(response.commit_info.commit_hash)
-    assert (info.message, info.metadata) == ("the height", {"run": 7})
+    assert (info.message, info.metadata) == ("the height", {"run": 7, "usage": response.usage})
     assert info.generation_config == {"temperature": 0.2, "model": "scripted-1"}
     assert client.asked == [([{"role": "user", "content": "How tall is Ben Nevis?"}],
                              {"temperature": 0.2, "model": "scripted"})]  # fmt: skip
     assert said(tract)[-1] == ("assistant", "1,345 metres")
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
     assert len(tract.compile_records.newest()) == 1
 
 
@@ -59,7 +59,7 @@ def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
     tract, client = ask("x")
     response = tract.generate(tools=[SEARCH])
     assert client.asked[0][1] == {"tools": [SEARCH]}
-    assert tract.get_commit_tools(response.commit_info.commit_hash) == [SEARCH]
+    assert tract.get_tools(response.commit_info.commit_hash) == [SEARCH]
     assert response.generation_config == {"model": "scripted-1"}
 
 
@@ -78,7 +78,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
     with pytest.raises(LLMError):
         tract.generate()
     with pytest.raises(LLMConfigError, match="has none"):
-        tract.configure_llm("gpt-4o")
+        tract.configure_llm("gpt-6-luna")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
         ({"choices": []}, "no choices"),
         ({"error": {"message": "quota"}}, "quota"),
         ("text" * 3, "12 metres"),
-        (None, "gave NoneType"),
+        (None, "not NoneType"),
         ({"choices": [{"message": {"content": 3}}]}, "content is 3"),
         ({"choices": [{"message": {"content": None, "tool_calls": ["x"]}}]}, "list of dicts"),
         (reply(None, call("search", "{not json")), "cannot be read"),
@@ -148,7 +148,7 @@ def test_a_reply_that_the_budget_refuses_is_kept(ask):
         tract.generate()
     assert "inbox" in caught.value.__notes__[0]
     tract.budget = None
-    tract.operations.rebuild(tract.inbox()[0]).approve()
+    tract.operations.rebuild(tract.review.inbox()[0]).approve()
     assert said(tract)[-1] == ("assistant", "word " * 50)
     assert len(client.asked) == 1
 
@@ -196,7 +196,9 @@ def test_a_bad_reply_is_asked_for_again_with_what_was_wrong_and_stays_hidden(ask
     response = tract.generate(validator=needs_metres)
     assert response.text == "1,345 metres"
     assert said(tract) == [("user", "How tall is Ben Nevis?"), ("assistant", "1,345 metres")]
-    assert response.commit_info.metadata == {"retry_count": 1}
+    taken = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+    assert response.commit_info.metadata == {"retry_count": 1, "usage": taken}
+    assert response.usage == {name: 2 * count for name, count in taken.items()}  # of the whole turn
     assert [m["role"] for m in client.last_messages] == ["user", "assistant", "user"]
     assert "say it in metres" in client.last_messages[-1]["content"]
 
@@ -237,7 +239,7 @@ def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
     assert len(client.asked) == retries + 1
     assert tract.head == before
     assert caught.value.pending.retry_count == retries
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 @pytest.mark.parametrize("said", [3, (False,), (0, "x"), [False, "x"]])
@@ -262,7 +264,7 @@ def test_a_client_that_fails_between_retries_leaves_the_reply_in_the_inbox(ask):
     tract, _ = ask("feet", ConnectionError("down"))
     with pytest.raises(ConnectionError):
         tract.generate(validator=needs_metres)
-    pending = tract.operations.rebuild(tract.inbox()[0])
+    pending = tract.operations.rebuild(tract.review.inbox()[0])
     assert pending.response_text == "feet"
     assert pending.approve().text == "feet"
 
@@ -283,7 +285,7 @@ def test_a_handler_may_turn_it_down_retry_or_leave_it_open(ask):
     with pytest.raises(UndecidedError) as caught:
         tract.generate()
     assert caught.value.pending.response_text == "four"
-    assert [stored.operation for stored in tract.inbox()] == ["generate"]
+    assert [stored.operation for stored in tract.review.inbox()] == ["generate"]
 
 
 def test_handlers_go_before_the_validator_and_may_pass_it_on(ask):
@@ -376,7 +378,7 @@ def test_another_process_approves_or_retries_it(tmp_path):
         with pytest.raises(UndecidedError):
             first.generate(validator=needs_metres)
     with Tract.open(path) as second:
-        pending = second.operations.rebuild(second.inbox()[0])
+        pending = second.operations.rebuild(second.review.inbox()[0])
         assert pending.validate().diagnosis == "say it in metres"  # as it was seen there
         with pytest.raises(LLMConfigError):
             pending.retry()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.context.sides import SideBySide
+from tract_jupyter.context import SideBySide
 from tract_jupyter.exceptions import (
     CommitNotFoundError,
     FingerprintError,
@@ -12,7 +12,7 @@ from tract_jupyter.exceptions import (
     MergeConflictError,
     RejectedError,
 )
-from tract_jupyter.models.merge import MergeType, Resolution
+from tract_jupyter.models import MergeType, Resolution
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class Meanwhile(ScriptedClient):
 
 def kept(tract):
     """The one reply in the inbox, as a person would open it."""
-    (stored,) = tract.inbox()
+    (stored,) = tract.review.inbox()
     return tract.operations.rebuild(stored)
 
 
@@ -49,7 +49,7 @@ def test_a_reply_goes_to_no_other_branch_than_it_was_asked_on(tract, is_hooked):
     tract.switch("main")
     kept(tract).approve()
     assert said(tract)[-1] == ("assistant", "one")
-    assert tract.inbox() == []
+    assert tract.review.inbox() == []
 
 
 def test_a_switch_after_the_decision_is_seen_too(ask):
@@ -73,15 +73,15 @@ def test_what_is_said_meanwhile_stands_before_the_reply(tract, is_hooked):
 def test_the_context_and_its_branch_are_those_of_one_moment(tract, monkeypatch):
     tract.user("on main")
     tract.branch("other", switch=False)
-    compile_it = tract._repository.compiler.compile
+    compile_it = tract._repository.compiler.of
 
-    def switch_first(**how):
+    def switch_first(head):
         if tract.current_branch == "main":
             tract.switch("other")
             tract.user("on the other")
-        return compile_it(**how)
+        return compile_it(head)
 
-    monkeypatch.setattr(tract._repository.compiler, "compile", switch_first)
+    monkeypatch.setattr(tract._repository.compiler, "of", switch_first)
     tract.configure_llm(client := ScriptedClient("one"))
     with pytest.raises(BranchMovedError):
         tract.generate()
@@ -146,7 +146,7 @@ def test_what_cannot_be_noted_is_not_sent(ask, monkeypatch):
     def locked(*_, **__):
         raise StoreLockedError("another process holds it")
 
-    monkeypatch.setattr(tract._repository.compile_records, "add", locked)
+    monkeypatch.setattr(tract._repository.compile_records, "note", locked)
     with pytest.raises(StoreLockedError):
         tract.generate()
     assert client.asked == []

@@ -17,8 +17,7 @@ from tract_jupyter.exceptions import (
     RejectedError,
     UndecidedError,
 )
-from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.models.content import Priority
+from tract_jupyter.models import PendingStatus, Priority
 
 SECRET = "the password is hunter2"
 
@@ -81,7 +80,7 @@ def test_a_rejection_is_committed_in_its_place_and_tells_the_model_why(t):
     t.on("tool_result", lambda p: p.reject())
     t.tool_result("b", "read_file", SECRET)
     assert answers(t)[-1] == "withheld: no reason was given"
-    assert t.inbox() == []
+    assert t.review.inbox() == []
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_the_same_rejection_by_a_click(t):
     assert click(ticket, "reject", reason="no")
     channel.run_due()
     assert answers(t) == ["withheld: no"]
-    assert t.inbox() == []
+    assert t.review.inbox() == []
 
 
 def test_left_open_it_waits_and_others_may_be_answered_before(t):
@@ -220,12 +219,12 @@ def test_another_process_decides_it(tmp_path):
         first.assistant("", tool_calls=[{"id": "a", "name": "read_file", "arguments": {}}])
         first.reviewer.keep(first.propose_tool_result("a", "read_file", SECRET, tags=["x"]))
     with Tract.open(path) as second:
-        pending = second.operations.rebuild(second.inbox()[0])
+        pending = second.operations.rebuild(second.review.inbox()[0])
         assert pending.title == "Tool result"
         pending.edit_result("***")
         pending.reject("private")
         assert answers(second) == ["withheld: private"]
-        assert second.inbox() == []
+        assert second.review.inbox() == []
 
 
 def test_a_withheld_answer_that_cannot_be_committed_leaves_it_open(t):

@@ -7,13 +7,12 @@ import pytest
 
 from tests.notebook.panels.test_render import outline
 from tract_jupyter import Tract
-from tract_jupyter.notebook.channels import NotebookChannel
+from tract_jupyter.notebook import NotebookChannel
+from tract_jupyter.notebook.panels import Inbox
 from tract_jupyter.notebook.panels import inbox as batch_module
 from tract_jupyter.notebook.panels import inbox as inbox_module
-from tract_jupyter.notebook.panels.inbox import Inbox
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.review.channel import Ticket
-from tract_jupyter.review.process import process_text, this_process
+from tract_jupyter.review import Ticket, process_text, this_process
 
 
 class FrontEnd:
@@ -128,7 +127,7 @@ def test_some_are_approved_and_one_is_rejected(tract, waiting):
     assert pendings[2].rejection_reason == "not <b>this</b>"
     rows = inbox._panel.view["rows"]
     assert [row["is_open"] for row in rows] == [False, False, False, True]
-    assert "approve by" in rows[0]["said"]
+    assert "approved by" in rows[0]["said"]
     decided = tract.reviewer.ledger.newest_decisions(10)
     assert {(d.action, d.channel) for d in decided} == {("approve", "panel"), ("reject", "panel")}
 
@@ -156,7 +155,7 @@ def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
     assert not {"i", "b", "script"} & parsed.tags
     for text in (parsed.text, record["text/plain"]):
         assert "<b>no</b>" in text
-        assert "approve by" in text
+        assert "approved by" in text
         assert "<i>a</i>" in text
 
 
@@ -267,7 +266,7 @@ def test_a_body_is_made_once_for_each_showing(tract, waiting, monkeypatch):
     decide(inbox, "approve", 0)
     inbox.refresh()
     assert made == [first, second, third, first]
-    assert "approve by" in inbox._panel.bodies[first.pending.pending_id]
+    assert "approved by" in inbox._panel.bodies[first.pending.pending_id]
     second.pending.reject("zebra")  # by code: its ticket is not told
     inbox.refresh()
     assert made == [first, second, third, first, second]
@@ -300,7 +299,7 @@ def test_another_panel_was_faster(tract, waiting):
     row = inbox._panel.view["rows"][0]
     assert first.status == "rejected"
     assert row["refused"].startswith("Not taken: somebody else decided first")
-    assert "reject by" in row["said"]
+    assert "rejected by" in row["said"]
 
 
 def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatch):
@@ -395,7 +394,7 @@ def test_an_answer_that_is_sent_again_was_not_refused(tract, waiting):
 
 def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypatch):
     waiting("a", "b", "c")
-    stored = tract.inbox()[1]
+    stored = tract.review.inbox()[1]
     rebuild = tract.operations.rebuild
 
     def broken(one):
@@ -434,7 +433,7 @@ def test_other_messages_do_nothing(tract, waiting, monkeypatch, content):
 
 
 def answer_of(ticket: Ticket, action):
-    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.review import Answer
 
     return Answer(action, {}, ticket.round_id)
 

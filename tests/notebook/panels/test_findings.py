@@ -4,8 +4,8 @@ import re
 
 from tests.notebook.panels.test_render import HOSTILE, finding, outline
 from tract_jupyter.analysis import CodeAnalyzer, Finding, RiskLevel, all_rules
-from tract_jupyter.notebook.panels.code import code_html, findings_html, page_html
-from tract_jupyter.review.request import CodeBlock
+from tract_jupyter.notebook.panels import code_html, findings_html, page_html
+from tract_jupyter.review import CodeBlock
 
 MANY = "import os\n" + "os.system('a')\n" * 12 + "os.remove('b')\n" * 12 + "eval(x)\nopen('c')\n" * 4
 

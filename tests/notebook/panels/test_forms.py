@@ -5,15 +5,9 @@ import json
 import pytest
 
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.notebook.panels.panel import (
-    action_form,
-    action_forms,
-    edit_form,
-    read_arguments,
-    standing_form,
-)
+from tract_jupyter.notebook.panels import action_form, action_forms, edit_form, read_arguments, standing_form
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.review.decision import Subject
+from tract_jupyter.review import Subject
 
 PARAMS = {
     "a": "str", "b": "int", "c": "float", "d": "bool", "e": "Literal['x', 'y']", "f": "list[str]", "g": "int | None",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tract_jupyter.notebook.panels.panel import Panel
+from tract_jupyter.notebook.panels import Panel
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_later_click_shows_who_decided_what_and_when(ticket):
     assert second.view["is_open"]  # nobody has told it
     click(second)
     assert not second.view["is_open"]
-    assert second.view["late"].startswith("Somebody else decided first: reject by ")
+    assert second.view["late"].startswith("Somebody else decided first: rejected by ")
     assert "(panel), 20" in second.view["late"]
     assert "zebra" in second.view["body_html"]
 
@@ -41,7 +41,7 @@ def test_a_click_on_an_earlier_showing_shows_the_present_one(ticket):
     click(panel, round_id=earlier)
     assert ticket.status.is_open
     assert panel.view["round_id"] == ticket.round_id
-    assert "not taken" in panel.view["late"]
+    assert "Not taken" in panel.view["late"]
 
 
 def test_a_click_that_is_sent_again_is_not_late(ticket):

@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.render import body_html, record_html, record_text
+from tract_jupyter.models import printable
+from tract_jupyter.notebook.panels import body_html, code_html, highlighted, record_html, record_text
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.review.request import CodeBlock
-from tract_jupyter.review.request_text import request_text
+from tract_jupyter.review import CodeBlock, request_text
 
 VOID = {"br", "hr", "img", "input", "meta", "link"}
 HOSTILE = '<script>alert(1)</script> & "quotes" \'n'
@@ -88,13 +86,13 @@ def test_the_record_names_no_address_and_stands_alone(ticket):
 
 def test_a_decision_is_shown_with_who_what_when_and_on_what(ticket, tract):
     made = ticket()
-    pinned = made.request.fingerprint[:16]
-    from tract_jupyter.review.decision import Answer
+    pinned = f"fingerprint {made.request.fingerprint[:8]}"
+    from tract_jupyter.review import Answer
 
     made.submit(Answer("reject", {"reason": HOSTILE}, made.round_id), "panel")
     assert made.settled.is_set()
     for text in (outline(record_html(made)).text, record_text(made)):
-        assert re.search(r"reject by \S+ \(panel\), \d{4}-\d\d-\d\d", text)
+        assert re.search(r"rejected by \S+ \(panel\), \d{4}-\d\d-\d\d", text)
         assert HOSTILE in text
         assert pinned in text
         assert "rejected" in text
@@ -257,6 +255,19 @@ def test_a_standing_approval_is_for_the_values_as_they_were_changed(ticket, trac
 
 
 def answer(ticket, action, **arguments):
-    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.review import Answer
 
     assert ticket.submit(Answer(action, arguments, ticket.round_id), "panel")
+
+
+PIECES = (
+    "x", "self.y", ".print(", "print", " ", "    ", "\n", "\n", "\n    ", "'a'", 'f"{x!r:>{n}} {{"', "r'\\d'", "b''", '"""a\nb"""', "# note", "1_0",
+    "0x1f", "1.5", ".5", "1e9j", "def ", "class ", "import os", "from a import b as c", "match x:", "case _:", "type X = ", "lambda: 0", "not in",
+    "@on.it", "%time ", "!ls ", "?", "$", "\\\n", "…", "é", "'", '"', "async ", "yield", "None", ":=", "->", "[0]", "{", "}", "lazy import a",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_code_looks_as_pygments_has_it(text):
+    """Its lexer is asked under the language's other name, without our patterns in front."""
+    assert highlighted(text, "python") == highlighted(text, "py")

@@ -4,9 +4,8 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
-from tract_jupyter.review.trust import Trust
-from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.model import OperationProfile
+from tract_jupyter.review import Trust
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 RESEARCH = OperationProfile.of("research", [
     run_operation("question", "guard", order=1, engine="liquid", text='{"is_question": true}', outputs=["is_question"],

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-from tract_jupyter.runs.model import (
+from tract_jupyter.runs import (
+    Hook,
     MessagePiece,
     Operation,
     OperationConfig,
@@ -12,7 +13,6 @@ from tract_jupyter.runs.model import (
     Run,
     RunMessage,
 )
-from tract_jupyter.runs.terms import Hook
 
 HOSTILE = "</title></svg><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\nnext"
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)

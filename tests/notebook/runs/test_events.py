@@ -3,22 +3,22 @@
 import pytest
 
 from tests.notebook.runs.examples import AFTER, BEFORE, ZERO, at, operation
-from tract_jupyter.notebook.runs.cell import project
-from tract_jupyter.notebook.runs.picture import NodeState
-from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.runs.events import (
+from tract_jupyter.notebook.runs import NodeState, RunView
+from tract_jupyter.runs import (
     CommitFinished,
     MainFinished,
+    MainReply,
     MainStarted,
     OperationFinished,
     OperationProgress,
+    OperationResult,
     OperationStarted,
     OperationWaiting,
     RunEvent,
     RunFinished,
     RunStarted,
+    project,
 )
-from tract_jupyter.runs.model import MainReply, OperationResult
 
 
 def finished(key, hook, begin, end):

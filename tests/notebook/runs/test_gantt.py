@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebook.runs.examples import FIVE, op, run
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text
-from tract_jupyter.notebook.runs.picture import picture
+from tract_jupyter.notebook.runs import gantt, gantt_svg, gantt_text, picture
 
 
 def chart_of(*operations, **parts):

@@ -4,8 +4,7 @@ import pytest
 from IPython.utils.capture import capture_output
 
 from tests.notebook.runs.examples import ZERO, event, op, run
-from tract_jupyter.notebook.runs.cell import RunDisplay
-from tract_jupyter.notebook.runs.view import RunView
+from tract_jupyter.notebook.runs import RunDisplay, RunView
 
 
 class Time:

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from tests.hooks.fakes import said
-from tract_jupyter.notebook.extension import await_waiting_cells
-from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.model import OperationProfile
+from tract_jupyter.notebook import await_waiting_cells
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 pytestmark = pytest.mark.usefixtures("model")
 ASK = "%%tract_run --profile research --out answer\nWhich is newest?\n"
@@ -116,12 +115,12 @@ def test_the_prompt_of_a_run_is_counted_as_the_tract_counts(shell):
     text = shell.run(f"%tract run {run_id} --prompt").text
     assert text.startswith(f"Prompt of run {run_id[:8]}: 2 messages: 1 changed, 1 unchanged")
     tract = shell.namespace["tract"]
-    counts = [tract.tokenizer.count_text(one.content) for one in tract.run(run_id).prompt]
+    counts = [tract.tokenizer.count_text(one.content) for one in tract.runs.get(run_id).prompt]
     tokens = sum(map(tract.corrected, counts))
     assert re.search(rf"\b{tokens} tokens", text)
 
 
-@pytest.mark.parametrize("expression", ["tract.run(run_id)", "answer"], ids=["run", "response"])
+@pytest.mark.parametrize("expression", ["tract.runs.get(run_id)", "answer"], ids=["run", "response"])
 def test_a_run_that_is_a_value_is_shown(shell, expression):
     shell.namespace["run_id"] = run_id = ran(shell)
     result = shell.run(f"from IPython.display import display\ndisplay({expression})")
@@ -197,7 +196,7 @@ def test_a_run_that_waits_goes_on_after_the_decision(shell):
     assert f"run {run_id} waits for a decision about 'sure'" in result.error
     assert f"%tract inbox. Then %tract run {run_id} --resume resumes it." in result.text
     assert not shell.run("%tract run --resume").ok
-    (waiting,) = tract.inbox()
+    (waiting,) = tract.review.inbox()
     tract.operations.rebuild(waiting).approve()
     assert f"Run {run_id}: done" in shell.run("%tract run --resume").text
 
@@ -206,7 +205,7 @@ def test_a_replay_tells_the_root_hash(shell, model):
     run_id = ran(shell)
     result = shell.run(f"%tract run {run_id[:8]} --replay")
     assert f"Run {run_id[:8]}: the replay gives the same result" in result.text
-    assert shell.namespace["tract"].run(run_id).root_hash in result.text
+    assert shell.namespace["tract"].runs.get(run_id).root_hash in result.text
     assert len(model.asked) == 1
 
 
@@ -224,9 +223,9 @@ def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("run xyz", "there is no run 'xyz'; runs() lists them"),
+        ("run xyz", "there is no run 'xyz'; t.runs(), or %tract runs, lists them"),
         ("run a b", "usage: %tract run [ID] [--prompt | --resume | --replay]"),
-        ("run --all", "usage: %tract "),
+        ("run --all", "Usage: %tract "),
         ("run --prompt --replay", "usage: %tract "),
         ("runs all", "takes one number"),
     ],

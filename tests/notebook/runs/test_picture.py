@@ -1,7 +1,7 @@
 """What is drawn of a run: states while it goes on, the order of commits, when the main call was."""
 
 from tests.notebook.runs.examples import AFTER, BEFORE, FIVE, ZERO, event, op, operation, run
-from tract_jupyter.notebook.runs.picture import NodeState, picture
+from tract_jupyter.notebook.runs import NodeState, picture
 
 PLAN = event(
     "run.started", operations=(operation("a"), operation("b", depends_on=("a",)), operation("c", AFTER))

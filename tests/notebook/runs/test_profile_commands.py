@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tract_jupyter.models.canonical import digest
+from tract_jupyter.models import digest
 from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -59,7 +59,7 @@ def test_a_profile_is_activated_and_put_aside(shell):
         ("profile research --adopt 12345678 now", "usage: %tract "),
         ("profile research --off", "usage: %tract "),
         ("profile research --activate --off", "usage: %tract "),
-        ("profile --of", "usage: %tract "),
+        ("profile --of", "Did you mean '--off'? Usage: %tract "),
     ],
 )
 def test_a_users_mistake_is_one_line(shell, line, told):

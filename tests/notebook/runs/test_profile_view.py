@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import AFTER, BEFORE, HOSTILE, operation
-from tract_jupyter.notebook.runs.profiles import ProfileView
+from tract_jupyter.notebook import ProfileView
 from tract_jupyter.runs.profile import run_operation as make
 
 

@@ -2,8 +2,8 @@
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import HOSTILE, PLAIN, PROMPT, message, run
-from tract_jupyter.notebook.runs.prompt import MessageChange, PromptView, inspect_prompt
-from tract_jupyter.runs.model import MessagePiece
+from tract_jupyter.notebook.runs import MessageChange, PromptView, inspect_prompt
+from tract_jupyter.runs import MessagePiece
 
 
 def view_of(shown, **parts):

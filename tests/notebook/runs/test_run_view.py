@@ -6,10 +6,8 @@ import pytest
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import AFTER, FIVE, HOSTILE, ZERO, event, op, operation, run
-from tract_jupyter.notebook.runs.cell import inspected
-from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.runs.model import RunNote, Skip
-from tract_jupyter.runs.terms import OperationStatus, RunStatus
+from tract_jupyter.notebook.runs import RunView, inspected
+from tract_jupyter.runs import OperationStatus, RunNote, RunStatus, Skip
 
 
 def html_of(shown, **parts):

@@ -3,9 +3,8 @@
 import pytest
 
 from tests.notebook.runs.examples import op, run
-from tract_jupyter.notebook.runs.picture import duration, outcome, why
-from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.terms import ErrorCode, SkippedReason
+from tract_jupyter.notebook.runs import duration, outcome, why
+from tract_jupyter.runs import ErrorCode, Skip, SkippedReason
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ from tract_jupyter.runs.terms import ErrorCode, SkippedReason
             Skip(reason="dependency_failed", blocked_by=("a",), blocked_by_reason="activation_not_reached"),
             "It depends on a, which did not end as done (activation not reached).",
         ),
-        (Skip(reason="dependency_failed"), "What it depends on did not end as done."),
+        (Skip(reason="dependency_failed"), "A dependency did not end as done."),
         (Skip(reason="activation_not_reached"), "It is not due yet."),
         (
             Skip(reason="activation_not_reached", activation={"turns": 2, "of": 5}),

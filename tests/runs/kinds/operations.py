@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import ArtifactView, Operation, OperationContext
-from tract_jupyter.runs.perform import perform
+from tract_jupyter.runs import ArtifactView, Operation, OperationContext, perform
+from tract_jupyter.runs.kinds import KindRegistry, Services
 
 
 def operation(kind, params, id_="op", **more):
@@ -40,4 +38,4 @@ def rules(kind, params):
 
 def inbox(tract):
     """The pendings that wait for a person, as this process can decide them."""
-    return [tract.operations.rebuild(stored) for stored in tract.inbox()]
+    return [tract.operations.rebuild(stored) for stored in tract.review.inbox()]

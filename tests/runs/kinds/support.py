@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.model import Operation, OperationContext, RunMessage
-from tract_jupyter.runs.perform import perform
-from tract_jupyter.runs.terms import Hook, Trigger
+from tract_jupyter.runs import Hook, Operation, OperationContext, RunMessage, Trigger, perform
+from tract_jupyter.runs.kinds import Services
 
 
 def operation_of(kind, params=None, key="op", artifact="made", exposures=(), **config):

@@ -9,10 +9,8 @@ import pytest
 
 from tests.runs.kinds.operations import context, made_by, operation, performed, rules
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.runs.effect_types import SystemUpdate, UiInline
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Services, Skipped
-from tract_jupyter.runs.kinds.compute import ComputeKind
-from tract_jupyter.runs.perform import FUNCTIONS, Functions, run_function
+from tract_jupyter.runs import FUNCTIONS, Functions, SystemUpdate, UiInline, run_function
+from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, Output, Services, Skipped
 
 KIND = ComputeKind()
 
@@ -176,5 +174,5 @@ def test_the_parentheses_may_be_left_out():
         return 1
 
     assert functions["count"] is count
-    with pytest.raises(RunError, match="'<lambda>' is no name"):
+    with pytest.raises(RunError, match="'<lambda>' is not a valid name"):
         functions.register(lambda context, arguments: 1)

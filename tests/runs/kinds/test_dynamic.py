@@ -6,9 +6,8 @@ import pytest
 
 from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
 from tract_jupyter import Tract
-from tract_jupyter.runs.deciding import RunDecisions
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Services, Skipped, Waits
-from tract_jupyter.runs.kinds.dynamic import DynamicKind
+from tract_jupyter.runs import RunDecisions
+from tract_jupyter.runs.kinds import DynamicKind, OperationFailed, Output, Services, Skipped, Waits
 
 KIND = DynamicKind()
 PARAMS = {"operation": "citation_check", "fields": {"urls": ["{{ art.url.value }}"]}}
@@ -66,7 +65,7 @@ def test_left_to_a_person_it_waits_and_goes_on_when_decided(tract, spec, left_op
     pending.approve(edits={"urls": ["http://b"]})
     made = runner.resume(context(**GIVEN), waits.pending_id)
     assert made.value["urls"] == ["http://b"]
-    assert len(tract.inbox()) == 0
+    assert len(tract.review.inbox()) == 0
 
 
 def test_a_person_rejects(tract, spec):
@@ -167,5 +166,5 @@ def test_wrong_parameters(tract, params):
 
 
 def test_a_host_without_operations():
-    with pytest.raises(OperationFailed, match="no dynamic operations"):
+    with pytest.raises(OperationFailed, match="dynamic operations are not available"):
         made_by(KIND, PARAMS)

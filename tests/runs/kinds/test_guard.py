@@ -3,8 +3,7 @@
 import pytest
 
 from tests.runs.kinds.support import Model, done, operation_of, told, value
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.guard import GuardKind
+from tract_jupyter.runs.kinds import GuardKind, Services
 
 KIND = GuardKind()
 

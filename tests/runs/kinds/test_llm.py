@@ -9,11 +9,9 @@ import pytest
 
 from tests.runs.kinds.support import Model, context_of, done, operation_of, told, value
 from tract_jupyter.exceptions import LLMConfigError
-from tract_jupyter.llm.connections import Models
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.llm import LlmKind
-from tract_jupyter.runs.terms import OperationStatus
-from tract_jupyter.runs.workers import Abort, enter_abort
+from tract_jupyter.llm import Models
+from tract_jupyter.runs import Abort, OperationStatus, enter_abort
+from tract_jupyter.runs.kinds import LlmKind, Services
 
 KIND = LlmKind()
 
@@ -290,8 +288,8 @@ def test_the_context_is_all_it_knows():
 
 
 @pytest.mark.parametrize(("schema", "told_of"), [
-    ("strng: the name", "'strng', which there is not: .*Did you mean 'string'"),
-    ({"a": {"b?": ["int: how many"]}}, r"a\.b\[0\] has the type 'int'.*Did you mean 'integer'"),
+    ("strng: the name", "unknown type 'strng': .*Did you mean 'string'"),
+    ({"a": {"b?": ["int: how many"]}}, r"a\.b\[0\] has the unknown type 'int'.*Did you mean 'integer'"),
     ({"a": "string | nul"}, "'nul'.*'null'"), ({"a": "str"}, "'string: str' for a text.*'string'"),
     ({"a": "float"}, "Did you mean 'number'"), ({"a": "numbr"}, "'number'"), ({"a": "Note: this"}, "'note'"),
     ({"a": "date"}, None), ({"a": "String: x"}, None), ({"a": "a whole sentence: like this"}, None),

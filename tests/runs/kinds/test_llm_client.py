@@ -9,8 +9,8 @@ import pytest
 from tests.llm.providers import Answer, provider
 from tests.runs.kinds.operations import performed
 from tract_jupyter import OpenAIClient
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.workers import Abort, enter_abort
+from tract_jupyter.runs import Abort, enter_abort
+from tract_jupyter.runs.kinds import Services
 
 PARAMS = {"prompt": "Hi", "model": "m"}
 

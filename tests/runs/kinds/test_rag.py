@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.kinds.operations import made_by, rules
-from tract_jupyter.runs.kinds.base import OperationFailed, Services
-from tract_jupyter.runs.kinds.rag import HistorySearch, RagKind
+from tract_jupyter.runs.kinds import HistorySearch, OperationFailed, RagKind, Services
 
 KIND = RagKind()
 

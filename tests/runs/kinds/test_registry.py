@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.kinds.support import operation_of
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.runs.kinds.registry import GROUP, KindRegistry
+from tract_jupyter.runs.kinds import GROUP, KindRegistry
 
 
 class Third:
@@ -43,7 +43,7 @@ def test_a_registry_has_the_kinds_that_it_is_given():
     assert "llm" not in kinds
     assert kinds["template"].name == "template"
     assert kinds["template"] is kinds["template"]
-    with pytest.raises(RunError, match="no kind 'templat' of operation. Did you mean 'template'"):
+    with pytest.raises(RunError, match="unknown kind of operation: 'templat'. Did you mean 'template'"):
         kinds["templat"]
 
 

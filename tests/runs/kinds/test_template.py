@@ -5,8 +5,7 @@ import pickle
 import pytest
 
 from tests.runs.kinds.support import context_of, done, operation_of, told, value
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.template import TemplateKind
+from tract_jupyter.runs.kinds import Services, TemplateKind
 
 KIND = TemplateKind()
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
-from tract_jupyter.runs.deciding import RunDecisions
-from tract_jupyter.runs.kinds.base import OperationFailed, Services, Waits
-from tract_jupyter.runs.kinds.tool import ToolKind
-from tract_jupyter.toolkit.calling import Permission
+from tract_jupyter.runs import RunDecisions
+from tract_jupyter.runs.kinds import OperationFailed, Services, ToolKind, Waits
+from tract_jupyter.toolkit import Permission
 
 KIND = ToolKind()
 
@@ -99,7 +98,7 @@ def test_what_was_allowed_is_not_done_if_the_tool_changed(tract, calls):
     runner = KIND.prepare(operation("tool", {"tool": "add", "arguments": {"x": 1}}), services(tract))
     waits = runner(context())
     inbox(tract)[0].approve()
-    tract.executor.lock("add", "broken")
+    tract.executor.lock_tool("add", "broken")
     with pytest.raises(OperationFailed, match="broken"):
         runner.resume(context(), waits.pending_id)
     assert calls == []
@@ -148,5 +147,5 @@ def test_templates_are_checked_and_rendered_first(tract, calls):
 
 
 def test_a_host_without_tools():
-    with pytest.raises(OperationFailed, match="no tools"):
+    with pytest.raises(OperationFailed, match="tools are not available"):
         made_by(KIND, {"tool": "x"})

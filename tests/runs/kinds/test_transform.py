@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.kinds.operations import context, made_by, operation, rules
-from tract_jupyter.runs.kinds.base import OperationFailed, Services
-from tract_jupyter.runs.kinds.transform import TransformKind
-from tract_jupyter.runs.terms import MAX_TEXT
+from tract_jupyter.runs import MAX_TEXT
+from tract_jupyter.runs.kinds import OperationFailed, Services, TransformKind
 
 KIND = TransformKind()
 
@@ -68,16 +67,16 @@ def test_without_steps_the_input_is_the_value():
 @pytest.mark.parametrize(
     ("value", "step", "words"),
     [
-        (["a"], {"type": "trim"}, "needs a text, and this is a list"),
+        (["a"], {"type": "trim"}, "needs a text, not a list"),
         (None, {"type": "lower"}, "null"),
         ("a", {"type": "join"}, "needs a list"),
-        ({"a": 1}, {"type": "pick", "path": "b"}, "no 'b'"),
-        ("text", {"type": "pick", "path": "upper"}, "no 'upper'"),
-        ([1], {"type": "pick", "path": "7"}, "no '7'"),
-        ([1], {"type": "pick", "path": "9" * 5000}, "there is no"),
-        ("{", {"type": "parse_json"}, "no JSON"),
+        ({"a": 1}, {"type": "pick", "path": "b"}, "'b' does not exist"),
+        ("text", {"type": "pick", "path": "upper"}, "'upper' does not exist"),
+        ([1], {"type": "pick", "path": "7"}, "'7' does not exist"),
+        ([1], {"type": "pick", "path": "9" * 5000}, "does not exist"),
+        ("{", {"type": "parse_json"}, "not JSON"),
         ("NaN", {"type": "parse_json"}, "NaN"),
-        ("[" * 100_000, {"type": "parse_json"}, "no JSON"),
+        ("[" * 100_000, {"type": "parse_json"}, "not JSON"),
         ("ab", {"type": "replace", "pattern": "(a)", "replacement": r"\2"}, "replacement"),
         ("a" * 100_000, {"type": "replace", "pattern": "a", "replacement": "b" * 100}, "more than"),
         ("a" * 100_000, {"type": "replace", "pattern": "a", "replacement": "b" * 100, "literal": True}, "characters"),
@@ -137,7 +136,7 @@ def test_it_can_run_in_another_process():
 
 @given(st.text(max_size=200), st.integers(0, 50), st.sampled_from(["start", "end"]))
 def test_truncating_by_tokens_keeps_its_promise(text, tokens, keep):
-    from tract_jupyter.context.tokens import ApproximateCounter
+    from tract_jupyter.context import ApproximateCounter
 
     params = {"input": {"text": text}, "steps": [{"type": "pick", "path": ["text"]}]}
     params["steps"].append({"type": "truncate", "tokens": tokens, "keep": keep})

@@ -168,3 +168,8 @@ def test_a_dependency_is_named_by_its_id():
     """An operation in its place is told so."""
     other = run_operation("other", order=1, text="x")
     assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"
+
+
+def test_text_is_a_parameter_of_other_kinds():
+    """R16: a kind of another package may have a parameter `text`."""
+    assert run_operation("a", "shout", order=1, text="x").config.params == {"text": "x"}

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tract_jupyter.runs import model
-from tract_jupyter.runs.effect_types import ArtifactHistory
+from tract_jupyter.runs import ArtifactHistory, model
 from tract_jupyter.runs.kinds import compute, dynamic, guard, llm, rag, template, tool, transform
-from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
+from tract_jupyter.runs.profile import Block, BlockRef, OperationProfile
 
 DATA = [
     OperationProfile, BlockRef, Block, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, ArtifactHistory,

@@ -70,7 +70,7 @@ def test_kinds_that_nobody_knows():
     """R16: a run skips them."""
     one = run_operation("a", "templat", order=1)
     assert [str(w) for w in lint([one])] == [
-        "operation 'a', kind: kind 'templat' is not known, and skipped if nothing adds it. Did you mean 'template'?"
+        "operation 'a', kind: kind 'templat' is unknown; such operations are skipped unless a package adds it. Did you mean 'template'?"
     ]
     assert lint([one], kinds=["templat"]) == []
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.model import Operation
+from tract_jupyter.runs import ExecutionMode, Format, Hook, Operation, Trigger
 from tract_jupyter.runs.profile import Block, OperationProfile, read_block, read_profile
-from tract_jupyter.runs.terms import ExecutionMode, Format, Hook, Trigger
 
 BEFORE, AFTER = "before_main_llm", "after_main_llm"
 

@@ -7,14 +7,17 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from tract_jupyter.exceptions import ProfileError, RunError, StoreCorruptError, TrustError, UnknownRunError
-from tract_jupyter.review.trust import Trust
-from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.model import OperationProfile
-from tract_jupyter.runs.store import Profiles
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.journal import EventRows
-from tract_jupyter.storage.signed import RunProfileRows
+from tract_jupyter.exceptions import (
+    ProfileError,
+    RunError,
+    StoreCorruptError,
+    TrustError,
+    UnknownProfileError,
+)
+from tract_jupyter.review import Trust
+from tract_jupyter.runs import Profiles
+from tract_jupyter.runs.profile import OperationProfile, run_operation
+from tract_jupyter.storage import Database, EventRows, RunProfileRows
 
 TRACT = "1" * 32
 SCENE = OperationProfile.of("scene", [run_operation("note", order=10, text="é")])
@@ -81,10 +84,10 @@ def test_removing_one(profiles):
     profiles.remove("scene")
     assert profiles.active is None
     for call in (profiles.remove, profiles.get, profiles.activate):
-        with pytest.raises(UnknownRunError, match="there is no profile 'scene'; there are: none"):
+        with pytest.raises(UnknownProfileError, match="there is no profile 'scene'; there are: none"):
             call("scene")
     profiles.save(OperationProfile.of("Scene"))
-    with pytest.raises(UnknownRunError, match="Did you mean 'Scene'"):
+    with pytest.raises(UnknownProfileError, match="Did you mean 'Scene'"):
         profiles.get("scene")
 
 

@@ -12,12 +12,8 @@ from sqlalchemy import text
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
-from tract_jupyter.runs.activation import Counters
-from tract_jupyter.runs.model import ArtifactView
-from tract_jupyter.runs.store import SqlCommitLog, TurnStates
-from tract_jupyter.runs.terms import Persistence, Usage
-from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
+from tract_jupyter.runs import ArtifactView, Counters, Persistence, SqlCommitLog, TurnStates, Usage
+from tract_jupyter.storage import Database, RunCommitRows, RunObjectRows
 
 TRACT, SESSION, RUN = "1" * 32, "5" * 64, "a" * 32
 

@@ -3,9 +3,8 @@
 import pytest
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
-from tract_jupyter.runs.templates.engine import render
-from tract_jupyter.runs.terms import Hook, Trigger
+from tract_jupyter.runs import ArtifactView, Hook, OperationContext, RunMessage, Trigger
+from tract_jupyter.runs.templates import render
 
 MESSAGES = [("system", "one"), ("user", "aaaa"), ("assistant", "bbbb"), ("system", "two"), ("user", "cccc")]
 

@@ -147,9 +147,9 @@ def test_filters(source, text):
     ("a\nb {% if yes %}\n", 2, "'if' is never closed by 'endif'"),
     ("{% if yes %}\n{% endfor %}", 1, "'endfor' in line 2"),
     ("\n\n{% endif %}", 3, "'endif'"),
-    ("{% include 'x' %}", 1, "there is no tag 'include'"),
-    ("{% render 'x' %}", 1, "there is no tag 'render'"),
-    ("x\n{{ name | shout }}", 2, "there is no filter 'shout'"),
+    ("{% include 'x' %}", 1, "the tag 'include' is not supported"),
+    ("{% render 'x' %}", 1, "the tag 'render' is not supported"),
+    ("x\n{{ name | shout }}", 2, "unknown filter 'shout'"),
     ("{{ }}", 1, "a value should come"),
     ("{{ a b }}", 1, "'b' does not belong here"),
     ("{{ 'a }}", 1, "cannot be read"),
@@ -176,7 +176,7 @@ def test_filters(source, text):
     ("{{ " + "9" * 40 + " }}", 1, "is too long"),
     ("{{ " + "a[" * 99 + "]" * 99 + " }}", 1, "within each other"),
     ("{% if a %}" * 99, 1, "within each other"),
-    ("{{ a }}" * 99_999, None, "may have"),
+    ("{{ a }}" * 99_999, None, "the limit is 200000"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_its_line(source, line, told):
     """E21: a syntax error names its line."""
@@ -197,7 +197,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(source, line, told):
 def test_strict_variables(source, told):
     """E21: what is missing is an error if variables are strict, and empty otherwise."""
     rendered(source)
-    with pytest.raises(TemplateError, match="line 2: there is no") as caught:
+    with pytest.raises(TemplateError, match="line 2: .* is missing") as caught:
         rendered("\n" + source, strict=True)
     assert told in str(caught.value)
 

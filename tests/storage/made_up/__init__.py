@@ -32,7 +32,7 @@ DOWN = (
 def make_store(url: str) -> None:
     """Make a store of version 0 with two branches and an operation."""
     with Tract.open(url=url) as tract:
-        tract.register_tag("fact", "what somebody said")
+        tract.tags.register("fact", "what somebody said")
         tract.system("Answer briefly.")
         tract.user("What is a tract?", tags=["fact"])
         tract.branch("topic/one")

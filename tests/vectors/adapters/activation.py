@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs.activation import CountedTurn, Counters, advance, replay, steps_of
-from tract_jupyter.runs.model import Activation, RunMessage
+from tract_jupyter.runs import Activation, CountedTurn, Counters, RunMessage, advance, replay, steps_of
 
 _HISTORY = ("steps", "messages", "history", "entries", "branch")
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
-from tract_jupyter.runs.artifacts import session_key as key_of
-from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.effect_types import ArtifactUpsert
-from tract_jupyter.runs.model import ArtifactView, ResultError
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.terms import Hook
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import (
+    Artifacts,
+    ArtifactUpsert,
+    ArtifactView,
+    CommitItem,
+    Hook,
+    MemoryArtifacts,
+    MemoryTarget,
+    ResultError,
+    Turn,
+    commit,
+)
+from tract_jupyter.runs import session_key as key_of
 
 Given = dict[str, Any]
 PHRASES = ("session key", "target is required", "not found", "mismatch", "no reply")

@@ -8,11 +8,7 @@ from typing import Any
 from tests.vectors.adapters.artifacts import told_artifacts
 from tests.vectors.adapters.prompt import plain_messages
 from tract_jupyter.exceptions import PlanError, RunError
-from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.terms import Hook, OperationStatus
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import CommitItem, Hook, MemoryTarget, OperationStatus, Prompt, Turn, commit
 
 Given = dict[str, Any]
 

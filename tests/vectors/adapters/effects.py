@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs.effects import check_effect, check_effects, effects_of
-from tract_jupyter.runs.model import ArtifactSpec, ResultError
-from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs import ArtifactSpec, Hook, ResultError, check_effect, check_effects, effects_of
 
 Given = dict[str, Any]
 

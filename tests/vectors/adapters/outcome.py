@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.model import MainReply, OperationResult, ResultError, Skip
-from tract_jupyter.runs.run import RunLoop
-from tract_jupyter.runs.terms import Hook, RunPhase
+from tract_jupyter.runs import Hook, MainReply, OperationResult, ResultError, RunLoop, RunPhase, Skip
 
 _ENDS = {"aborted": "user_abort", "error": "provider_error"}
 _DURING = {
@@ -23,8 +19,10 @@ class ScriptedHost:
 
     def __init__(self, given):
         self.given, self.aborted, self.called = given, False, False
+        self.entered = []
 
     def enter(self, phase):
+        self.entered.append(phase)
         if phase is _DURING.get(self.given.get("abortDuring")):
             self.aborted = True
 
@@ -35,11 +33,11 @@ class ScriptedHost:
 
     def execute(self, hook):
         ops = self.given.get("before" if hook is Hook.BEFORE else "after") or []
-        return SimpleNamespace(results={op["id"]: _result(op) for op in ops})
+        return {op["id"]: _result(op) for op in ops}
 
     def commit(self, hook, results):
         flag = "beforeCommitRequiredError" if hook is Hook.BEFORE else "afterCommitRequiredError"
-        return SimpleNamespace(failed_for="an operation" if self.given.get(flag) else None)
+        return "an operation" if self.given.get(flag) else None
 
     def ask(self):
         self.called = True
@@ -62,7 +60,7 @@ def run_outcome(given):
         "status": ending.status.value,
         "failedType": ending.failed_type and ending.failed_type.value,
         "assistantText": given.get("assistantText") if host.called else None,
-        "afterPhaseRan": RunPhase.AFTER in loop.entered,
+        "afterPhaseRan": RunPhase.AFTER in host.entered,
         "errorCode": ending.details.get("errorCode"),
     }
 

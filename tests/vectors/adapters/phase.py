@@ -9,23 +9,38 @@ from typing import Any
 from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.llm.connections import Models
-from tract_jupyter.runs.activation import value_of
-from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
-from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.effect_types import ArtifactUpsert
-from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, Skip
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.run import counts_against
-from tract_jupyter.runs.run_executor import plan_phase, run_phase
-from tract_jupyter.runs.targets import MemoryTarget
-from tract_jupyter.runs.templates.engine import variables_of
-from tract_jupyter.runs.terms import ExecutionMode, Hook, OperationStatus, Persistence, SkippedReason, Trigger
-from tract_jupyter.runs.turn import Turn
-from tract_jupyter.runs.workers import Abort, Aborted, enter_abort, result_of
+from tract_jupyter.llm import Models
+from tract_jupyter.runs import (
+    Abort,
+    Aborted,
+    Artifacts,
+    ArtifactUpsert,
+    CommitItem,
+    ExecutionMode,
+    Hook,
+    MemoryArtifacts,
+    MemoryTarget,
+    Operation,
+    OperationContext,
+    OperationResult,
+    OperationStatus,
+    Persistence,
+    Prompt,
+    Skip,
+    SkippedReason,
+    Stage,
+    Trigger,
+    Turn,
+    commit,
+    counts_against,
+    enter_abort,
+    plan_phases,
+    result_of,
+    run_phase,
+    value_of,
+)
+from tract_jupyter.runs.kinds import KindRegistry, Services
+from tract_jupyter.runs.templates import variables_of
 
 Given = dict[str, Any]
 
@@ -156,17 +171,17 @@ def execute_phase(given: Given) -> Given:
         )
     except PlanError as error:
         return {"planError": {"code": error.code, "message": str(error)}, "results": {}}
-    results = {key: _told(one) for key, one in phase.executed.results.items()}
+    results = {key: _told(one) for key, one in phase.results.items()}
     return {
         "results": results,
         "finished": finished,
-        "startOrder": list(phase.executed.start_order),
-        "resultOrder": list(phase.executed.result_order),
+        "startOrder": list(phase.start_order),
+        "resultOrder": list(phase.results),
         "llmCalls": len(client.requests),
         "llmRequests": client.requests,
         "llmOptions": client.options,
-        "templateDebug": {key: _debug(one, phase.executed.results[key]) for key, one in contexts.items()},
-        "runs": [one.to_dict() for one in phase.executed.runs],
+        "templateDebug": {key: _debug(one, phase.results[key]) for key, one in contexts.items()},
+        "runs": [one.to_dict() for one in phase.runs],
     }
 
 
@@ -199,10 +214,10 @@ def _step(
 ) -> tuple[bool, Turn]:
     ops = given.get("before" if hook is Hook.BEFORE else "after") or []
     phase, _ = _phase({**given, "ops": ops}, hook, turn, client, {})
-    items = [CommitItem.of(one, phase.executed.results[one.id]) for one in phase.plan.operations]
+    items = [CommitItem.of(one, phase.results[one.id]) for one in phase.plan.operations]
     turn, report = commit(hook, items, turn, target)
-    results.update({key: _told(one) for key, one in phase.executed.results.items()})
-    failed = any(map(counts_against, phase.executed.results.values()))
+    results.update({key: _told(one) for key, one in phase.results.items()})
+    failed = any(map(counts_against, phase.results.values()))
     return failed or report.required_error, turn
 
 
@@ -229,16 +244,16 @@ def _phase(
         now="2026-01-02T03:04:05+00:00",
         variables=given.get("context") or {},
     )
-    plan = plan_phase(
+    plan = plan_phases(
         [operation_of(one) for one in given["ops"]],
-        base,
+        base.trigger,
         kinds,
         mode=ExecutionMode(given.get("mode") or ExecutionMode.CONCURRENT),
         activation_skips={
             key: Skip(reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=one)
             for key, one in (given.get("activationSkips") or {}).items()
         },
-    )
+    )[hook]
     phase = run_phase(
         plan,
         base,

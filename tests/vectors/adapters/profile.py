@@ -6,6 +6,8 @@ from typing import Any
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.profile import (
+    BUNDLE,
+    VERSION,
     Block,
     BlockRef,
     CompiledProfile,
@@ -14,7 +16,6 @@ from tract_jupyter.runs.profile import (
     read_block,
     read_profile,
 )
-from tract_jupyter.runs.profile.bundle import BUNDLE, VERSION
 
 _CONTENT = ("bundle", "profile", "input", "file", "data", "payload", "content", "legacy", "old")
 _PARAMS = {"text": "template", "strict": "strictVariables", "outputs": "outputContract"}

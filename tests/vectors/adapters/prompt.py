@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs.effect_types import EFFECTS
-from tract_jupyter.runs.prompt import Prompt, provider_role
+from tract_jupyter.runs import EFFECTS, Prompt, provider_role
 
 Given = dict[str, Any]
 _OF_PROMPT = (

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, script_job
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.events import Stage
-from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
-from tract_jupyter.runs.workers import Abort
+from tract_jupyter.runs import Abort, ExecutionMode, Hook, Stage, Trigger, execute, make_plan
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
 _LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")
@@ -30,7 +26,7 @@ def orchestrate(given):
     return {
         "results": {key: _result(result) for key, result in executed.results.items()},
         "startOrder": list(executed.start_order),
-        "resultOrder": list(executed.result_order),
+        "resultOrder": list(executed.results),
         "spans": spans,
         "makespanMs": max((end for _, end in spans.values()), default=0),
         "events": events,

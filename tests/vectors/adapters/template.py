@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
-from tract_jupyter.runs.templates.engine import render as render_in
-from tract_jupyter.runs.terms import ErrorCode, Hook, Trigger
+from tract_jupyter.runs import ArtifactView, ErrorCode, Hook, OperationContext, RunMessage, Trigger
+from tract_jupyter.runs.templates import render as render_in
 
 
 def context_of(given: dict[str, Any], operation_id: str = "op", **more: Any) -> OperationContext:

@@ -6,11 +6,7 @@ from typing import Any
 
 from tests.vectors.adapters.artifacts import told_error
 from tract_jupyter import Tract
-from tract_jupyter.runs.commit import CommitItem, CommitResult, commit
-from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.targets import TractTarget
-from tract_jupyter.runs.terms import Hook
-from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs import CommitItem, CommitResult, Hook, Prompt, TractTarget, Turn, commit
 
 Given = dict[str, Any]
 _OWNER = "me"
@@ -27,7 +23,7 @@ def persist_user_rewrite(given: Given) -> Given:
         wanted = None if target is None else known.get(target["mainPartId"], target["mainPartId"])
         before = tract.head
         turn, report = _rewritten(
-            tract, TractTarget(tract, "run"), Hook.BEFORE, _turn(tract, wanted), given["text"]
+            tract, TractTarget(tract._repository, "run"), Hook.BEFORE, _turn(tract, wanted), given["text"]
         )
         error = told_error(report.entries[0].error)
         if error is not None:
@@ -46,7 +42,7 @@ def two_phase_user_rewrite(given: Given) -> Given:
     first = given["userTarget"]["mainPartId"]
     with Tract.open(":memory:") as tract:
         names = {tract.user("u").commit_hash: first}
-        target, turn = TractTarget(tract, "run"), _turn(tract, next(iter(names)))
+        target, turn = TractTarget(tract._repository, "run"), _turn(tract, next(iter(names)))
         calls = []
         for hook, text in ((Hook.BEFORE, given.get("before")), (Hook.AFTER, given.get("after"))):
             if text is None:

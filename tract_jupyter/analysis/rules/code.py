@@ -134,7 +134,7 @@ _FACTORIES = frozenset({"()", "_target_", "class_path", "_partial_"})
 
 @register
 class ConfiguresByName(Rule):
-    """Has a library call functions that a configuration names.
+    """Makes a library call functions that are named in a configuration.
 
     ## What it does
     Reports `logging.config` dictionaries and files, at a high level when the code contains the key `"()"`.

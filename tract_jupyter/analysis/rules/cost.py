@@ -193,6 +193,8 @@ class WaitsForever(Rule):
             call = node.value
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
+            if call.func.attr not in {"release", "acquire"}:
+                continue
             lock = (
                 ast.unparse(call.func.value) if isinstance(call.func.value, (ast.Name, ast.Attribute)) else ""
             )
@@ -369,7 +371,7 @@ _ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
 
 
 def length(node: ast.expr, view: CodeView) -> float | None:
-    """Return the power of ten of the number of members of an iterable."""
+    """Estimate how many members an iterable has, as a power of ten."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for sequence, count in ((node.left, node.right), (node.right, node.left)):
             if _is_sequence(sequence):

@@ -1,4 +1,4 @@
-"""The way from dotted names to the rules that ask for them, and from calls to the paths that they open."""
+"""Lookup of the rules that ask for a dotted name, and of the paths that a call opens."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class DestroysTable(Rule):
 
 @register
 class StatementReachesOut(Rule):
-    """Has a database reach files or start programs.
+    """Makes a database access files or start programs.
 
     ## What it does
     Reports SQL text that starts programs (`COPY ... FROM PROGRAM`, `xp_cmdshell`), loads extensions, or opens

@@ -39,7 +39,7 @@ _DIRECT: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 @register
 class PassesByTool(Rule):
-    """Does directly what one of the tools does.
+    """Bypasses a tool: does directly what the tool would do.
 
     ## What it does
     Reports `open` and similar calls where the code may call a tool whose name suggests the same purpose.
@@ -140,7 +140,7 @@ def _is_tools(node: ast.expr, view: CodeView) -> bool:
 
 @register
 class DecidesItself(Rule):
-    """Interferes with what decides about code.
+    """Interferes with the mechanisms that decide about code.
 
     ## What it does
     Reports the parts of this package that review, sign, trust and permit, and private attributes of other

@@ -1,4 +1,4 @@
-"""What the pendings of built-in operations share.
+"""Base classes of the pendings of built-in operations.
 
 Their fields hold all that carrying them out needs, and name the commit that they were made on: any process on the store
 can carry them out, and none does where what they touch is no longer what was shown.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import FingerprintError, TractError
+from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
+from tract_jupyter.hooks.builtin.stored import field_problem
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import Pending, action
-from tract_jupyter.models.checks import diagnosis_of
-from tract_jupyter.storage.journal import triggered
+from tract_jupyter.models import canonical_json, diagnosis_of
+from tract_jupyter.storage import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ PLACE: Final[Mapping[str, str]] = {
     "branch": "The branch that would change.",
     "head": "The commit it was at when this was asked; empty for none.",
 }
-"""What the fields mean that tie an operation to a history."""
+"""The meaning of the fields that tie an operation to a history."""
 
 
 class Field:
@@ -64,7 +65,7 @@ class ValidationResult:
 
 
 class BuiltinPending(Pending):
-    """One of the package's own operations.
+    """The pending of one of the package's own operations.
 
     Args:
         fields: all of it; JSON values only.
@@ -75,9 +76,9 @@ class BuiltinPending(Pending):
 
     name: ClassVar[str]
     label: ClassVar[str] = ""
-    """What it is called for people; made from the name if a class has none."""
+    """Its name for people; made from `name` if a class has none."""
     about: ClassVar[Mapping[str, str]] = {}
-    """What each field means, for panels and models."""
+    """The meaning of each field, for panels and models."""
 
     def __init__(
         self, fields: dict[str, Any], *, tract: Any, run: Callable[[dict[str, Any]], Any], **options: Any
@@ -97,6 +98,19 @@ class BuiltinPending(Pending):
     def resumable(self) -> bool:
         """True: any process on the store can do it."""
         return True
+
+    def check_fields(self) -> None:
+        """Check that the fields are complete and of their types.
+
+        Raises:
+            PendingError: they are not.
+        """
+        super().check_fields()
+        problem = field_problem(self.name, canonical_json(self.fields))
+        if problem:
+            raise PendingError(
+                f"the fields of {self!r} do not fit: {problem}. Nothing was decided; put that right, and decide then"
+            )
 
     def check_current(self) -> None:
         """Check that its branch is the current one, and that what it touches there is as it was when this was asked.

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.llm.reply import Reply
-from tract_jupyter.models.context import Message, openai_messages
-from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.prompts.replies import retry_text
-from tract_jupyter.review.request import ValueRow, ValueTable
+from tract_jupyter.llm import ask_model, sent_of
+from tract_jupyter.prompts import retry_text
+from tract_jupyter.review import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.protocols import LLMClient, Validator
+    from tract_jupyter.models import LLMClient, Validator
 
 
 class PendingGeneration(BuiltinPending):
@@ -176,60 +172,3 @@ class PendingGeneration(BuiltinPending):
     def _known_diagnosis(self) -> str | None:
         """Return what the validator says of the reply; as it is stored, where it cannot be asked."""
         return self.diagnosis if self._validator is None else self._diagnosed()
-
-
-def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
-    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
-    said = [one for one in context.messages if one.role != "system" or one.content.strip()]
-    return openai_messages(said)
-
-
-def ask_model(
-    client: LLMClient,
-    sent: list[dict[str, Any]],
-    fields: Mapping[str, Any],
-    on_delta: Callable[[str], object] | None = None,
-) -> dict[str, Any]:
-    """Ask for a reply, and return the fields that it fills.
-
-    Args:
-        client: who is asked.
-        sent: the messages, in OpenAI's shape.
-        fields: `retry_history`, what is sent after it; `tools`; `options`.
-        on_delta: is given the text piece by piece, if the client can stream: its `chat` has such a parameter.
-
-    Raises:
-        LLMResponseError: no reply can be read from what the client gave.
-    """
-    messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
-    offered = {"tools": fields["tools"]} if fields["tools"] else {}
-    streamed = {"on_delta": on_delta} if on_delta is not None and _can_stream(client) else {}
-    reply = Reply.of(client.chat(messages, **streamed, **offered, **fields["options"]))
-    named = {"model": reply.model} if reply.model else {}
-    return {
-        # half a character, which cannot be stored, is not worth the reply
-        "response_text": reply.text.encode(errors="replace").decode(),
-        "tool_calls": [call.to_dict() for call in reply.tool_calls],
-        "model": reply.model,
-        "generation_config": {**fields["options"], **named},
-        "usage": reply.usage,
-    }
-
-
-def _can_stream(client: LLMClient) -> bool:
-    try:
-        return "on_delta" in inspect.signature(client.chat).parameters
-    except (TypeError, ValueError):  # what is not written in Python may not tell
-        return False
-
-
-def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
-    """Return the replies that were not good, each with what the model was told about it."""
-    said = []
-    for failed in retry_history:
-        calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])
-        said += [
-            Message("assistant", failed["response_text"], tool_calls=calls),
-            Message("user", failed["prompt"]),
-        ]
-    return said

@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
-from tract_jupyter.context.merge import answers
-from tract_jupyter.context.rebase import check_planned
-from tract_jupyter.context.sides import Tips
+from tract_jupyter.context import Heads, answers, check_planned
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
 from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
-from tract_jupyter.review.request import ValueRow, ValueTable
+from tract_jupyter.models import Conflict, ConflictKind, Resolution, counted
+from tract_jupyter.review import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tract_jupyter.context.compress import Compressor
-    from tract_jupyter.context.merge import Found, Merge
-    from tract_jupyter.context.rebase import Rebase
-    from tract_jupyter.context.summaries import Source
-    from tract_jupyter.models.merge import Resolver
+    from tract_jupyter.context import Compressor, Merge, MergePreview, Rebase, Source
+    from tract_jupyter.models import Resolver
 
 
 _SHORTEST = 10  # characters
@@ -128,7 +123,7 @@ class PendingCompress(GuidedPending):
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the summaries with the messages that they stand for."""
         rows = tuple(
-            ValueRow.of(str(index), f"{len(group)} messages from {group[0][:8]}", text)
+            ValueRow.of(str(index), f"{counted(len(group), 'message')} from {group[0][:8]}", text)
             for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
         )
         return (ValueTable("Summaries", rows),)
@@ -184,7 +179,7 @@ class PendingGC(BuiltinPending):
         found = self.tract.get_commit(commit_hash).commit_hash
         if found not in self.commits_to_remove:
             raise CommitNotFoundError(
-                f"{commit_hash!r} is no candidate, and stays anyway; list_candidates() lists what would go"
+                f"{commit_hash!r} is not a candidate, and stays anyway; list_candidates() lists what would go"
             )
         self.excluded = sorted([*self.excluded, found])
         left = self.tract.gc(
@@ -207,8 +202,8 @@ class PendingGC(BuiltinPending):
 
     def summary(self) -> str:
         """Describe what would be removed."""
-        count = len(self.commits_to_remove)
-        return f"Remove {count:,} commits ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
+        commits = counted(len(self.commits_to_remove), "commit")
+        return f"Remove {commits} ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
 
 
 Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
@@ -344,8 +339,8 @@ class PendingMerge(GuidedPending):
         """Check that the other branch is where it was, and that what collides is what was shown."""
         self._as_shown(self.fields)
 
-    def _as_shown(self, fields: Mapping[str, Any]) -> Found:
-        found = self._look(fields, Tips(fields["branch"], fields["source_head"]))
+    def _as_shown(self, fields: Mapping[str, Any]) -> MergePreview:
+        found = self._look(fields, Heads(fields["branch"], fields["source_head"]))
         now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
         if _blocking(now) != _blocking(fields["conflicts"]):
             raise HistoryError(
@@ -362,7 +357,7 @@ class PendingMerge(GuidedPending):
             message=fields["message"],
         )
 
-    def _look(self, fields: Mapping[str, Any], expected: Tips | None = None) -> Found:
+    def _look(self, fields: Mapping[str, Any], expected: Heads | None = None) -> MergePreview:
         how = {"strategy": fields["strategy"], "no_ff": fields["no_ff"]}
         return self._merge.look(fields["source_branch"], **how, expected=expected)
 
@@ -520,8 +515,8 @@ def _planned(fields: Mapping[str, Any]) -> set[str]:
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 
-def _expected(fields: Mapping[str, Any]) -> Tips:
-    return Tips(fields["branch"], fields["target_head"])
+def _expected(fields: Mapping[str, Any]) -> Heads:
+    return Heads(fields["branch"], fields["target_head"])
 
 
 def _place(step: Mapping[str, Any]) -> str:

@@ -1,12 +1,13 @@
-"""What the fields of built-in operations must be like, to be read back from a store that may hold anything.
+"""The built-in operations, and what their fields must be like to be read back from a store that may hold anything.
 
-Where any value will do, or whoever uses it checks it, there is `Any`.
+`BUILT_IN` has all that is said of each by its name. Where any value will do, or whoever uses it checks it, there is
+`Any`.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -175,8 +176,8 @@ class _Script(TypedDict):
     snapshot: str
     outputs: list[_Output]
     calls: int
-    argument_size: int
-    result_size: int
+    result_bytes: int
+    exchanged: Annotated[list[int], Field(min_length=3, max_length=3)]
     seconds: float
     limits: dict[str, Any]
 
@@ -195,16 +196,40 @@ def _paired(fields: _Compress) -> _Compress:
     return fields
 
 
-_SHAPES: Final[dict[str, Any]] = {
-    "compress": Annotated[_Compress, AfterValidator(_paired)],
-    "gc": _GC,
-    "merge": _Merge,
-    "rebase": _Rebase,
-    "generate": _Generate,
-    "tool_result": _ToolResult,
-    "policy": _Policy,
-    "script_call": _ScriptCall,
+class BuiltIn(NamedTuple):
+    """A built-in operation.
+
+    Attributes:
+        fields: the type of its fields.
+        home: the module of its class, below the package.
+        restored: the method of a tract's parts that makes the pending of another process again.
+        is_hookable: handlers can be registered for it.
+    """
+
+    fields: Any
+    home: str
+    restored: str
+    is_hookable: bool = True
+
+
+BUILT_IN: Final[dict[str, BuiltIn]] = {
+    "compress": BuiltIn(
+        Annotated[_Compress, AfterValidator(_paired)],
+        "hooks.builtin.history",
+        "history_requests.restored_compress",
+    ),
+    "gc": BuiltIn(_GC, "hooks.builtin.history", "history_requests.restored_gc"),
+    "merge": BuiltIn(_Merge, "hooks.builtin.history", "history_requests.restored_merge"),
+    "rebase": BuiltIn(_Rebase, "hooks.builtin.history", "history_requests.restored_rebase"),
+    "generate": BuiltIn(_Generate, "hooks.builtin.generation", "generation.restored"),
+    "tool_result": BuiltIn(_ToolResult, "hooks.builtin.tool_result", "tool_results.restored"),
+    "policy": BuiltIn(_Policy, "toolkit.policy", "policies.restored"),
+    "script_call": BuiltIn(_ScriptCall, "scripts.pendings", "restored_call", is_hookable=False),
 }
+"""The operations that the package itself fires, by name."""
+
+BUILTIN_OPERATIONS = frozenset(name for name, about in BUILT_IN.items() if about.is_hookable)
+"""The names that handlers can be registered for, and dynamic operations cannot have."""
 
 
 def check_stored(operation: str, fields: dict[str, Any]) -> None:
@@ -213,18 +238,36 @@ def check_stored(operation: str, fields: dict[str, Any]) -> None:
     Raises:
         PendingError: they are not.
     """
+    problem = field_problem(operation, fields)
+    if problem:
+        raise PendingError(
+            f"what is stored of this {operation} cannot be read ({problem}): somebody changed it, or "
+            "another version of tract_jupyter wrote it. Nothing was done; ask for it again"
+        )
+
+
+def field_problem(operation: str, fields: dict[str, Any] | str) -> str:
+    """Say which field of a built-in operation is not what it must be; empty if each is, or the operation is not one.
+
+    Args:
+        operation: its name.
+        fields: its fields, or their JSON text.
+    """
+    if operation not in BUILT_IN:
+        return ""
+    kind = stored_type(operation)
     try:
-        stored_type(operation).validate_python(fields, strict=True)
+        if isinstance(fields, str):
+            kind.validate_json(fields, strict=True)
+        else:
+            kind.validate_python(fields, strict=True)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)[0]
-        what = ": ".join(filter(None, [".".join(map(str, wrong["loc"])), wrong["msg"]]))
-        raise PendingError(
-            f"what is stored of this {operation} cannot be read ({what}): somebody changed it, or "
-            "another version of tract_jupyter wrote it. Nothing was done; ask for it again"
-        ) from None
+        return ": ".join(filter(None, [".".join(map(str, wrong["loc"])), wrong["msg"]]))
+    return ""
 
 
 @cache  # made when it is needed first, as few processes read any back
 def stored_type(operation: str) -> TypeAdapter[Any]:
     """Return the type of the fields of a built-in operation."""
-    return TypeAdapter(_SHAPES[operation])
+    return TypeAdapter(BUILT_IN[operation].fields)

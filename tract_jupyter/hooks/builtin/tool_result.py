@@ -7,32 +7,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from tract_jupyter.context.commits import check_options, metadata_of
-from tract_jupyter.context.summaries import AnswerShortener, Source
+from tract_jupyter.context import MAX_RETRIES, AnswerShortener, Source, check_options, metadata_of
 from tract_jupyter.exceptions import CompressionError, ContentError, FingerprintError, LLMResponseError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.firing import outcome
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.models.canonical import canonical_json, plain
-from tract_jupyter.models.checks import check_text, several
-from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.compression import CompressGroup
-from tract_jupyter.models.context import Message
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.review.request import ValueRow, ValueTable
+from tract_jupyter.models import (
+    CompressGroup,
+    Message,
+    PendingStatus,
+    brief_repr,
+    canonical_json,
+    check_text,
+    plain,
+    several,
+    show_tokens,
+)
+from tract_jupyter.review import ValueRow, ValueTable
+from tract_jupyter.storage import triggered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context import Repository
     from tract_jupyter.hooks.firing import Firing
-    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.llm import ConfiguredLLM
+    from tract_jupyter.models import CommitInfo, Summarizer, ToolCompactResult, Validator
 
 _logger = logging.getLogger(__name__)
 _SHORTENS = "tool_summarization"
-"""What the handler goes by that shortens answers."""
+"""The name of the handler that shortens answers."""
 _DRAFTED = ("message", "priority", "metadata", "generation_config", "tags")
 """The options of `commit` that a draft checks."""
 
@@ -116,7 +121,7 @@ class PendingToolResult(BuiltinPending):
         system_prompt: str | None = None,
         include_context: bool = False,
     ) -> str:
-        """Do so, with what only code can choose; the arguments are those of `Tract.compress_tool_calls`.
+        """Do so, with what only code can choose; the arguments are those of `Tract.tool_results.compress`.
 
         Raises:
             LLMError: no model is configured, or what it wrote is empty, too long, or no reply; the answer is as it was.
@@ -124,7 +129,7 @@ class PendingToolResult(BuiltinPending):
         text = self.content if isinstance(self.content, str) else canonical_json(self.content)
         answer = Message("tool", text, name=self.tool_name, token_count=self.token_count)
         context = self.tract.compile().messages if include_context else ()
-        client = self.tract.llm_for("tool_result")
+        client = self.tract.models.client_for("tool_result")
         source = Source(
             summarizer=AnswerShortener(client, system_prompt=system_prompt, context=context),
             instructions=instructions or None,
@@ -206,7 +211,7 @@ class PendingToolResult(BuiltinPending):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolAnswer:
-    """What `Tract.tool_result` and `Tract.propose_tool_result` commit; the fields are their arguments."""
+    """An answer that `Tract.tool_result` and `Tract.propose_tool_result` commit; the fields are their arguments."""
 
     tool_call_id: str
     tool_name: str
@@ -214,6 +219,17 @@ class ToolAnswer:
     is_error: bool = False
     edit: str | None = None
     options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
+        is_error: bool = False, edit: str | None = None, **options: Any,
+    ) -> ToolAnswer:  # fmt: skip
+        """Return what the arguments ask for; the options are those of the commit."""
+        return cls(
+            tool_call_id=tool_call_id, tool_name=tool_name, content=content, is_error=is_error, edit=edit,
+            options=options,
+        )  # fmt: skip
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields of its pending."""
@@ -224,22 +240,24 @@ _FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options"
 
 
 class ToolResults:
-    """Commits the answers of tools, which may be decided about before the model sees them.
+    """Commits the answers of tools, which may be decided about before the model sees them, and makes them shorter.
 
     Args:
         tract: where its pendings belong.
         repository: where answers are committed.
         firing: has pendings decided.
+        llm: shortens answers where nobody else does.
     """
 
-    def __init__(self, tract: Any, repository: Repository, firing: Firing) -> None:
+    def __init__(self, tract: object, repository: Repository, firing: Firing, llm: ConfiguredLLM) -> None:
         self._tract = tract
         self._repository = repository
         self._firing = firing
+        self._llm = llm
 
     def commit(self, answer: ToolAnswer) -> CommitInfo:
         """Do what `Tract.tool_result` says."""
-        if not self._firing.listens("tool_result"):
+        if not self._firing.bus.listens("tool_result"):
             return self._commit(answer.to_fields())
         return self._decided(self._pending(answer))
 
@@ -249,17 +267,33 @@ class ToolResults:
 
     def configure_summarization(
         self,
-        instructions: Mapping[str, str] | None,
+        instructions: Mapping[str, str] | None = None,
         *,
-        auto_threshold: int | None,
-        default_instructions: str,
-        target_tokens: int | None,
-        **how: Any,
+        auto_threshold: int | None = None,
+        default_instructions: str = "",
+        target_tokens: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
     ) -> None:
-        """Do what `Tract.configure_tool_summarization` says; `how` is for `PendingToolResult.shorten`."""
+        """Have the configured model shorten answers of tools before they are committed, by a rule for each tool.
+
+        What the tool gave stays in the commit's metadata. An answer that reports an error, and one for which the model
+        gives nothing usable, stay as they are. Earlier rules are replaced; without any, nothing is shortened.
+
+        Args:
+            instructions: what to look after, by the name of the tool; answers of these tools are always shortened.
+            auto_threshold: shorten answers of other tools with more tokens than this, too; None for none of them.
+            default_instructions: what to look after in those.
+            target_tokens: how long each should be.
+            include_context: show the model the rest of the context, too.
+            system_prompt: what it is told about its task, instead of the usual words.
+
+        Raises:
+            ContentError: the instructions are no texts by name, or a number is no number of tokens.
+        """
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
-        check_text(how["system_prompt"] or "", "system_prompt")
+        check_text(system_prompt or "", "system_prompt")
         for what, number, least in (
             ("auto_threshold", auto_threshold, 0),
             ("target_tokens", target_tokens, 1),
@@ -274,7 +308,9 @@ class ToolResults:
                 told = default_instructions
             if told is not None and not pending.is_error:
                 try:
-                    pending.shorten(told, target_tokens, **how)
+                    pending.shorten(
+                        told, target_tokens, system_prompt=system_prompt, include_context=include_context
+                    )
                 except Exception as error:  # noqa: BLE001 # a client raises what it likes, and the answer is there
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
             pending.pass_through()
@@ -282,6 +318,55 @@ class ToolResults:
         self._firing.bus.off("tool_result", _SHORTENS)
         if rules or auto_threshold is not None:
             self._firing.bus.on("tool_result", shorten, name=_SHORTENS, before=True)
+
+    def compress(
+        self,
+        commits: Iterable[str] | None = None,
+        *,
+        name: str | None = None,
+        content: Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+        validator: Validator | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
+        triggered_by: str | None = None,
+    ) -> ToolCompactResult:
+        """Edit answers that were committed to shorter ones, one step for `undo`; `restore` brings back a single one.
+
+        Args:
+            commits: some answers, by hash, prefix or branch; all of the current branch if left out.
+            name: only those of this tool.
+            content: the new texts, one for each answer, oldest first or in the order of `commits`.
+            summarizer: writes them instead; called for each answer. The configured model, if neither is given.
+            target_tokens: how long each should be; the rest as for `compress`.
+            instructions: what to look after; for the summarizer.
+            validator: see `Tract.compress`, like the four after it.
+            max_retries: how often each is written again at most.
+            token_tolerance: tokens over the target that are still good.
+            include_context: show the configured model the rest of the context, too.
+            system_prompt: what it is told about its task, instead of the usual words.
+            triggered_by: what set it off, for the log.
+
+        Raises:
+            CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+        """
+        repository, writer = self._repository, summarizer
+        context = repository.compiler.compile().messages if include_context else ()
+        client = self._llm.available("tool_result")
+        if content is None and writer is None and client is not None:
+            writer = AnswerShortener(client, system_prompt=system_prompt, context=context)
+        source = Source(
+            content, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
+            repository.counter.count_text,
+        )  # fmt: skip
+        with triggered(triggered_by):
+            return repository.tool_turns.compact(commits, name, source)
 
     def restored(self, fields: dict[str, Any]) -> PendingToolResult:
         """Make the pending of an answer from its fields."""
@@ -331,7 +416,7 @@ class ToolResults:
 
 
 def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
-    """What to look after in answers of tools, by their names."""
+    """Guidance for shortening answers of tools, by their names."""
     if instructions is not None and not isinstance(instructions, Mapping):
         raise ContentError(
             f"the instructions are texts by the names of tools, not {brief_repr(instructions)}"
@@ -355,7 +440,7 @@ def _content(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """What links the answer to its call, and what the tool gave, where that was changed."""
+    """Return the link of the answer to its call, and the original content if it was changed."""
     linked = {"tool_call_id": fields["tool_call_id"], "name": fields["tool_name"]}
     failed = {"is_error": True} if fields["is_error"] else {}
     original = fields.get("original_content")

@@ -62,7 +62,7 @@ class SchemaNode(NamedTuple):
         """Return the schema that the reference leads to.
 
         Raises:
-            SpecError: it is no place of this document. Nothing is fetched.
+            SpecError: it is not a place in this document. Nothing is fetched.
         """
         from referencing.exceptions import Unresolvable
 
@@ -115,14 +115,14 @@ class SchemaNode(NamedTuple):
 class JsonSchema:
     """A schema that was checked.
 
-    A number such as 1.0 is no integer here, and formats are not checked, as the standard has it. A pattern is matched
+    A number such as 1.0 is not an integer here, and formats are not checked, as in the standard. A pattern is matched
     in linear time; one that cannot be, since it looks around or refers back, is left to whoever gets the values.
 
     Args:
         schema: of draft 2020-12, unless its `$schema` names draft 4, 6, 7 or 2019-09.
 
     Raises:
-        SpecError: it is no JSON Schema, is too large, refers to what it does not hold or to itself without end.
+        SpecError: it is not a JSON Schema, is too large, refers to what it does not hold or to itself without end.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -158,7 +158,7 @@ def read_schema(schema: Any) -> dict[str, Any]:
     """Return a copy of a schema, as JSON would give it back.
 
     Raises:
-        SpecError: it has no JSON form, is no object or is too large.
+        SpecError: it has no JSON form, is not an object or is too large.
     """
     if not isinstance(schema, dict):
         raise SpecError(f"a JSON Schema is an object, got {type(schema).__name__}")
@@ -200,7 +200,7 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
     """Check that a document is a schema.
 
     Raises:
-        SpecError: it is none.
+        SpecError: the schema is invalid.
     """
     from jsonschema.exceptions import SchemaError
 
@@ -336,7 +336,7 @@ def validator_class(dialect: str) -> Any:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return True for an integer. 1.0 is none, as in the rest of the package."""
+    """Return True for an integer. 1.0 is not one, as in the rest of the package."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

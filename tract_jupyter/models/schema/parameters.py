@@ -1,8 +1,8 @@
 """Named, typed, described values: an operation's fields, an action's parameters, a tool's arguments.
 
 One class serves all three, so that what a panel's form offers, what a model's JSON Schema promises and what the
-validator accepts cannot drift apart. Validation is strict: `True` is no `int`, `"7"` is no number, every element of
-a list is looked at, and all problems are reported at once. Arguments that somebody else's JSON Schema describes are in
+validator accepts cannot drift apart. Validation is strict: `True` is not an `int`, `"7"` is not a number, every element
+of a list is checked, and all problems are reported at once. Arguments that somebody else's JSON Schema describes are in
 `schema_parameters`; to those who use them they are the same.
 """
 
@@ -185,19 +185,27 @@ class Parameters(ParameterSet):
     Args:
         subject: what the parameters belong to; errors begin with it.
         parameters: in the order of the author. Required ones come first in the signature, as Python asks.
+        are_checked: they were parts of other sets. A form is made for each request that is shown, and most of them
+            validate nothing.
 
     Raises:
         SpecError: a default does not fit its own type, or nothing can be checked against a type.
     """
 
-    def __init__(self, subject: str, parameters: Iterable[Parameter]) -> None:
+    def __init__(self, subject: str, parameters: Iterable[Parameter], *, are_checked: bool = False) -> None:
         self.subject = subject
         self.arguments = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
+        if are_checked:
+            return
         try:
-            self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
+            self._validate  # noqa: B018 # made now, and an error is told to whoever declares the types
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise SpecError(f"{subject}: a type cannot be checked: {error.message}") from None
         self._check_defaults()
+
+    @cached_property
+    def _validate(self) -> Callable[[Any], dict[str, Any]]:
+        return _adapter({p.name: _validated(p) for p in self}).validator.validate_python
 
     @classmethod
     def of(
@@ -234,7 +242,7 @@ class Parameters(ParameterSet):
 
     def without(self, names: Collection[str]) -> Parameters:
         """Return the parameters except those with these names."""
-        return Parameters(self.subject, [p for p in self if p.name not in names])
+        return Parameters(self.subject, [p for p in self if p.name not in names], are_checked=True)
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
@@ -243,7 +251,7 @@ class Parameters(ParameterSet):
             ParameterError: values are missing, unknown or ill-typed; every problem is listed.
         """
         try:
-            return self._validate(values)  # type: ignore[no-any-return]
+            return self._validate(values)
         except ValidationError as error:
             raise ParameterError(self.subject, self._problems(error)) from None
 

@@ -54,22 +54,26 @@ class StubbedFunction(Protocol):
         """The type of its result, or a JSON Schema of that."""
 
 
-def stub_source(functions: Mapping[str, StubbedFunction], *, docs: bool = True) -> str:
+def stub_source(
+    functions: Mapping[str, StubbedFunction], *, docs: bool = True, argument_docs: bool = True
+) -> str:
     """Return the text; the same functions give the same text.
 
     Args:
         functions: by name; a name with a dot is that of a function in a class.
         docs: whether the text says what the functions and their arguments are for.
+        argument_docs: whether it says what the arguments are for, where it says what the functions are for.
     """
-    return _StubWriter(functions, docs=docs).text()
+    return _StubWriter(functions, docs=docs, argument_docs=docs and argument_docs).text()
 
 
 class _StubWriter:
     """The text of one stub on its way: names that are taken, classes that were needed."""
 
-    def __init__(self, functions: Mapping[str, StubbedFunction], *, docs: bool) -> None:
+    def __init__(self, functions: Mapping[str, StubbedFunction], *, docs: bool, argument_docs: bool) -> None:
         self._stubbed = functions
         self._docs = docs
+        self._argument_docs = argument_docs
         words = {word for name in functions for word in name.split(".")}
         # a tool may be called `list`
         self._names = {kind: unused(name, words) for kind, name in _KNOWN.items()}
@@ -110,7 +114,7 @@ class _StubWriter:
     def _function(self, name: str, function: StubbedFunction) -> str:
         returns = self._type(_returned(function), (name, "result"))
         head = f"def {name.rpartition('.')[2]}({', '.join(self._arguments(name, function))}) -> {returns}:"
-        doc = _docstring(function) if self._docs else ""
+        doc = _docstring(function, arguments=self._argument_docs) if self._docs else ""
         return f"{head}\n{textwrap.indent(doc, '    ')}" if doc else f"{head} ..."
 
     def _arguments(self, name: str, function: StubbedFunction) -> Iterator[str]:
@@ -161,7 +165,7 @@ class _StubWriter:
     def _member(self, member: RecordMember, path: tuple[str, ...]) -> tuple[str, str]:
         """Return the type of a member and its comment."""
         text = self._type(member.annotation, path)
-        comment = one_line(member.description, _LONGEST_COMMENT) if self._docs else ""
+        comment = one_line(member.description, _LONGEST_COMMENT) if self._argument_docs else ""
         return (
             text if member.required else f"{self._name((), NotRequired)}[{text}]",
             comment and f"  # {comment}",
@@ -225,12 +229,13 @@ def _default(p: Parameter) -> str:
     return f" = {text}" if len(text) <= _LONGEST_DEFAULT else " = ..."
 
 
-def _docstring(function: StubbedFunction) -> str:
+def _docstring(function: StubbedFunction, *, arguments: bool) -> str:
     """Return the docstring literal; an empty text if there is nothing to say."""
-    described = [(name, one_line(p.description, 500)) for name, p in function.parameters.arguments.items()]
+    told = function.parameters.arguments if arguments else {}
+    described = [(name, one_line(p.description, 500)) for name, p in told.items()]
     lines = [f"    {name}: {text}" for name, text in described if text]
-    arguments = "\n".join(["Args:", *lines]) if lines else ""
-    text = "\n\n".join(filter(None, [printable(function.description).strip(), arguments]))
+    about = "\n".join(["Args:", *lines]) if lines else ""
+    text = "\n\n".join(filter(None, [printable(function.description).strip(), about]))
     # neither a backslash nor a quote before another one or the end may stand for more than itself
     escaped = re.sub(r'"(?="|\Z)', r"\"", text.replace("\\", "\\\\"))
     end = "\n" if lines else ""

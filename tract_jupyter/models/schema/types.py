@@ -80,7 +80,7 @@ def parse_type(text: str) -> Any:
             `Union[T, U]` and `Literal[...]`, nested as needed.
 
     Raises:
-        SpecError: the name is unknown or is no type expression.
+        SpecError: the name is unknown or is not a type expression.
     """
     if not isinstance(text, str):
         raise SpecError(f"a type is named by a string such as 'list[str]', not by {type(text).__name__}")
@@ -118,7 +118,7 @@ def _named(name: str) -> Any:
 def _subscripted(name: str, index: ast.expr, text: str) -> Any:
     arguments = index.elts if isinstance(index, ast.Tuple) else [index]
     if not arguments:
-        raise SpecError(f"there is nothing in the brackets of {name!r}, in {text!r}")
+        raise SpecError(f"the brackets of {name!r} are empty, in {text!r}")
     if name == "Literal":
         return Literal[tuple(_literal(argument, text) for argument in arguments)]
     if name not in _SUBSCRIPTED:
@@ -380,7 +380,7 @@ def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
 
 
 def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
-    """Return the members that hold whichever of the branches applies."""
+    """Merge the members of alternative schemas: required is what all of them require."""
     found: dict[str, Member] = {}
     for name in dict.fromkeys(chain(*branches)):
         members = [branch.get(name, Member()) for branch in branches]

@@ -1,5 +1,9 @@
 """The commands of `%tract`, a file for each subject.
 
+`history` and `review` are about the context and what waits for a decision, `models` about language models and money,
+`tools` about operations and tools, `runs` and `profiles` about runs, `rules` about the analysis. `command` is what
+they share.
+
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
 """
@@ -10,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.notebook.commands.command import Command
+from tract_jupyter.llm import key_lines
+from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
@@ -18,10 +23,10 @@ if TYPE_CHECKING:
 
 MODULES = (
     "tract_jupyter.notebook.commands.history",
+    "tract_jupyter.notebook.commands.models",
     "tract_jupyter.notebook.commands.runs",
     "tract_jupyter.notebook.commands.profiles",
     "tract_jupyter.notebook.commands.tools",
-    "tract_jupyter.notebook.commands.mcp",
     "tract_jupyter.notebook.commands.review",
     "tract_jupyter.notebook.commands.rules",
 )
@@ -42,6 +47,11 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     Raises:
         OperationError: there is no such command, or its arguments are wrong.
     """
+    if key_lines(line):
+        raise OperationError(
+            "the line holds something like a key, so nothing was done: a key is never typed into a cell, which is "
+            "saved with it. Take it out, and withdraw it where it was made; %tract model NAME --key asks for one"
+        )
     given, dashes, program = line.partition(" -- ")
     name, *rest = given.split() or [_DEFAULT]
     if dashes:  # every space of a program's own line may count
@@ -49,13 +59,17 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     commands = all_commands()
     command = commands.get(name)
     if command is None:
-        raise OperationError(f"no command {name!r}.{nearest(name, commands)} '%tract help' lists them")
+        raise _unknown(name)
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
+    else:
+        command.check_options(rest)
     return command.run(notebook, rest)
 
 
-def _help(notebook: NotebookSession, rest: list[str]) -> GridView:  # noqa: ARG001 # the same for all
+def _help(notebook: NotebookSession, rest: list[str]) -> GridView:
+    if rest:
+        return _help_on(*arguments("help [COMMAND]", rest, 1, 1))
     rows = tuple((f"%tract {command.usage}", command.summary) for command in all_commands().values())
     magics = {
         ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(notebook).items()
@@ -70,11 +84,19 @@ def _help(notebook: NotebookSession, rest: list[str]) -> GridView:  # noqa: ARG0
     return GridView("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
 
 
-def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
-    """Return the extension's other magics by name: `cell` or `line`, and the function.
+def _help_on(name: str) -> GridView:
+    command = all_commands().get(name)
+    if command is None:
+        raise _unknown(name)
+    return GridView(f"%tract {command.usage}", (f"{command.summary[:1].upper()}{command.summary[1:]}.",))
 
-    Of one that is both, that of cells.
-    """
+
+def _unknown(name: str) -> OperationError:
+    return OperationError(f"no command {name!r}.{nearest(name, all_commands())} '%tract help' lists them")
+
+
+def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
+    """Return the extension's other magics by name: `cell` or `line` (`cell` if it is both), and the function."""
     registered = notebook.shell.magics_manager.magics
     ours = {
         name: (kind, magic)
@@ -87,9 +109,9 @@ def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
 
 
 def _first_line(magic: Any) -> str:
-    """Return what a magic is for; `magic_arguments` puts its usage before that."""
+    """Return the first line of a magic's help, without the usage that `magic_arguments` puts before it."""
     parser = getattr(magic, "parser", None)
     return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 
 
-_HELP = Command("help", "list the commands and magics", _help)
+_HELP = Command("help [COMMAND]", "list the commands and magics, or explain one command", _help)

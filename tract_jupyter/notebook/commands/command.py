@@ -1,11 +1,12 @@
-"""A command of `%tract`: what it is called, what it does, how it completes; and readers of its arguments."""
+"""A command of `%tract`: its name, what it does, how it completes; and readers of its arguments."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, TractError
+from tract_jupyter.exceptions import OperationError, TractError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 20
 _COMMITS = 20
+_OPTION = re.compile(r"--[a-z-]+")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,20 @@ class Command:
     def name(self) -> str:
         """The first word of the usage."""
         return self.usage.split()[0]
+
+    def check_options(self, words: list[str]) -> None:
+        """Check that the command has all options among the words, up to `--`.
+
+        Raises:
+            OperationError: it has not; it names those that there are.
+        """
+        known = _OPTION.findall(self.usage)
+        for word in words:
+            if word == "--":
+                return
+            if word.startswith("--") and word not in known:
+                has = f"%tract {self.name} has no option {word!r}."
+                raise OperationError(f"{has}{nearest(word, known)} Usage: %tract {self.usage}")
 
     def words(self, notebook: NotebookSession, given: list[str]) -> Iterator[tuple[str, str]]:
         """Yield what may follow the words that are typed already; nothing if the store cannot be read."""
@@ -69,7 +85,7 @@ def limit(command: str, words: list[str]) -> int:
     """Return the one number that a command takes.
 
     Raises:
-        OperationError: it is none.
+        OperationError: the words are anything else.
     """
     if not words:
         return DEFAULT_LIMIT
@@ -79,7 +95,7 @@ def limit(command: str, words: list[str]) -> int:
 
 
 def no_arguments(command: str, words: list[str]) -> None:
-    """Check that there are none.
+    """Check that there are no arguments.
 
     Raises:
         OperationError: there are some.

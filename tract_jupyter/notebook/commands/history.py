@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.context.diff import diff_contexts
+from tract_jupyter.context import diff_contexts
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.models.content import text_of
-from tract_jupyter.models.context import CompiledContext
-from tract_jupyter.models.text import counted
+from tract_jupyter.models import CompiledContext, counted, text_of
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -19,17 +17,17 @@ from tract_jupyter.notebook.commands.command import (
     no_arguments,
     option,
 )
+from tract_jupyter.notebook.views.commit_graph import Graph, graph
 from tract_jupyter.notebook.views.diff import diff_view
-from tract_jupyter.notebook.views.graph import Graph, graph
 from tract_jupyter.notebook.views.html import Grid, GridView, when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.context.undo import UndoStep
-    from tract_jupyter.models.diff import DiffResult
+    from tract_jupyter.context import UndoStep
+    from tract_jupyter.models import DiffResult
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.storage.journal import Event
+    from tract_jupyter.storage import Event
     from tract_jupyter.tract import Tract
 
 _HOVER = 600
@@ -38,7 +36,7 @@ _CONTENT = frozenset({"append", "edit"})
 
 @dataclass(frozen=True)
 class ViewSequence:
-    """Things shown one under the other in one output."""
+    """Views that are shown one under the other in one output."""
 
     parts: tuple[Any, ...]
 
@@ -85,14 +83,12 @@ def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
         lines.append(
             f"Saved handlers not approved here: {listed} (%tract review NAME); until then you are asked instead"
         )
-    savings = notebook.tract.tools.savings()
-    if savings.calls:
-        lines.append(
-            f"Tool calls in code: {savings.calls:,}; tokens that they kept out of the prompt: ≈{savings.total:,}"
-        )
     scripts = notebook.tract.scripts
     if scripts.runs:
-        lines.append(f"Scripts: {scripts.runs:,}; {scripts.totals.arithmetic}")
+        saved = scripts.savings
+        lines.append(
+            f"Scripts: {scripts.runs:,}" + (f"; {saved.verdict}: {saved.arithmetic}" if saved.in_code else "")
+        )
     return GridView(f"tract in {status.location}", tuple(lines))
 
 
@@ -132,6 +128,8 @@ def _diff(notebook: NotebookSession, words: list[str]) -> DiffResult:
 def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
     names = arguments("branch [NAME [FROM]]", words, 0, 2)
     tract = notebook.tract
+    if any(quote in name for name in names for quote in "\"'"):
+        raise OperationError(f"a branch is typed without quotes, and has no spaces; got {' '.join(names)}")
     if names:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
         return _here(tract, f"Switched to the new branch {names[0]}")
@@ -156,7 +154,7 @@ def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("checkout COMMIT", words, 1, 1)
     tract = notebook.tract
     commit_hash = tract.checkout(name) or ""
-    if tract.is_detached:
+    if tract.current_branch is None:
         return _here(tract, f"HEAD is detached at {commit_hash[:8]}; %tract branch NAME goes on from here")
     return _here(tract, f"Switched to {tract.current_branch}")
 
@@ -167,10 +165,10 @@ def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
     if len(names) == 1:
         raise OperationError("%tract tag COMMIT TAG adds a tag, %tract tag lists them all")
     if names:
-        tract.tag(*names)
+        tract.tags.add(*names)
         info = tract.get_commit(names[0])
-        return GridView(f"{info.short_hash} is tagged {', '.join(tract.get_tags(info.commit_hash))}")
-    rows = tuple((tag.name, f"{tag.count:,}", tag.description) for tag in tract.list_tags())
+        return GridView(f"{info.short_hash} is tagged {', '.join(tract.tags.of(info.commit_hash))}")
+    rows = tuple((tag.name, f"{tag.count:,}", tag.description) for tag in tract.tags.list())
     return GridView(
         "Tags",
         () if rows else ("None yet.",),
@@ -182,7 +180,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
     def run(notebook: NotebookSession, words: list[str]) -> GridView:
         if not words:
             raise OperationError(
-                f"name a commit: %tract {_VERBS[priority]} HEAD, with a reason behind it if you like"
+                f"name a commit, and a reason if you like: %tract {_VERBS[priority]} HEAD [WHY]"
             )
         tract = notebook.tract
         info = tract.get_commit(words[0])

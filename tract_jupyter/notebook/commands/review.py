@@ -7,35 +7,42 @@ from typing import TYPE_CHECKING, cast
 
 from IPython.display import display
 
-from tract_jupyter.exceptions import OperationError, TractError
+from tract_jupyter.exceptions import OperationError, TractError, nearest
+from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.models.text import one_line
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.panels.inbox import Inbox, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
 from tract_jupyter.notebook.views.html import Grid, GridView, when
-from tract_jupyter.operations.activation import activation_fingerprint
-from tract_jupyter.review.lock import PROJECT_FILE, Project, merged, read_lock, write_lock
-from tract_jupyter.review.prompt import read_line
-from tract_jupyter.review.recorded import RecordableDecisions, recordable_decisions
-from tract_jupyter.review.request_text import how_to_decide
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.operations import activation_fingerprint
+from tract_jupyter.review import (
+    OWN_WORDS,
+    PROJECT_FILE,
+    Project,
+    RecordableDecisions,
+    Ticket,
+    Trust,
+    deciding,
+    how_to_decide,
+    merged,
+    read_line,
+    read_lock,
+    recordable_decisions,
+    write_lock,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks import Pending
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations.spec import OperationSpec
-    from tract_jupyter.review.channel import Reviewable, Ticket
-    from tract_jupyter.review.grants import Grant
-    from tract_jupyter.review.lock import RecordedDecision
-    from tract_jupyter.review.request import ReviewAction
-    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.operations import OperationSpec
+    from tract_jupyter.review import Answer, Grant, RecordedDecision, Reviewable, ReviewAction
+    from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
 
@@ -66,7 +73,7 @@ def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 def _for_what(path: Path) -> str:
     verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
-    return f"Headless runs (nbclient, papermill, CI) ask nobody about these. What they would refuse: {verify}"
+    return f"Headless runs (nbclient, papermill, CI) carry these out without asking. To see what they refuse: {verify}"
 
 
 def _where(notebook: str) -> str:
@@ -75,9 +82,7 @@ def _where(notebook: str) -> str:
 
 
 def _signed_with(trust: Trust) -> str:
-    return (
-        f"Signed with your secret, {trust.source}. Such a run elsewhere needs it, too: the README says how."
-    )
+    return f"Signed with your secret, {trust.source}. A run on another machine needs it, too; the README says how."
 
 
 def _active(tract: Tract) -> set[str]:
@@ -107,8 +112,8 @@ def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
 
 def _nothing(*, everything: bool) -> tuple[str, ...]:
     if everything:
-        return ("Nobody has decided anything in this store that was asked about.",)
-    return ("Nobody has decided anything since this kernel began. --all takes all of the store.",)
+        return ("Nobody has decided anything in this store.",)
+    return ("Nobody has decided anything since this kernel began. --all records all decisions of the store.",)
 
 
 def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
@@ -131,7 +136,10 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     stored, rest = _found(tract, line.strip())
     if stored is None:
         return GridView("Nothing waits for a decision.")
-    ticket = tract.reviewer.taken_up(_pending(tract, stored))
+    try:
+        ticket = tract.reviewer.taken_up(_pending(tract, stored))
+    except TractError as error:
+        return _turn_down(notebook, stored, rest, error)
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
         if rest and _take(notebook, ticket, rest):
@@ -142,6 +150,36 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     return _came_of_it(tract, ticket, told=told)
 
 
+def _turn_down(
+    notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError
+) -> GridView | None:
+    """Turn down what cannot be shown as it is now, if that is what the line says.
+
+    Raises:
+        OperationError: it says something else.
+    """
+    tract = notebook.tract
+    asked_here = tract.reviewer.asked_here(stored.pending_id)
+    shown = tract.operations.as_shown(stored)
+    ticket = Ticket(shown, lambda _: None)  # of its own: what it shows is there to be turned down only
+    answer = read_line(ticket, rest) if rest else None
+    if answer is None or not _is_rejection(ticket, answer):
+        how = how_to_decide(stored.pending_id)
+        raise OperationError(f"{why}. '{how} reject REASON' turns it down") from why
+    if asked_here is not None:
+        with deciding("code" if notebook.front_end.is_headless else "command"):
+            asked_here.execute_tool(answer.action, answer.arguments)
+        return GridView(f"{stored.title}: turned down")
+    ticket = tract.reviewer.taken_up(shown)
+    _take(notebook, ticket, rest)
+    return _came_of_it(tract, ticket, told=True)
+
+
+def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
+    action = ticket.request.action(answer.action)
+    return action is not None and action.style == "reject"
+
+
 def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     """Have the answer carried out. False if it would approve what was not shown in full yet.
 
@@ -150,9 +188,9 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     """
     tract = notebook.tract
     answer = read_line(ticket, rest)
-    action = ticket.request.action(answer.action)
-    is_rejection = action is not None and action.style == "reject"
-    if not is_rejection and not cast("NotebookChannel", tract.reviewer.channel).was_printed(ticket):
+    if not _is_rejection(ticket, answer) and not cast("NotebookChannel", tract.reviewer.channel).was_printed(
+        ticket
+    ):
         return False
     # a runner types nothing: what stands in a cell that it runs is code
     if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
@@ -163,7 +201,7 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
 
 
 def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
-    """Return how it stands now; if it is open, what to type next."""
+    """Return the state after the answer; if the request is still open, what to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
         waiting = tract.reviewer.ledger.count_waiting()
@@ -200,7 +238,7 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     Raises:
         OperationError: nothing, or more than one, begins so.
     """
-    waiting = tract.inbox(_MOST)
+    waiting = tract.review.inbox(_MOST)
     first, _, rest = line.partition(" ")
     if not first:
         return (waiting[0] if waiting else None), ""
@@ -208,12 +246,30 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     if len(begun) == 1 and len(first) >= _SHORTEST:
         return begun[0], rest.strip()
     if len(waiting) == 1 and not begun:
+        _check_action(tract, waiting[0], first)
         return waiting[0], line
     raise OperationError(_which(first, waiting, [stored.pending_id[:8] for stored in begun]))
 
 
+def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
+    """Check that a word without an id before it begins an action of the only request; else it is a mistyped id.
+
+    Raises:
+        OperationError: there is no such action.
+    """
+    actions = _pending(tract, stored).review_request().actions
+    words = [*(action.name for action in actions), *(action.label.lower() for action in actions), *OWN_WORDS]
+    if not any(one.startswith(word.lower()) for one in words):
+        names = [action.name for action in actions]
+        raise OperationError(
+            f"no waiting request has an id that begins with {word!r}, and the only one that waits, "
+            f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}, has no such action.{nearest(word, names)} "
+            f"Its actions: {', '.join(names)}. Usage: %tract {_USAGE}"
+        )
+
+
 def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
-    """Return the very one that code has in its hands, if it was asked here."""
+    """Return the pending of a stored one: the object that code here holds, if it was asked here."""
     return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
 
 
@@ -237,7 +293,7 @@ def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[st
     if not given:
         return [
             (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
-            for stored in tract.inbox()
+            for stored in tract.review.inbox()
         ]
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
@@ -252,7 +308,7 @@ _REVOKE = "%tract trust revoke OPERATION, or OPERATION HANDLER"
 
 
 def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
-    """Put what is stored and not active into the inbox, with what changed since it was approved last.
+    """Put what is stored and not active into the inbox, with its changes since the last approval.
 
     Returns:
         Name, reason and command of those that are not put there: they cannot be read, or were turned down before.
@@ -285,7 +341,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Return whether it stands in the inbox, since now or before."""
+    """Put it into the inbox unless it was asked before; return True if it waits there."""
     try:
         pending, ledger = reviewed(tract, name), tract.reviewer.ledger
         if ledger.needs_asking(pending):
@@ -311,14 +367,18 @@ def _trust(notebook: NotebookSession, rest: list[str]) -> GridView:
     tract = notebook.tract
     if not rest:
         return _trusted(tract)
-    if rest[0] != "revoke" or len(rest) not in (2, 3):
-        raise OperationError(
-            f"%tract trust lists it, {_REVOKE} takes an approval back; got {' '.join(rest)!r}"
-        )
-    tract.revoke_trust(*rest[1:])
+    match rest:
+        case ["revoke", operation]:
+            tract.operations.revoke(operation)
+        case ["revoke", operation, handler]:
+            tract.hooks.revoke_handler(operation, handler)
+        case _:
+            raise OperationError(
+                f"%tract trust lists it, {_REVOKE} takes an approval back; got {' '.join(rest)!r}"
+            )
     name = "/".join(rest[1:])
     return GridView(
-        f"{name} is not active any more", (f"It stays in the store: %tract review {name} looks at it.",)
+        f"{name} is not active any more", (f"It stays in the store; %tract review {name} shows it.",)
     )
 
 
@@ -392,7 +452,7 @@ def _inbox(notebook: NotebookSession, rest: list[str]) -> GridView | None:
 
 
 def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
-    waiting, stuck_rows = tract.inbox(), []
+    waiting, stuck_rows = tract.review.inbox(), []
     more = count - len(waiting)
     for stored in waiting:
         try:
@@ -407,7 +467,8 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
     told = "" if waiting else "Nothing waits for a decision."
     if more > 0:
         told = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
-    return GridView("Inbox", (told,) if told else (), (cannot, quarantined))
+    how = "%tract decide ID reject REASON turns down what cannot be decided." if stuck_rows else ""
+    return GridView("Inbox", tuple(filter(None, (told, how))), (cannot, quarantined))
 
 
 def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
@@ -420,7 +481,7 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
         grant = tract.review.grants.revoke(rest[1])
         return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
     grants = tract.review.grants.all()
-    nothing = 'None. "Don\'t ask again…" in a panel gives one.'
+    nothing = 'None yet. "Don\'t ask again…" in a panel gives one.'
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
     return GridView("Standing approvals", () if grants else (nothing,), (grid,))
@@ -457,7 +518,7 @@ def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 
 COMMANDS = (
-    Command("inbox", "decide what waits, whichever kernel asked", _inbox),
+    Command("inbox", "show what waits for a decision, whichever kernel asked", _inbox),
     Command(
         _USAGE,
         "decide by typing, with a panel or without; the oldest request if no ID is given",
@@ -468,7 +529,7 @@ COMMANDS = (
     Command("grants [revoke ID]", "list standing approvals, or revoke one", _grants, (_grant_words,)),
     Command(
         "review NAME",
-        "review a stored operation or handler that is not active or not reviewed",
+        "review a stored operation or handler that is not active, or was never reviewed",
         _review,
         (_quarantined_words,),
     ),
@@ -480,7 +541,7 @@ COMMANDS = (
     ),
     Command(
         "record [--all]",
-        "write what was decided since this kernel began to the lock file",
+        "write the decisions made since this kernel began to the lock file",
         _record,
         ("--all",),
     ),

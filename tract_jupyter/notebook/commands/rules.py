@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.commands.command import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, GridView, heading, style_tag
+from tract_jupyter.notebook.views.html import Grid, GridView, View, heading, style_tag
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis import Rule
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations import Advice
 
 
 _USAGE = "rules [CODE]"
@@ -47,14 +47,11 @@ def _level(rule: Rule, advice: Advice) -> str:
 
 
 @dataclass(frozen=True)
-class RulePage:
+class RulePage(View):
     """The manual page of a rule, with what is set for it here."""
 
     rule: Rule
     advice: Advice
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
         """Return the page, everything escaped."""

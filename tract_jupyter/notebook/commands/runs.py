@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.models.text import one_line
+from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import Command, limit
 from tract_jupyter.notebook.runs.cell import RunDisplay, close, inspected, view_of
 from tract_jupyter.notebook.views.html import Grid, GridView, when
-from tract_jupyter.runs.projection import project
-from tract_jupyter.runs.terms import OperationStatus, RunStatus
+from tract_jupyter.runs import OperationStatus, RunStatus, project
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs import Run
     from tract_jupyter.tract import Tract
 
 _NAME = 40
@@ -33,7 +32,7 @@ def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
-    from tract_jupyter.notebook.runs.picture import duration
+    from tract_jupyter.notebook.runs.pictures import duration
     from tract_jupyter.notebook.runs.view import standing
 
     is_open = run.status is RunStatus.RUNNING
@@ -76,27 +75,27 @@ def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
     from tract_jupyter.notebook.runs.prompt import PromptView
 
     if only_prompt:
-        return PromptView(inspected(tract.run(run_id), tract))
-    return view_of(tract, tract.run_events(run_id))
+        return PromptView(inspected(tract.runs.get(run_id), tract))
+    return view_of(tract, tract.runs.events(run_id))
 
 
 def _resume(notebook: NotebookSession, run_id: str) -> None:
 
     tract = notebook.tract
-    events = tract.run_events(run_id)
+    events = tract.runs.events(run_id)
     display = RunDisplay(project, events, shows_all=notebook.front_end.has_kernel)
     try:
-        tract.resume_run(run_id, on_event=display)
+        tract.runs.resume(run_id, on_event=display)
     finally:
         if len(display.events) > len(events):  # it was resumed, and not refused
             close(tract, display)
 
 
 def _replay(tract: Tract, run_id: str) -> GridView:
-    run = tract.replay_run(run_id)
+    run = tract.runs.replay(run_id)
     told = (
-        "Nothing was executed, asked or written: the results of its operations and its main call were taken from the "
-        "record, then planned, ordered and committed again."
+        "Nothing was executed, asked or written. The recorded results of its operations and its main call were "
+        "planned, ordered and committed again."
     )
     return GridView(
         f"Run {run.run_id[:8]}: the replay gives the same result",

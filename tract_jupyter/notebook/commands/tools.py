@@ -1,17 +1,22 @@
-"""The commands of `%tract` that list operations and tools."""
+"""The commands of `%tract` for operations and tools, also those of MCP servers."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.notebook.commands.command import Command, no_arguments
+from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.commands.review import code_text
 from tract_jupyter.notebook.views.html import Grid, GridView
+from tract_jupyter.toolkit import python_name
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.operations import OperationSpec
+    from tract_jupyter.toolkit import McpServer
+    from tract_jupyter.tract import Tract
 
 
 def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
@@ -26,12 +31,18 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
             (f"{one}/{name}", f"{why}; until then you are asked instead") for (one, name), why in handlers
         ),
     )
+    waiting = tuple(
+        (name, line)
+        for name, line in sorted(operations.waiting().items())
+        if name not in operations.quarantined
+    )
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
     return GridView(
         "Operations",
-        () if active.rows or quarantined else (nothing,),
+        () if active.rows or waiting or quarantined else (nothing,),
         (
             active,
+            Grid(("Name", "Look at it"), waiting, "Waiting for approval", code=frozenset({"Name", "Look at it"})),
             Grid(("Name", "Why it is not active"), quarantined, "Quarantined: see %tract review NAME",
                  code=frozenset({"Name"})),
         ),
@@ -39,7 +50,7 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 
 def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> Grid:
-    """Return the active operations; where their code runs, and that nobody reviewed it, where that says something."""
+    """Return the table of active operations, with a column on their code if one is sandboxed or not reviewed."""
     about = {spec.name: code_text(spec, unreviewed) for spec in specs}
     rows = tuple(
         (
@@ -70,7 +81,120 @@ def _tools(notebook: NotebookSession, rest: list[str]) -> GridView:
     return GridView("Tools", (), (Grid(("Call", "", "Description"), rows, code=frozenset({"Call"})),))
 
 
+_MCP_USAGE = "mcp [add NAME [--trust-annotations] -- COMMAND ... | add NAME URL | remove NAME | list]"
+_TRUST = "--trust-annotations"
+
+
+def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
+    tract = notebook.tract
+    match words:
+        case [] | ["list"]:
+            return _list(tract)
+        case ["remove", name]:
+            tract.mcp.remove(name)
+            return GridView(
+                f"MCP server {name} was removed", ("Its process is ended, and its tools are gone.",)
+            )
+        case ["add", name, *rest] if rest:
+            return _added(notebook, _add(tract, name, rest))
+    raise OperationError(f"usage: %tract {_MCP_USAGE}; got mcp {' '.join(words)}")
+
+
+def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
+    """Start the server that the words after its name describe.
+
+    Raises:
+        OperationError: they are neither a command nor a URL.
+    """
+    options, dashes, command = _parted(rest)
+    trusts, others = option(options, _TRUST)
+    if dashes and command and not others:
+        return tract.mcp.add(name, _split(command), trust_annotations=trusts)
+    if not dashes and len(others) == 1 and "://" in others[0]:
+        return tract.mcp.add(name, url=others[0], trust_annotations=trusts)
+    raise OperationError(
+        f"a server is started by %tract mcp add {name} -- COMMAND ..., or reached by %tract mcp add {name} URL; "
+        "tract.mcp.add takes variables, headers and limits, too"
+    )
+
+
+def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
+    """Split words at `--`: return those before it, True if it is there, and those after it."""
+    if "--" not in words:
+        return words, False, []
+    place = words.index("--")
+    return words[:place], True, words[place + 1 :]
+
+
+def _split(words: list[str]) -> list[str]:
+    """Return the command as a shell would take it, quotes and all; but nothing is expanded.
+
+    Raises:
+        OperationError: a quote is not closed.
+    """
+    try:
+        return shlex.split(" ".join(words))
+    except ValueError as error:
+        raise OperationError(f"the command cannot be read: {error}") from None
+
+
+def _added(notebook: NotebookSession, server: McpServer) -> GridView:
+    tract, tools = notebook.tract, notebook.config.tools_name
+    rows = tuple(
+        (f"{tools}.{server.name}.{python_name(tool.own_name)}", tool.description.partition("\n")[0])
+        for tool in tract.executor.tools().values()
+        if tool.namespace == server.name
+    )
+    told = f"Started for this session only: {server.place}"
+    return GridView(
+        f"MCP server {server.name}", (told,), (_function_grid(rows), _left_out(tract, server.name))
+    )
+
+
+def _list(tract: Tract) -> GridView:
+    servers = tract.mcp.servers
+    rows = tuple(
+        (name, str(len(server.listed)), _state(server), server.place, server.problem)
+        for name, server in sorted(servers.items())
+    )
+    nothing = f"None. %tract {_MCP_USAGE}"
+    heads = ("Name", "Tools", "State", "Command or URL", "Problem")
+    grids = (
+        Grid(heads, rows, code=frozenset({"Name", "Command or URL"})),
+        *(_left_out(tract, name) for name in sorted(servers)),
+    )
+    return GridView("MCP servers", () if rows else (nothing,), grids)
+
+
+def _state(server: McpServer) -> str:
+    return "connected" if server.is_running else "ended; started again at the next call"
+
+
+def _function_grid(rows: tuple[tuple[str, str], ...]) -> Grid:
+    return Grid(("Function", "Description"), rows, code=frozenset({"Function"}))
+
+
+def _left_out(tract: Tract, name: str) -> Grid:
+    rows = tuple(sorted(tract.mcp.problems(name).items()))
+    return Grid(("Tool", "Why it cannot be used"), rows, f"Left out of {name}", code=frozenset({"Tool"}))
+
+
+def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract mcp` and the words that are `given`."""
+    match given:
+        case []:
+            return [(word, "option") for word in ("add", "list", "remove")]
+        case ["remove"]:
+            return [(name, "server") for name in sorted(notebook.tract.mcp.servers)]
+        case ["add", _]:
+            return [("--", "option"), (_TRUST, "option")]
+    return []
+
+
 COMMANDS = (
     Command("ops", "list active operations, and stored ones that nobody here has approved", _ops),
     Command("tools", "list every tool with its signature", _tools),
+    Command(
+        _MCP_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_mcp_words,)
+    ),
 )

@@ -3,3 +3,9 @@
 `panel` is the widget of one request, `inbox` that of several; `render` and `code` make the HTML of both and
 of the record that stays in a saved notebook. The scripts and styles lie beside them.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

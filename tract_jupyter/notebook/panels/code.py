@@ -8,26 +8,31 @@ A line is one row, a long one several, each of which says by its key whether it 
 from __future__ import annotations
 
 import html
+import keyword
 import re
 from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from pygments.lexer import inherit, words
 from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES, Token
+from pygments.lexers.python import PythonLexer
+from pygments.regexopt import regex_opt
+from pygments.token import STANDARD_TYPES, Name, Number, Punctuation, Token
 
 from tract_jupyter.analysis import RULES, RiskLevel
+from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading
-from tract_jupyter.review.display import by_rule, lines_text, shown_code
+from tract_jupyter.review import by_rule, lines_text, shown_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding, Rule
-    from tract_jupyter.review.display import Occurrence, RuleFindings, ShownLine
-    from tract_jupyter.review.request import CodeBlock
+    from tract_jupyter.review import CodeBlock, Occurrence, RuleFindings, ShownLine
 
 
 STATIC_STYLES = ("panels/record.css", "panels/code.css")
@@ -59,7 +64,7 @@ def _count_html(block: CodeBlock) -> str:
     chips = " ".join(
         chip_html(level, f"{counts[level]} {level}") for level in reversed(RiskLevel) if counts[level]
     )
-    return f"{total} finding{'s' if total > 1 else ''}: {chips}"
+    return f"{counted(total, 'finding')}: {chips}"
 
 
 def _rule_html(rule: RuleFindings, title: str) -> str:
@@ -73,10 +78,7 @@ def _rule_html(rule: RuleFindings, title: str) -> str:
 
 
 def _what(rule: RuleFindings) -> str:
-    """Return what the code would do, in the words of the rule.
-
-    One that is not known here comes from another version.
-    """
+    """Return what the code would do: the first line of the rule's page, or the reason if the rule is unknown here."""
     known = RULES.get(rule.code)
     text = rule.worst.reason if known is None else known.manual().partition("\n")[0]
     return escaped(text.removesuffix("."))
@@ -125,7 +127,7 @@ def page_html(rule: Rule) -> str:
 
 
 def _prose_html(text: str) -> str:
-    """Headings and paragraphs; a heading may stand right above its paragraph."""
+    """Return headings and paragraphs; a heading may stand right above its paragraph."""
     parts = []
     for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
         first, _, rest = block.partition("\n")
@@ -168,7 +170,7 @@ def code_html(block: CodeBlock) -> str:
         findings = by_line.get(line.number, [])
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
         rows += [_finding_html(finding) for finding in findings if finding in noted]
-    label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
+    label = f"{block.title}: code, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
     return (
         f"{heading(block.title, 4, shown.description)}{findings_html(block)}"
         f'<div class="tract-code" {OWN_KEYS}'
@@ -231,6 +233,42 @@ def _finding_html(finding: Finding) -> str:
     )
 
 
+_WITH_A_LOOK = {
+    *("lazy", "self", "cls", "Ellipsis", "NotImplemented", *keyword.kwlist, *keyword.softkwlist),
+    *(
+        word
+        for state in ("keywords", "expr-keywords", "builtins")
+        for rule in PythonLexer.tokens[state]
+        if isinstance(rule, tuple) and isinstance(rule[0], words)
+        for word in rule[0].words
+    ),
+}
+"""Words of Python that Pygments may show in another way than a plain name."""
+
+
+class _QuickPythonLexer(PythonLexer):
+    """Pygments' lexer of Python, which finds what has no look of its own at once.
+
+    Most of a text is names, spaces and signs; Pygments tries some forty patterns on each of them before the one that
+    fits. At the beginning of a line everything is left to Pygments.
+    """
+
+    tokens = {  # noqa: RUF012 # the form that Pygments wants
+        "root": [
+            (r"(?<=\S)(?:[ \t\[\](){},:;=+*/%<>&|^~!-]|\.(?!\d))+", Punctuation),
+            (rf"(?!{regex_opt(_WITH_A_LOOK)}\b)[A-Za-z_]\w*(?![\w\"'])", Name),
+            (r"\d+(?![\w.])", Number.Integer),
+            inherit,
+        ]
+    }
+
+
+@cache
+def _lexer(language: str) -> Lexer:
+    options = {"stripnl": False, "ensurenl": False}
+    return _QuickPythonLexer(**options) if language == "python" else get_lexer_by_name(language, **options)
+
+
 @lru_cache(maxsize=64)
 def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
     """Return the pieces of each line; a token that spans lines is cut at their ends.
@@ -239,7 +277,7 @@ def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
     each answer, and as a record, while finding the tokens takes longer than all the rest.
     """
     lines: list[list[Piece]] = [[]]
-    for kind, value in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(text):
+    for kind, value in _lexer(language).get_tokens(text):
         css = _css(kind)
         for index, part in enumerate(value.split("\n")):
             if index:

@@ -129,13 +129,25 @@ const seenIn = (place) => linesIn(place).flatMap(keysOf).filter((key) => SEEN.ha
 
 const many = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
+// Times are relative, and said anew each minute; the exact one stands there on hovering.
+const UNITS = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60]];
+const AGO = new Intl.RelativeTimeFormat("en", { numeric: "always" });
+const ago = (moment) => {
+  const seconds = (Date.now() - new Date(moment)) / 1000;
+  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? [];
+  return unit ? AGO.format(-Math.floor(seconds / size), unit) : "just now";
+};
+const tellTimes = (place) => {
+  for (const time of place.querySelectorAll("time[datetime]")) time.textContent = ago(time.dateTime);
+};
+
 let counter = 0;
 const newId = () => `tract-${Date.now().toString(36)}-${counter++}`;
 
 // A front end can replace the output of a cell only on the page that ran it.
 const wasReloaded = (model) => ![PAGE, ""].includes(model.get("page"));
 
-// The way to the kernel. `lost` is called when there is none any more.
+// The connection to the kernel. `lost` is called when it is gone.
 function connect(model, lost) {
   const timers = new Set();
   const heard = new Set(); // all keys so far: the state holds only the last one
@@ -176,10 +188,12 @@ function connect(model, lost) {
 }
 
 // Draws now and whenever the view changes; gives what ends that.
-function follow(model, draw, kernel) {
+function follow(model, panel, draw, kernel) {
   model.on("change:view", draw);
   draw();
+  const timer = setInterval(() => tellTimes(panel), 60_000);
   return () => {
+    clearInterval(timer);
     model.off("change:view", draw);
     kernel.close();
   };

@@ -57,7 +57,7 @@ function marking(control, label, readOne) {
     control.setAttribute("aria-invalid", "true");
     control.closest("details")?.setAttribute("open", "");
     control.focus();
-    throw new Error(`${label}: this is no JSON. ${error.message}`);
+    throw new Error(`${label}: this is not valid JSON. ${error.message}`);
   }
 }
 

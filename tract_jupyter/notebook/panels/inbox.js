@@ -96,15 +96,16 @@ function render({ model, el }) {
     const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", { id: `${id}-${row.pending_id}-fold` }, hint));
     const body = ELEMENT("div", { class: "tract-body" });
     body.innerHTML = model.get("bodies")[row.pending_id] ?? "";
-    for (const inner of body.querySelectorAll("details")) {
-      const key = `${row.pending_id} ${inner.dataset.part}`;
-      inner.open = memory.unfolded.has(key);
-      inner.addEventListener("toggle", () => memory.unfolded[inner.open ? "add" : "delete"](key));
-    }
+    const remember = (details, key) => {
+      details.open = memory.unfolded.has(key);
+      // "toggle" comes later than the click, and the rows may be drawn anew in between
+      details.querySelector("summary")?.addEventListener("click", () => memory.unfolded[details.open ? "delete" : "add"](key));
+      details.addEventListener("toggle", () => memory.unfolded[details.open ? "add" : "delete"](key));
+    };
+    for (const inner of body.querySelectorAll("details")) remember(inner, `${row.pending_id} ${inner.dataset.part}`);
     part.append(body);
-    part.open = memory.unfolded.has(row.pending_id);
+    remember(part, row.pending_id);
     part.addEventListener("toggle", () => {
-      memory.unfolded[part.open ? "add" : "delete"](row.pending_id);
       if (part.open) { memory.opened.add(row.pending_id); showAsked(body); }
       update();
     });
@@ -121,7 +122,8 @@ function render({ model, el }) {
       ELEMENT("div", { class: "tract-row-head" }, box, ELEMENT("label", { for: name }, row.title), ...worst, status),
       ELEMENT("div", { class: "tract-row-about", id: `${name}-about` },
         ...(row.values ? [ELEMENT("code", { "data-line": row.value_keys.join(" ") || null }, row.values)] : []), ELEMENT("div", {}, row.why),
-        ELEMENT("div", { class: "tract-foot" }, [`since ${row.since}`, row.asked_in && `asked in ${row.asked_in}`, row.waits].filter(Boolean).join(" · "))),
+        ELEMENT("div", { class: "tract-foot" }, "asked ", ELEMENT("time", { datetime: row.since, title: row.since_exact }),
+          ...[row.asked_in && `in ${row.asked_in}`, row.waits].filter(Boolean).map((text) => ` · ${text}`))),
       ...(said ? [ELEMENT("pre", { class: `tract-note${row.refused || row.failed ? "" : " tract-plain"}` }, said)] : []),
       fold(row));
   };
@@ -236,6 +238,7 @@ function render({ model, el }) {
     selecting.hidden = deciding.hidden = rejecting.hidden = keys.hidden = !open;
     panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
     message.textContent = !open && wasReloaded(model) ? RELOADED : "";
+    tellTimes(panel);
     update();
     watcher.watch(list);
     if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
@@ -246,7 +249,7 @@ function render({ model, el }) {
   panel.append(header, selecting, list, deciding, rejecting, keys, paging, rest, message);
   el.append(panel);
   new ResizeObserver(goOn).observe(panel);
-  const close = follow(model, draw, kernel);
+  const close = follow(model, panel, draw, kernel);
   return () => { watcher.close(); close(); };
 }
 

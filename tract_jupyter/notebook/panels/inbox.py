@@ -13,8 +13,7 @@ import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.text import printable
+from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import (
@@ -24,20 +23,26 @@ from tract_jupyter.notebook.panels.render import (
     table_html,
 )
 from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag, when
-from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
-from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.display import shown_rows
-from tract_jupyter.review.process import process_text, this_process
-from tract_jupyter.review.records import ACTIVATE, is_waited_for
-from tract_jupyter.review.request import show_value, worst_finding
-from tract_jupyter.review.request_text import bound_lines, how_to_decide
+from tract_jupyter.operations import ACTIVATE_HANDLER
+from tract_jupyter.review import (
+    ACTIVATE,
+    Answer,
+    bound_lines,
+    how_to_decide,
+    is_waited_for,
+    process_text,
+    show_value,
+    shown_rows,
+    this_process,
+    worst_finding,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.notebook.channels import NotebookChannel
-    from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.review import Ticket
+    from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
 
@@ -114,7 +119,8 @@ class InboxRow:
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
             "runs_nothing": ticket.pending.runs_nothing("approve"),
             "worst": "" if worst is None else worst.value,
-            "since": when(self.stored.created_at),
+            "since": self.stored.created_at.isoformat(),
+            "since_exact": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
             "asked_in": self._asked_in,
             "refused": self.refused,
@@ -131,7 +137,7 @@ class InboxRow:
         return self._body[1]
 
     def name(self) -> str:
-        """Its title with its values."""
+        """Return its title with its values."""
         values = self._values()
         return f"{self.ticket.request.title}{f' ({values})' if values else ''}"
 

@@ -12,7 +12,7 @@ function render({ model, el }) {
   };
   const text = ELEMENT("span", { id: `${id}-reading`, class: "tract-left", "aria-live": "polite" });
   const bar = ELEMENT("i", {});
-  const more = ELEMENT("button", { type: "button", class: "tract-next" }, "Next unread lines");
+  const more = ELEMENT("button", { type: "button", class: "tract-next" }, "Show next unread lines");
   const reading = ELEMENT("div", { class: "tract-reading" }, ELEMENT("span", { class: "tract-bar", "aria-hidden": "true" }, bar), text, more);
   more.addEventListener("click", () => readOn(panel));
   const unseen = () => unseenIn(panel, model.get("view").needed);
@@ -69,6 +69,7 @@ function render({ model, el }) {
     restore(values, open);
     measure();
     if (view.is_open) watcher.watch(body);
+    tellTimes(body);
     showAsked(body);
     panel.setAttribute("aria-busy", "false");
     if (view.late) sent = null; // that answer was not taken; another one may be
@@ -76,7 +77,7 @@ function render({ model, el }) {
   };
 
   el.append(panel);
-  const close = follow(model, draw, kernel);
+  const close = follow(model, panel, draw, kernel);
   return () => { watcher.close(); close(); };
 }
 

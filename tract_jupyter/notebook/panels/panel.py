@@ -24,15 +24,11 @@ from tract_jupyter.notebook.panels.render import (
     record_text,
 )
 from tract_jupyter.notebook.views.html import asset
-from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.grants import whom_in_words
-from tract_jupyter.review.request import show_value
+from tract_jupyter.review import Answer, show_value, whom_in_words
 
 if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter, Parameters
-    from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.decision import Subject
-    from tract_jupyter.review.request import ReviewAction
+    from tract_jupyter.review import ReviewAction, Subject, Ticket
 
 
 CHANNEL_NAME = "panel"
@@ -59,7 +55,7 @@ class ReviewWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def fallback(self) -> dict[str, str]:
-        """HTML and text for whatever cannot show a live view."""
+        """Return HTML and text for whatever cannot show a live view."""
         raise NotImplementedError
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
@@ -82,9 +78,9 @@ class ReviewWidget(anywidget.AnyWidget):
 
 
 def read_arguments(given: Any) -> dict[str, Any] | None:
-    """Return the arguments of an answer, None if they are none.
+    """Return the arguments of an answer; None if they cannot be read.
 
-    A script sends them as JSON text, as it rounds numbers.
+    A script sends them as JSON text, since it would round numbers.
     """
     if isinstance(given, str):
         try:
@@ -122,7 +118,7 @@ _SCOPES = {
 
 
 def _whom(actor: str) -> list[tuple[str, str]]:
-    """For whom a standing approval may be, with what it is called."""
+    """Return for whom a standing approval may be, and the form's words for each."""
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
     return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
 
@@ -288,7 +284,7 @@ class Panel(ReviewWidget):
 def _too_late(ticket: Ticket) -> str:
     decision = ticket.last_decision
     if decision is None or ticket.status.is_open:
-        return "This was not taken: it answers an earlier showing, or another answer came first."
+        return "Not taken: the request has changed since you saw it, or another answer came first."
     return f"Somebody else decided first: {decided_text(decision)}."
 
 

@@ -6,22 +6,32 @@ import html
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.models.text import printable
+from tract_jupyter.models import printable
 from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html, style_tag
-from tract_jupyter.review.decision import outcome_text
-from tract_jupyter.review.display import shown_rows
-from tract_jupyter.review.grants import pattern_text, whom_in_words
-from tract_jupyter.review.request import show_value
-from tract_jupyter.review.request_text import SHORT_FINGERPRINT, bound_lines, how_to_decide
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    escaped,
+    exact_time,
+    heading,
+    pieces_html,
+    style_tag,
+    time_html,
+)
+from tract_jupyter.review import (
+    SHORT_FINGERPRINT,
+    bound_lines,
+    how_to_decide,
+    outcome_text,
+    pattern_text,
+    show_value,
+    shown_rows,
+    whom_in_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.display import DisplayedPiece
-    from tract_jupyter.review.request import ReviewRequest, ValueTable
+    from tract_jupyter.review import Decision, DisplayedPiece, ReviewRequest, Ticket, ValueTable
 
 
 def record_text(ticket: Ticket) -> str:
@@ -94,8 +104,15 @@ def standing_text(ticket: Ticket) -> str:
 
 def decided_text(decision: Decision) -> str:
     """Return who decided what, over which channel, and when."""
-    when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}"
+    return f"{_by_whom(decision)}, {exact_time(decision.decided_at)}"
+
+
+_DECIDED = {"approve": "approved", "reject": "rejected"}
+
+
+def _by_whom(decision: Decision) -> str:
+    done = _DECIDED.get(decision.action, f"{decision.action} chosen")
+    return f"{done} by {decision.decided_by} ({decision.channel})"
 
 
 def foot_text(ticket: Ticket) -> str:
@@ -103,10 +120,24 @@ def foot_text(ticket: Ticket) -> str:
     decision = ticket.last_decision
     shown = ticket.request.fingerprint if decision is None else decision.fingerprint
     pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
+    return pinned if decision is None else f"{decided_text(decision)}{_given(ticket, decision)} · {pinned}"
+
+
+def foot_html(ticket: Ticket) -> str:
+    """Return the same as HTML, with the whole fingerprint on hovering."""
+    decision = ticket.last_decision
+    shown = ticket.request.fingerprint if decision is None else decision.fingerprint
+    pinned = f'<span title="{shown}">fingerprint {shown[:SHORT_FINGERPRINT]}</span>'
     if decision is None:
         return pinned
+    given = escaped(_given(ticket, decision))
+    return f"{escaped(_by_whom(decision))}, {time_html(decision.decided_at)}{given} · {pinned}"
+
+
+def _given(ticket: Ticket, decision: Decision) -> str:
+    """Return the reason of a decision, or what came of it, as the end of a sentence."""
     given = decision.reason or ticket.pending.rejection_reason or outcome_text(ticket.pending)
-    return f"{decided_text(decision)}{f': {given}' if given else ''} · {pinned}"
+    return f": {given}" if given else ""
 
 
 _RESULT_CHARACTERS = 2_000
@@ -131,7 +162,7 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
         parts.append(f'<pre class="{css}">{escaped(request.note)}</pre>')
     standing = standing_text(ticket)
     parts.append(f'<p class="tract-standing">{escaped(standing)}</p>' if standing else "")
-    parts.append(f'<p class="tract-foot">{escaped(foot_text(ticket))}</p>')
+    parts.append(f'<p class="tract-foot">{foot_html(ticket)}</p>')
     return "".join(parts)
 
 
@@ -147,7 +178,7 @@ def record_html(ticket: Ticket) -> str:
     title, status = ticket.request.title, ticket.status.value
     line = f"<code>{how_to_decide(ticket.request.pending_id)}</code>"
     how = (
-        f'<p class="tract-foot">{line} decides it, where there are no buttons</p>'
+        f'<p class="tract-foot">{line} decides it where there are no buttons</p>'
         if ticket.status.is_open
         else ""
     )

@@ -1,5 +1,11 @@
-"""Views of runs and profiles, and the cell that makes a run.
+"""Views of runs, and the cell that makes a run.
 
-`view` shows one, with the graph (`graph`, `picture`), the prompt (`prompt`), profiles (`profiles`), and their
-`%tract` commands.
+`view` shows one, with its graph and time line (`graph`, from the data in `pictures`) and its prompt (`prompt`).
+`cell` makes one, and shows it while it goes on.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -12,26 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import display, update_display
 
-from tract_jupyter.context.tokens import default_counter
+from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
-from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.projection import project
-from tract_jupyter.runs.reading import message_of
-from tract_jupyter.runs.terms import RunStatus, Trigger
-from tract_jupyter.runs.workers import Abort
+from tract_jupyter.notebook.script_cell import Worker
+from tract_jupyter.runs import Abort, RunOptions, RunStatus, Trigger, message_of, project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tract_jupyter.models.config import ChatResponse
-    from tract_jupyter.notebook.runs.picture import RunEventLike
+    from tract_jupyter.notebook.runs.pictures import RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs import Run, RunEvent, RunResponse
     from tract_jupyter.tract import Tract
 
 
@@ -46,13 +40,13 @@ class CellOptions:
 
 def ask(
     tract: Tract, text: str, options: CellOptions, on_event: Callable[[RunEvent], object], abort: Abort
-) -> ChatResponse:
+) -> RunResponse:
     """Say something and have it answered; with an empty text, have the context answered as it stands.
 
     Raises:
         RunFailedError: the run failed or was aborted.
         UndecidedError: it waits for a person.
-        RunError: there is no such profile, or it is not used; nothing is said then.
+        RunError: there is no such profile, or it is not used; then nothing is said.
     """
     profiles = tract.profiles
     profile = profiles.active if options.profile is None else profiles.get(options.profile)
@@ -68,6 +62,8 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """Return a run of this tract with all that is known of it, and how to go on where it did not end."""
     run = project(events)
     said = ""
+    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
+        run = tract.runs.get(run.run_id)  # its turn may be over without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (
             "It did not end, and its process is gone. What was done is kept and is not repeated: "
@@ -128,12 +124,12 @@ def close(tract: Tract, display: RunDisplay) -> None:
     display.close(view_of(tract, display.events) if display.events else None)
 
 
-def _stopped(tract: Tract, worker: Worker[ChatResponse], display: RunDisplay) -> RunError:
-    """Return what to tell of a run that was told to stop. One that takes its time goes on to be shown until it ends."""
+def _stopped(tract: Tract, worker: Worker[RunResponse], display: RunDisplay) -> RunError:
+    """Return the error of a run that was told to stop. One that takes its time is shown until it ends."""
     if worker.is_running:
         return RunError(
-            "the run was told to stop; the call that it waits for cannot be ended, so it ends when that comes back, "
-            "and is shown above then"
+            "the run was told to stop. It waits for a call that cannot be ended: it ends when that returns, and is "
+            "then shown above"
         )
     close(tract, display)
     try:
@@ -142,7 +138,7 @@ def _stopped(tract: Tract, worker: Worker[ChatResponse], display: RunDisplay) ->
         return error
     except Exception as error:  # noqa: BLE001 # that it was stopped says more
         return RunError(f"the run was stopped: {message_of(error)}")
-    return RunError("the run was told to stop, and had come to its end")
+    return RunError("the run was told to stop, but had already ended")
 
 
 _SECONDS = 0.3
@@ -217,7 +213,7 @@ class RunDisplay:
                 self._draw_when_due()
 
     def refresh(self) -> None:
-        """Draw what runs anew, so that its time goes on; for whoever waits for the run."""
+        """Redraw a run that goes on, so that its time advances; called by whoever waits for it."""
         with self._lock:
             is_shown = self._drawn_at is not None and self._shows_all and not self._is_closed
             if is_shown and self._clock() - (self._drawn_at or 0.0) >= _BEAT:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.runs.picture import GLYPHS, NodeState, commit_order, duration
+from tract_jupyter.models import printable
+from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import text_width
-from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.notebook.runs.picture import OperationNode, Picture
+    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
 
 
 ROWS = 14
@@ -105,7 +105,7 @@ class _Size(NamedTuple):
 
     @classmethod
     def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
-        """Small squares where there are too many for names."""
+        """Choose the size for so many nodes: small squares where there are too many for names."""
         if len(nodes) > _MOST_NAMED:
             return cls(18, 18, 44, 23, is_named=False)
         widest = max((text_width(svg.short(node.title, _NAME)) for node in nodes), default=4)
@@ -120,7 +120,7 @@ def graph_svg(picture: Picture) -> str:
 
 
 def profile_svg(nodes: Sequence[OperationNode]) -> str:
-    """Return the same of operations that are not in a run."""
+    """Return the drawing of operations that are not in a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
@@ -223,7 +223,7 @@ def spoken(node: OperationNode) -> str:
 
 
 def hover(node: OperationNode) -> str:
-    """Return what is told on hovering."""
+    """Return what is shown on hovering."""
     lines = [
         printable(node.title),
         f"id: {printable(node.id)}" if node.name and node.name != node.id else "",
@@ -291,7 +291,7 @@ class Gantt:
 
 
 def gantt(picture: Picture) -> Gantt:
-    """Return the rows of a run. What never started has none."""
+    """Return the time line of a run. What never started has no row."""
     started = [node for node in picture.nodes if node.span]
     spans = [node.span for node in started if node.span]
     spans += [picture.main_span] if picture.main_span else []

@@ -8,20 +8,16 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.text import one_line, printable
-from tract_jupyter.notebook.views.diff import diff_lines
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, heading, style_tag
+from tract_jupyter.models import one_line, printable, show_tokens
+from tract_jupyter.notebook.views.diff import diff_lines, line_html
+from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, escaped, heading, style_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.runs.model import MessagePiece, Run, RunMessage
+    from tract_jupyter.runs import MessagePiece, Run, RunMessage
 
     Count = Callable[[str], int]
-    from collections.abc import Sequence
-
-    from tract_jupyter.notebook.views.diff import DiffLine
 
 
 class MessageChange(StrEnum):
@@ -154,13 +150,10 @@ _ROLES = {"system", "user", "assistant", "tool"}
 
 
 @dataclass(frozen=True)
-class PromptView:
+class PromptView(View):
     """An inspection, shown."""
 
     inspection: Inspection
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""
@@ -254,7 +247,7 @@ def _body_html(part: ComparedMessage, source: str) -> str:
     if part.change is not MessageChange.CHANGED:
         return _text_html(text)
     pieces = _pieces_html(part, source)
-    lines = "".join(map(_line_html, diff_lines(part.before, text)))
+    lines = "".join(map(line_html, diff_lines(part.before, text)))
     diff = (
         f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Difference">{lines}</div>'
         if lines
@@ -301,15 +294,6 @@ def _whole(summary: str, text: str) -> str:
         f"<details><summary {OWN_KEYS}>{html.escape(summary)}{count}</summary>"
         f"<pre>{html.escape(printable(text, _WHOLE))}</pre>{note}</details>"
     )
-
-
-def _line_html(line: DiffLine) -> str:
-    tag = {"+": "ins", "-": "del"}.get(line.sign, "span")
-    parts = (
-        f"<{tag}>{html.escape(text)}</{tag}>" if differs else html.escape(text)
-        for differs, text in line.pieces
-    )
-    return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
 
 
 def _part_text(part: ComparedMessage, source: str) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models.text import one_line, printable, shortened
+from tract_jupyter.models import one_line, printable, shortened
 from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
-from tract_jupyter.notebook.runs.picture import (
+from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
     NodeState,
     duration,
@@ -22,6 +22,7 @@ from tract_jupyter.notebook.runs.picture import (
 from tract_jupyter.notebook.runs.prompt import PromptView
 from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
+    View,
     cut_note,
     escaped,
     heading,
@@ -30,15 +31,15 @@ from tract_jupyter.notebook.views.html import (
     when,
 )
 from tract_jupyter.notebook.views.svg import short
-from tract_jupyter.runs.terms import EffectStatus, Hook, RunStatus
+from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.notebook.runs.graph import Bar, Gantt
-    from tract_jupyter.notebook.runs.picture import OperationNode, Picture, RunEventLike
+    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture, RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
-    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs import Run
 
 
 _NAME = 60
@@ -64,7 +65,7 @@ def standing(run: Run, *, is_interrupted: bool = False) -> str:
 
 
 def facts(shown: Picture) -> list[tuple[str, str]]:
-    """Names and values, in the order in which they are shown."""
+    """Return names and values in the order in which they are shown."""
     run = shown.run
     told = [
         ("trigger", run.trigger.value),
@@ -91,9 +92,9 @@ def progress(shown: Picture) -> str:
     running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
     told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
     if shown.main is NodeState.RUNNING:
-        told.append("the main call is made")
+        told.append("the main call is running")
     told += [f"running: {_listed(running)}"] if running else []
-    return "; ".join(told) or "it begins"
+    return "; ".join(told) or "starting"
 
 
 def reasons(shown: Picture) -> list[StatusReason]:
@@ -111,7 +112,7 @@ def reasons(shown: Picture) -> list[StatusReason]:
 
 
 def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReason]:
-    """Effects of operations that are done, which were refused all the same."""
+    """Yield the refused effects of operations that are done."""
     for report in reports:
         for entry in report.get("entries", ()):
             if entry.get("status") == EffectStatus.ERROR:
@@ -123,7 +124,7 @@ def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReaso
 
 
 def commit_lines(shown: Picture) -> list[str]:
-    """In which order effects were committed, a sentence for each hook."""
+    """Return the order in which effects were committed, a sentence for each hook."""
     return [
         f"Committed {_HOOKS[hook]}: {_listed(nodes, ' → ', _COMMITTED)}"
         for hook, nodes in shown.committed.items()
@@ -156,7 +157,7 @@ _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"
 
 
 def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
-    """Head, a row for each operation by hook, reasons, the order of commits, what is new in the prompt, reply."""
+    """Write a run as text: head, operations by hook, reasons, order of commits, what is new in the prompt, reply."""
     run = shown.run
     told = ", ".join(f"{name} {value}" for name, value in facts(shown))
     lines = [
@@ -251,7 +252,7 @@ _REASONS = 8
 
 
 @dataclass(frozen=True)
-class RunView:
+class RunView(View):
     """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt.
 
     `now` is the present, in seconds since the epoch, of a run that goes on; `said` stands in the place of what is said
@@ -263,9 +264,6 @@ class RunView:
     inspection: Inspection | None = None
     now: float | None = None
     said: str = ""
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     @cached_property
     def picture(self) -> Picture:
@@ -294,7 +292,7 @@ class RunView:
         )
 
     def to_text(self) -> str:
-        """Head, a row with a bar for each operation, reasons, reply."""
+        """Return head, a row with a bar for each operation, reasons, and reply."""
         prompt = None if self.inspection is None else PromptView(self.inspection)
         return run_text(self.picture, prompt, self.said)
 

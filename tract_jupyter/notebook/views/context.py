@@ -10,16 +10,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.text import one_line, printable, safe_repr
+from tract_jupyter.models import Priority, one_line, printable, safe_repr, show_tokens
 from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.models.context import CompiledContext, Message
-    from tract_jupyter.models.toolcall import ToolCall
+    from tract_jupyter.models import CompiledContext, Message, ToolCall
 
 
 _NAME = 40
@@ -88,7 +85,7 @@ class TokenBar:
         return f"{tokens} of {self.max_tokens:,} tokens{share}{over} ({self.source})"
 
     def to_html(self) -> str:
-        """Return the bar with its legend; it reads as one sentence to who cannot see it."""
+        """Return the bar with its legend; to a screen reader it is one sentence."""
         bars = "".join(
             f'<span class="tract-seg tract-{role}" style="width:{100 * count / self._scale:.3f}%"></span>'
             for role, count in self.segments
@@ -248,7 +245,7 @@ def _known_role(role: str) -> str:
 
 
 def _badge(priority: Priority) -> str:
-    """Return the ordinary is not worth a badge."""
+    """Return the badge of a priority; the normal one is only dim text."""
     if priority is Priority.NORMAL:
         return '<span class="tract-dim">normal</span>'
     return f'<span class="tract-badge tract-{priority.value}">{priority.value}</span>'
@@ -287,7 +284,7 @@ def _cells(number: int, message: Message, source: str) -> tuple[str, ...]:
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Columns of one width each; numbers flush right, and the last column as it is."""
+    """Align the columns: numbers flush right, and the last column as it is."""
     widths = [max(text_width(row[i]) for row in rows) for i in range(4)]
     lines = []
     for row in rows:

@@ -9,16 +9,14 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.content import Priority
-from tract_jupyter.models.diff import show_delta
-from tract_jupyter.models.text import brief_repr, one_line, printable
+from tract_jupyter.models import Priority, brief_repr, counted, one_line, printable, show_delta
 from tract_jupyter.notebook.views.context import full_text, preview, speaker
 from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tract_jupyter.models.diff import DiffResult, MessageDiff
+    from tract_jupyter.models import DiffResult, MessageDiff
 
 
 _CONTEXT = 3
@@ -30,7 +28,7 @@ _BEFORE = 200
 _ALIKE = 0.35  # below this share of equal words, marking words is more confusing than not
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
 Piece = tuple[bool, str]
-"""Whether this part differs, and the text."""
+"""True for a part that differs, and its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +156,13 @@ def _parts(
     for is_same, run in groupby(result.message_diffs, lambda diff: diff.kind == "unchanged"):
         diffs = list(run)
         if is_same:
-            yield fold(f"{len(diffs):,} unchanged message{'s' * (len(diffs) != 1)}")
+            yield fold(counted(len(diffs), "unchanged message"))
             continue
         yield from map(show, diffs[: _MOST - changes])
         changes += len(diffs)
         if changes > _MOST:
             stat = result.stat
-            yield fold(f"{stat.added + stat.removed + stat.changed - _MOST:,} more changes")
+            yield fold(counted(stat.added + stat.removed + stat.changed - _MOST, "more change"))
             return
 
 
@@ -207,7 +205,7 @@ def _change_html(diff: MessageDiff, source: str) -> str:
 
 def _body_html(diff: MessageDiff) -> str:
     if diff.old is not None and diff.new is not None:
-        lines = "".join(map(_line_html, diff_lines(full_text(diff.old), full_text(diff.new))))
+        lines = "".join(map(line_html, diff_lines(full_text(diff.old), full_text(diff.new))))
         return (
             f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Lines">{lines}</div>'
             if lines
@@ -225,7 +223,8 @@ def _body_html(diff: MessageDiff) -> str:
     )
 
 
-def _line_html(line: DiffLine) -> str:
+def line_html(line: DiffLine) -> str:
+    """Return a line of a difference, with what differs marked."""
     tag = {"+": "ins", "-": "del"}.get(line.sign, "span")
     parts = (
         f"<{tag}>{html.escape(text)}</{tag}>" if differs else html.escape(text)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
-from tract_jupyter.models.text import printable
+from tract_jupyter.models import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from tract_jupyter.review.display import DisplayedPiece
+    from tract_jupyter.review import DisplayedPiece
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
 """Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
@@ -114,16 +115,28 @@ def _shortened(cell: str) -> str:
     return cell if len(cell) <= _TEXT_WIDTH else cell[: _TEXT_WIDTH - 1] + "…"
 
 
+class View(ABC):
+    """The output of a cell, as a page or as text. IPython asks for both by `_repr_mimebundle_`."""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+
+    @abstractmethod
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+
+    @abstractmethod
+    def to_text(self) -> str:
+        """Return the same in plain text."""
+
+
 @dataclass(frozen=True)
-class GridView:
+class GridView(View):
     """A titled view of lines and tables, which most commands show."""
 
     title: str
     lines: tuple[str, ...] = ()
     grids: tuple[Grid, ...] = field(default_factory=tuple)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": self.to_text()}
 
     def to_html(self) -> str:
         """Return the view as HTML, everything escaped."""
@@ -140,3 +153,14 @@ class GridView:
 def when(moment: datetime) -> str:
     """Return a time as a person reads it, in their own zone."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def exact_time(moment: datetime) -> str:
+    """Return the same with the name of the zone, for what others read."""
+    return f"{when(moment)} {moment.astimezone().strftime('%Z')}"
+
+
+def time_html(moment: datetime) -> str:
+    """Return a time that stays true in a saved page; a live panel makes it relative, with this one on hovering."""
+    exact = escaped(exact_time(moment))
+    return f'<time datetime="{moment.isoformat()}" title="{exact}">{exact}</time>'

@@ -10,7 +10,7 @@ import html
 import math
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.text import printable
+from tract_jupyter.models import printable
 from tract_jupyter.notebook.views.html import text_width
 
 if TYPE_CHECKING:

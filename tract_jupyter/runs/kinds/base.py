@@ -1,7 +1,7 @@
-"""What a kind of operation is, what it may use, and what it may give back.
+"""The protocol of kinds of operations: what they may use, and what they may return.
 
 A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
-from the context to an `Output`. Whatever that function raises becomes an error in `perform`, so a kind raises
+from the context to an `Output`. Whatever that function raises becomes an error in `attempt`, so a kind raises
 `OperationFailed` where a code of its own says more, and `workers.Aborted` where it stops since it was told to.
 """
 
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.models.text import shortened
+from tract_jupyter.models import shortened
 from tract_jupyter.runs.reading import in_words
-from tract_jupyter.runs.templates import parse
-from tract_jupyter.runs.templates.engine import functions_of, variables_of
+from tract_jupyter.runs.templates.engine import parse, render
 from tract_jupyter.runs.terms import Data, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.llm import Models
+    from tract_jupyter.models import LLMClient
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -38,7 +37,7 @@ _NAMED: Final = 5
 
 
 def read_params(kind: type[P], params: Mapping[str, Any]) -> P:
-    """An operation's parameters.
+    """Return an operation's parameters as their class.
 
     Raises:
         OperationFailed: `validation_error`; they are wrong.
@@ -55,13 +54,13 @@ def check_params(
     rules: Mapping[str, str],
     more: Callable[[P], list[Problem]],
 ) -> list[Problem]:
-    """All that is wrong with parameters.
+    """Return all that is wrong with parameters.
 
     Args:
-        kind: what they should be.
-        params: as they are.
-        rules: the rule's name for what is wrong with `field`, or within it with `field.*`; `params` otherwise.
-        more: finds what no single field shows.
+        kind: their class.
+        params: the given parameters.
+        rules: the rule's name for a problem of `field`, or of anything within it as `field.*`; `params` otherwise.
+        more: returns problems of several fields together.
     """
     try:
         found = kind.from_dict(dict(params))
@@ -71,7 +70,7 @@ def check_params(
 
 
 def check_template(text: str, field: str) -> list[Problem]:
-    """What keeps a template from being read."""
+    """Return the problem that keeps a template from being read, if there is one."""
     try:
         parse(text)
     except TemplateError as error:
@@ -104,13 +103,13 @@ Problem = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an operation made.
+    """The result of an operation.
 
     Attributes:
         value: of its artifact, from which the effects are made (X04). Any JSON.
-        effects: given instead of a value by an operation that says itself what it wants, as effects or their JSON.
-        debug: for whoever looks closer; bounded, without secrets.
-        usage: what it took: `prompt_tokens`, `completion_tokens`, `costUsd`, ...
+        effects: used instead of a value by an operation that states its effects itself, as effects or their JSON.
+        debug: details for diagnosis; bounded, without secrets.
+        usage: what it consumed: `prompt_tokens`, `completion_tokens`, `costUsd`, ...
         inputs, outputs: summaries for the log (R56): hashes and sizes rather than texts.
     """
 
@@ -124,7 +123,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The operation decided not to do anything (R38). That is no error, and has no effects (R36, R37)."""
+    """The outcome of an operation that decided to do nothing (R38). Not an error; no effects (R36, R37)."""
 
     reason: str = SkippedReason.CONDITION_FALSE
     condition: Mapping[str, Any] | None = None
@@ -132,20 +131,20 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A person has to decide first: `pending_id` names what about."""
+    """The outcome of an operation that needs a person's decision first, about the pending `pending_id`."""
 
     pending_id: str
 
 
 class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and never leaves an operation
-    """The operation failed, with a stable code (R55).
+    """The failure of an operation, with a stable code (R55).
 
     Args:
         code: one of `ErrorCode`, or a code of the kind's own in lower snake case (G31); otherwise it is replaced by
             `operation_error`.
         message: what happened, why, and what to do; no secrets.
         details: more of it, as JSON.
-        inputs, outputs: what the log shall tell nevertheless.
+        inputs, outputs: what the log records nevertheless.
     """
 
     def __init__(
@@ -166,7 +165,7 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
 
     @classmethod
     def invalid(cls, message: str) -> OperationFailed:
-        """The operation's parameters, or what it made, are wrong."""
+        """Return the error for an operation whose parameters or result are wrong."""
         return cls(ErrorCode.VALIDATION, message)
 
 
@@ -176,7 +175,7 @@ Runner = Callable[["OperationContext"], KindOutcome]
 
 
 class Decisions(Protocol):
-    """Knows the pendings that operations of runs have made."""
+    """The pendings that operations of runs have made."""
 
     def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
         """Fire a dynamic operation, and return its pending, which may be undecided yet."""
@@ -187,29 +186,17 @@ class Decisions(Protocol):
         ...
 
     def find(self, pending_id: str) -> Any:
-        """The pending, with what was decided about it meanwhile, wherever that was; None if nobody knows it."""
+        """Return the pending with its decision, wherever that was made; None if it is unknown."""
         ...
 
     def forget(self, pending_id: str) -> bool:
-        """Do not remember a pending any more; whether it was remembered."""
-        ...
-
-
-class Resumable(Protocol):
-    """A runner whose operation may wait for a person."""
-
-    def __call__(self, context: OperationContext) -> KindOutcome:
-        """Do the work once."""
-        ...
-
-    def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
-        """Go on after a decision about the pending that `Waits` named; it may be that there is none yet."""
+        """Forget a pending; return True if it was known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What kinds may use of the world; each is None where the host has none, and a kind that needs it fails.
+    """The means that a host gives to kinds. Each is None where the host has none; a kind that needs it then fails.
 
     Attributes:
         llm: the client that is asked if an operation names no other.
@@ -218,7 +205,7 @@ class Services:
             executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
         search: query, how many, and filters -> documents, best first; see `runs.kinds.rag`.
-        decisions: what operations fire, and what a person decides about; see `runs.deciding`.
+        decisions: what operations fire, and what a person decides about; see `runs.engine`.
     """
 
     llm: LLMClient | None = None
@@ -241,28 +228,32 @@ class OperationKind(Protocol):
 
     It may also have
 
-    * `configured(config)`: the configuration that the engine uses;
-    * `is_computed`: whether it only computes, within bounds, waits for nothing and changes nothing that it is given.
-      Then it is done at once, on the thread that waits for the run;
+    * `configured(config)`: returns the configuration that the engine uses;
+    * `is_computed`: true if it only computes, within bounds, waits for nothing and changes nothing that it is given.
+      Then it runs at once, on the thread that waits for the run;
     * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called.
     """
 
     @property
     def name(self) -> str:
-        """As `OperationDefinition.kind` has it."""
+        """The name that `OperationDefinition.kind` has."""
         ...
 
     @property
     def anywhere(self) -> bool:
-        """Whether what `prepare` returns can be pickled and run in another process."""
+        """True if what `prepare` returns can be pickled and run in another process."""
         ...
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Tell all that is wrong with an operation's configuration, before it is saved. Nothing is run."""
+        """Return all that is wrong with an operation's configuration, before it is saved. Nothing is run."""
         ...
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Make what is run: a `Resumable` if it may wait. It may raise `OperationFailed`, as running it may."""
+        """Make what is run. It may raise `OperationFailed`, as running it may.
+
+        If it may wait for a person, it has `resume(context, pending_id)` too, which goes on after a decision about the
+        pending that `Waits` named; that may still be undecided.
+        """
         ...
 
 
@@ -270,7 +261,7 @@ _ALONE: Final = re.compile(r"\s*\{\{-?((?:(?!\{\{|\}\}|\{%).)*?)-?\}\}\s*", re.D
 
 
 def filled(value: Any, context: OperationContext) -> Any:
-    """A JSON value with its templates rendered. A text that is one `{{ expression }}` becomes that value itself.
+    """Return a JSON value with its templates rendered. A text that is one `{{ expression }}` becomes its value.
 
     Raises:
         TemplateError: a template cannot be rendered.
@@ -283,33 +274,21 @@ def filled(value: Any, context: OperationContext) -> Any:
         return value
     alone = _ALONE.fullmatch(value)
     if alone is None:
-        return rendered(value, context)
-    return json.loads(rendered("{{" + alone[1] + " | json }}", context))
-
-
-def rendered(text: str, context: OperationContext, **more: Any) -> str:
-    """A template, rendered with what the context has, and more variables.
-
-    Raises:
-        TemplateError: it cannot be read or rendered.
-    """
-    return parse(text).render(
-        {**variables_of(context), **more}, functions_of(context),
-        seed=f"{context.seed}:{context.operation_id}", now=context.now,
-    )  # fmt: skip
+        return render(value, context)
+    return json.loads(render("{{" + alone[1] + " | json }}", context))
 
 
 def check_filled(
     kind: type[P], operation: Operation, *, only: Collection[str] | None = None
 ) -> list[Problem]:
-    """All that is wrong with an operation's parameters, and with the templates in some of them; in all if left out."""
+    """Return what is wrong with an operation's parameters and with their templates (of `only` these parameters)."""
     params = operation.config.params
     templates = {key: one for key, one in params.items() if only is None or key in only}
     return check_params(kind, params, {}, lambda _: check_templates(templates, "params"))
 
 
 def check_templates(value: Any, path: str) -> list[Problem]:
-    """What is wrong with the templates in a JSON value, each with its place."""
+    """Return what is wrong with the templates in a JSON value, each with its place."""
     if isinstance(value, str):
         return check_template(value, path)
     inner = (

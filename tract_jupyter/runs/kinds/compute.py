@@ -1,4 +1,4 @@
-"""Kind `compute`: calls a registered Python function; see `runs.functions`.
+"""Kind `compute`: calls a Python function that was registered; see `Tract.functions` and `run_function`.
 
 `params`: `{"function": name, "arguments": {...}}`; texts in the arguments may be templates. What the function returns
 is the value; effects, one or several, are taken as such.
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models.canonical import plain
+from tract_jupyter.models import plain
+from tract_jupyter.runs.attempt import FUNCTIONS, is_importable
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     Output,
@@ -22,7 +23,6 @@ from tract_jupyter.runs.kinds.base import (
     filled,
     read_params,
 )
-from tract_jupyter.runs.perform import FUNCTIONS, is_importable
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.terms import Data, Tagged
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 
 class ComputeParams(Data):
-    """What to call."""
+    """The function to call, and its arguments."""
 
     function: Annotated[str, Field(min_length=1, max_length=100)]
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 class ComputeKind:
-    """Calls functions."""
+    """The kind that calls functions."""
 
     name = "compute"
     anywhere = True
     """Where the function is importable; see `Computation.anywhere`."""
 
     def check(self, operation: Operation) -> list[Problem]:
-        """All that is wrong with the parameters; a function may be registered later."""
+        """Return all that is wrong with the parameters. The function may be registered later."""
         return check_filled(ComputeParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Computation:
-        """The function, looked up by its name."""
+        """Look up the function, and return its call."""
         params = read_params(ComputeParams, operation.config.params)
         known = {**FUNCTIONS, **services.functions}
         function = known.get(params.function)
@@ -66,20 +66,20 @@ class ComputeKind:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Calls one function."""
+    """A call of one function."""
 
     function: Callable[..., Any]
     arguments: dict[str, Any]
 
     @property
     def anywhere(self) -> bool:
-        """Whether another process can run it, too."""
+        """True if another process can run it too."""
         return is_importable(self.function)
 
     def __call__(self, context: OperationContext) -> KindOutcome:
         """Call it; what it raises is the operation's error."""
         arguments = filled(self.arguments, context)
-        debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}  # before it can change them
+        debug = {"arguments": quoted(arguments, context.snapshot_characters)}  # before it can change them
         returned = self.function(context, arguments)
         if isinstance(returned, Output | Skipped | Waits):
             return returned
@@ -90,4 +90,4 @@ class Computation:
             return Output(plain(returned), debug=debug)
         except ContentError as error:
             name = getattr(self.function, "__name__", "the function")
-            raise OperationFailed.invalid(f"what {name!r} returned has no JSON form: {error}") from None
+            raise OperationFailed.invalid(f"the result of {name!r} has no JSON form: {error}") from None

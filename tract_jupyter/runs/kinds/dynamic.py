@@ -1,4 +1,4 @@
-"""Kind `dynamic`: fires a registered `OperationSpec` of the tract, the other thing that is called an operation.
+"""Kind `dynamic`: fires a dynamic operation of the tract (an `OperationSpec` that is active).
 
 `params`: `{"operation": name, "fields": {...}}`; texts in the fields may be templates. Approved, the value is what the
 approval returned, or else the fields as they were approved. Rejected, the operation is skipped (`condition_false`).
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, OperationError
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     Output,
@@ -35,32 +34,32 @@ if TYPE_CHECKING:
 
 
 class DynamicParams(Data):
-    """What to fire."""
+    """The dynamic operation to fire, and its fields."""
 
     operation: Annotated[str, Field(min_length=1, max_length=255)]
     fields: dict[str, Any] = Field(default_factory=dict)
 
 
 class DynamicKind:
-    """Fires dynamic operations."""
+    """The kind that fires dynamic operations."""
 
     name = "dynamic"
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """All that is wrong with the parameters; whether such an operation is active shows when it is fired."""
+        """Return all that is wrong with the parameters. The dynamic operation is looked up when it is fired."""
         return check_filled(DynamicParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> DynamicFiring:
-        """The firing, without its fields."""
+        """Return the firing; its fields are filled in when it runs."""
         if services.decisions is None:
-            raise OperationFailed.invalid("there are no dynamic operations here; run it within a tract")
+            raise OperationFailed.invalid("dynamic operations are not available here; run it within a tract")
         return DynamicFiring(read_params(DynamicParams, operation.config.params), services.decisions)
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicFiring:
-    """Fires one operation."""
+    """A firing of one dynamic operation."""
 
     params: DynamicParams
     decisions: Decisions
@@ -69,17 +68,17 @@ class DynamicFiring:
         """Fire it with fields from the context."""
         fields = filled(self.params.fields, context)
         pending = _active(lambda: self.decisions.fire(self.params.operation, fields, context))
-        return _made(pending, context.policy.max_snapshot)
+        return _made(pending, context.snapshot_characters)
 
     def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
-        """What was decided meanwhile; a pending that is gone is fired again."""
+        """Return the outcome of the decision; fire again if the pending is gone."""
         pending = _active(lambda: self.decisions.find(pending_id))
         is_it = pending is not None and pending.operation == self.params.operation
-        return _made(pending, context.policy.max_snapshot) if is_it else self(context)
+        return _made(pending, context.snapshot_characters) if is_it else self(context)
 
 
 def _active(look: Callable[[], Any]) -> Any:
-    """A pending of an operation that is active, with fields that fit."""
+    """Return the pending that `look` gives. An operation that is not active, or wrong fields, fail the operation."""
     try:
         return look()
     except OperationError as error:
@@ -106,4 +105,6 @@ def _value(pending: Any) -> Any:
     try:
         return plain(pending.fields if pending.result is None else pending.result)
     except ContentError as error:
-        raise OperationFailed.invalid(f"what {pending.operation!r} gave has no JSON form: {error}") from None
+        raise OperationFailed.invalid(
+            f"the result of {pending.operation!r} has no JSON form: {error}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Kind `guard`: a question with yes or no for answers, on which other operations depend (E22, E23, R40)."""
+"""Kind `guard`: a yes-or-no question on which other operations depend (E22, E23, R40)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_params, check_template, read_params
 from tract_jupyter.runs.kinds.json_output import read_json
-from tract_jupyter.runs.kinds.llm import RULES, CallParams, ask, engine_config
+from tract_jupyter.runs.kinds.llm import NO_MODEL, RULES, CallParams, ask, engine_config
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class GuardOutput(Data):
-    """One of its answers."""
+    """One output of a guard: a key that conditions may name."""
 
     key: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_]*$", max_length=64)]
     title: str | None = None
@@ -48,7 +48,7 @@ class _Contract(Data):
 
 
 class LiquidGuardParams(_Contract):
-    """`params` of a guard whose template renders to JSON."""
+    """Parameters of a guard whose template renders to JSON."""
 
     engine: Literal["liquid"] = "liquid"
     template: Annotated[str, Field(max_length=MAX_TEXT)]
@@ -56,7 +56,7 @@ class LiquidGuardParams(_Contract):
 
 
 class LlmGuardParams(_Contract, CallParams):
-    """`params` of a guard that asks a model. `jsonMode` has the provider hold it to JSON of the declared keys."""
+    """Parameters of a guard that asks a model. `jsonMode` makes the provider enforce JSON with the declared keys."""
 
     engine: Literal["aux_llm"]
     json_mode: bool = True
@@ -94,7 +94,7 @@ class _Judge:
             text = render(params.template, context, strict=params.strict_variables)
             return Output(value=_answers(text, params.keys))
         if self.services is None:
-            raise OperationFailed.invalid("there is no client to ask a model with")
+            raise OperationFailed.invalid(NO_MODEL)
         options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
         answer = ask(params, self.services, context, options)
         value = _answers(answer.text, params.keys)
@@ -104,16 +104,16 @@ class _Judge:
 
 
 def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:
-    """What a guard says: raw JSON, every declared key, no other one, booleans alone (E22)."""
+    """Read a guard's reply: raw JSON with every declared key, no others, and only booleans (E22)."""
     value = read_json(text)
     if not isinstance(value, dict):
-        raise OperationFailed.invalid("a guard says a JSON object of booleans, and this is something else")
+        raise OperationFailed.invalid("a guard's reply must be a JSON object of booleans")
     missing = [key for key in keys if key not in value]
     extra = [key for key in value if key not in keys]
     other = [key for key in keys if key in value and not isinstance(value[key], bool)]
     told = [
         f"{what}: {', '.join(found)}"
-        for what, found in (("missing", missing), ("not declared", extra), ("no boolean", other))
+        for what, found in (("missing", missing), ("not declared", extra), ("not boolean", other))
         if found
     ]
     if told:
@@ -122,7 +122,7 @@ def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:
 
 
 def _response_format(keys: tuple[str, ...]) -> dict[str, Any]:
-    """The contract as a JSON Schema, in the shape of OpenAI's `response_format`."""
+    """Return the contract as a JSON Schema, in the shape of OpenAI's `response_format`."""
     schema = {
         "type": "object",
         "properties": {key: {"type": "boolean"} for key in keys},
@@ -133,18 +133,18 @@ def _response_format(keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 class GuardKind:
-    """Its value is a flat map of booleans. `runOnError: all_false` makes any failure of its own a no, at once."""
+    """The kind whose value is a flat map of booleans. `runOnError: all_false` turns its own failures into "no"."""
 
     name: Final = "guard"
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """What is wrong with `params`."""
+        """Return what is wrong with `params`."""
         params = operation.config.params
         return check_params(_kind_of(params), params, _RULES, _check)
 
     def configured(self, config: OperationConfig) -> OperationConfig:
-        """With `retry` and `timeoutMs` of the parameters, for the engine; unchanged if they are wrong."""
+        """Apply `retry` and `timeoutMs` of the parameters to the configuration; unchanged if they are wrong."""
         try:
             params = read_params(_kind_of(config.params), config.params)
         except OperationFailed:
@@ -152,7 +152,7 @@ class GuardKind:
         return engine_config(config, params) if isinstance(params, CallParams) else config
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
-        """Which model it names; None if it asks none, or the parameters are wrong."""
+        """Return the model that it names; None if it asks none, or the parameters are wrong."""
         try:
             params = read_params(_kind_of(operation.config.params), operation.config.params)
         except OperationFailed:
@@ -160,7 +160,7 @@ class GuardKind:
         return params.model_ref if isinstance(params, CallParams) else None
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Render or ask, and read the answers."""
+        """Return the function that renders or asks, and reads the answers."""
         params = read_params(_kind_of(operation.config.params), operation.config.params)
         problems = _keys_twice(params)
         if problems:
@@ -168,7 +168,7 @@ class GuardKind:
         return _Judge(params, services)
 
     def outputs(self, operation: Operation) -> tuple[str, ...]:
-        """The keys that conditions may name; empty if the parameters are wrong."""
+        """Return the keys that conditions may name; empty if the parameters are wrong."""
         try:
             return read_params(_kind_of(operation.config.params), operation.config.params).keys
         except OperationFailed:

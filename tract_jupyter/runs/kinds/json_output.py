@@ -1,4 +1,4 @@
-"""JSON in what a model says: where it is, and reading it strictly (X08).
+"""JSON in a model's reply: finding it, reading it strictly, and comparing it with a schema (X08).
 
 An object of `"key": "type: description"`; a key that ends with `?` may be missing; other keys are refused. A list of
 one element says what all elements are. Any other literal is an example: its type counts.
@@ -41,7 +41,7 @@ _MAX_DEPTH: Final = 50
 
 
 def schema_problems(schema: Any) -> list[str]:
-    """Tell what of a schema means nothing: a type that there is not, or what is nested too deeply."""
+    """Return what in a schema has no meaning: unknown types, and parts that are nested too deeply."""
     found: list[str] = []
     _look_through(schema, "", found, 0)
     return found[:_MAX_PROBLEMS]
@@ -58,13 +58,13 @@ def _look_through(schema: Any, path: str, found: list[str], depth: int) -> None:
             _look_through(part, f"{path}[0]", found, depth + 1)
     elif isinstance(schema, str) and (unknown := _unknown_type(schema)) is not None:
         found.append(
-            f"{path or 'the schema'} has the type {unknown!r}, which there is not: use {', '.join(_CHECKS)}, or "
+            f"{path or 'the schema'} has the unknown type {unknown!r}: use {', '.join(_CHECKS)}, or "
             f"{f'string: {schema}'!r} for a text.{nearest(_MEANT.get(unknown, unknown), _CHECKS)}"
         )
 
 
 def _unknown_type(text: str) -> str | None:
-    """Return the word of a leaf that stands where a type does, and is none.
+    """Return the word of a leaf that stands in the place of a type and is not one.
 
     `"strng: the name"` says a type, and so does `"string | nul"`. A word alone is an example, unless it is nearly a
     type here, or one of Python: nobody who writes `"str"` means that text.
@@ -80,7 +80,7 @@ def _unknown_type(text: str) -> str | None:
 
 
 def mismatches(value: Any, schema: Any) -> list[str]:
-    """How a value differs from what is expected, with paths such as `tasks[0].id`; empty if it does not."""
+    """Return how a value differs from its schema, with paths such as `tasks[0].id`; empty if it does not."""
     found: list[str] = []
     _compare(value, schema, "", found, 0)
     return found[:_MAX_PROBLEMS]
@@ -121,7 +121,7 @@ def _compare_list(value: Any, schema: list[Any], path: str, found: list[str], de
 
 
 def _types_of(schema: Any) -> list[str]:
-    """The types that a leaf allows: `"number | null: why"`, or that of an example."""
+    """Return the types that a leaf allows: those of `"number | null: why"`, or that of an example."""
     if isinstance(schema, str):
         words = [word.strip().lower() for word in schema.partition(":")[0].split("|")]
         return words if all(word in _CHECKS for word in words) else ["string"]
@@ -150,21 +150,21 @@ _LONGEST_ERROR: Final = 512
 
 
 def read_json(text: str, mode: ParseMode = "raw", pattern: str | None = None) -> Any:
-    """The JSON value in a text.
+    """Return the JSON value in a text.
 
     Args:
         text: what a model said.
-        mode: the whole text; the first code block; or what `pattern` finds: its first group that takes part, or all.
+        mode: the whole text; the first code block; or the first group that `pattern` matches, or its whole match.
         pattern: a regular expression, of `custom_regex`.
 
     Raises:
-        OperationFailed: `output_parse_error`; there is none, or it is no JSON. NaN and Infinity are none.
+        OperationFailed: `output_parse_error`; there is no JSON in it, or it is invalid. NaN and Infinity are refused.
     """
     found = _extracted(text, mode, pattern)
     try:
         return json.loads(found, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise _unreadable(f"the reply is no JSON: {error}", text) from None
+        raise _unreadable(f"the reply is not JSON: {error}", text) from None
 
 
 def _extracted(text: str, mode: ParseMode, pattern: str | None) -> str:
@@ -176,7 +176,7 @@ def _extracted(text: str, mode: ParseMode, pattern: str | None) -> str:
 
 
 def _code_block(text: str) -> str:
-    """What is in the first code block; the word after its fence, such as `json`, is none of it."""
+    """Return the content of the first code block, without the language after its fence."""
     start = text.find(_FENCE)
     end = text.find(_FENCE, start + 3) if start >= 0 else -1
     if end < 0:
@@ -195,7 +195,7 @@ def _searched(text: str, pattern: str) -> str:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(message: str, text: str) -> OperationFailed:

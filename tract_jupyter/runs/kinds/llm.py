@@ -1,16 +1,15 @@
-"""Kind `llm`: one question to a model beside the main call; its text or its JSON is the value (E20)."""
+"""Kind `llm`: one request to a model beside the main call; its value is the reply's text or JSON (E20)."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
-from tract_jupyter.llm.call import CANCELLED, ended_by
-from tract_jupyter.llm.reply import Reply
+from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
+from tract_jupyter.llm import CANCELLED, HOW_TO_CHOOSE, Reply, ended_by
+from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.base import (
     ModelRef,
     OperationFailed,
@@ -35,13 +34,15 @@ from tract_jupyter.runs.workers import Aborted, current_abort
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.models import LLMClient
     from tract_jupyter.runs.kinds.base import Problem, Runner
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 StopText = Annotated[str, Field(min_length=1, max_length=120)]
+
+NO_MODEL: Final = f"no language model is configured; {HOW_TO_CHOOSE}"
 
 _RETRIED: Final = {
     "timeout": ErrorCode.TIMEOUT,
@@ -51,7 +52,7 @@ _RETRIED: Final = {
 
 
 class Samplers(Data):
-    """How the model chooses its words."""
+    """Sampling settings of the model."""
 
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -62,7 +63,7 @@ class Samplers(Data):
 
 
 class Attempts(Data):
-    """How often the provider is asked: 1 to 10 times; what it says badly is never asked for again."""
+    """The repetitions of a failed request: 1 to 10 attempts. An unusable reply is never asked for again."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
@@ -70,13 +71,13 @@ class Attempts(Data):
 
 
 class CostBudget(Data):
-    """What a call may cost."""
+    """The cost that a call may have."""
 
     max_cost_usd: Annotated[float, Field(ge=0)] | None = None
 
 
 class CallParams(Data):
-    """How a model is asked. `providerRef` and `credentialRef` are names in `t.models`; the latter is never logged."""
+    """The parameters of a request. `providerRef` and `credentialRef` are names in `t.models`."""
 
     provider_ref: Name | None = None
     model: Name | None = None
@@ -106,7 +107,7 @@ class CallParams(Data):
 
 
 class LlmParams(CallParams):
-    """What kind `llm` is given as `params`."""
+    """The `params` of kind `llm`."""
 
     output_mode: Literal["text", "json"] = "text"
     json_parse_mode: ParseMode | None = None
@@ -115,7 +116,7 @@ class LlmParams(CallParams):
     strict_schema_validation: bool = False
 
     def problems(self) -> list[Problem]:
-        """What no single field shows."""
+        """Return what is wrong with the parameters taken together."""
         is_json = self.output_mode == "json"
         found = []
         if self.strict_schema_validation and not is_json:
@@ -148,7 +149,7 @@ RULES: Final = {
 
 
 def engine_config(config: OperationConfig, params: CallParams) -> OperationConfig:
-    """The configuration with the attempts and the time that the parameters ask for; those of the engine's own stand."""
+    """Return the configuration with the parameters' attempts and time limit, where it has none of its own."""
     changes: dict[str, Any] = {}
     if params.timeout_ms is not None and config.timeout_ms is None:
         changes["timeout_ms"] = params.timeout_ms
@@ -171,7 +172,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said, and what the log tells of it."""
+    """A model's answer, with its parts of the log."""
 
     text: str
     usage: Mapping[str, Any]
@@ -196,7 +197,7 @@ def ask(
 
     Raises:
         OperationFailed: `rate_limited`, `timeout`, `provider_error`, `budget_exceeded`, or a `validation_error` if
-            there is no such client. A failed rendering is a `TemplateError`, before anything is asked.
+            the client is unknown. A failed rendering is a `TemplateError`, before anything is asked.
     """
     client = _client(params, services)
     messages = _messages(params, context)
@@ -213,7 +214,7 @@ def ask(
         if isinstance(error, LLMRequestError):
             current_abort().check()  # it was ended by that
         raise _provider_failure(error, inputs) from None
-    limit = context.policy.max_snapshot
+    limit = context.snapshot_characters
     outputs = _outputs(reply, response, limit)
     _check_cost(params, reply, inputs, outputs)
     asked = {one["role"]: quoted(one["content"], limit) for one in messages}
@@ -221,7 +222,7 @@ def ask(
 
 
 def text_summary(text: str, limit: int) -> dict[str, Any]:
-    """The beginning of a text, and the hash of all of it."""
+    """Return the beginning of a text, and the hash of all of it."""
     return {"text": quoted(text, limit), "textHash": _digest(text)}
 
 
@@ -229,18 +230,18 @@ def _client(params: CallParams, services: Services) -> LLMClient:
     ref = params.model_ref
     if ref is not None:
         if services.models is None:
-            raise OperationFailed.invalid("there are no models to choose from here")
+            raise OperationFailed.invalid("no models are registered here")
         try:
             return services.models.client(*ref)
         except LLMConfigError as error:
             raise OperationFailed.invalid(str(error)) from None
     if services.llm is None:
-        raise OperationFailed.invalid("there is no client to ask a model with; give one to configure_llm()")
+        raise OperationFailed.invalid(NO_MODEL)
     return services.llm
 
 
 def _messages(params: CallParams, context: OperationContext) -> list[dict[str, Any]]:
-    """The system prompt first, unless it is blank (EXE-032)."""
+    """Render the messages; the system prompt comes first, and is left out if it is blank (EXE-032)."""
     system = render(params.system or "", context, strict=params.strict_variables)
     prompt = render(params.prompt, context, strict=params.strict_variables)
     first = [{"role": "system", "content": system}] if system.strip() else []
@@ -248,7 +249,7 @@ def _messages(params: CallParams, context: OperationContext) -> list[dict[str, A
 
 
 def _options(params: CallParams) -> dict[str, Any]:
-    """As the client protocol names them: `temperature`, `top_p`, `max_tokens`, ..."""
+    """Return the options by the names of the client protocol: `temperature`, `top_p`, `max_tokens`, ..."""
     options = {
         name: value for name, value in params.samplers.model_dump(by_alias=False).items() if value is not None
     }
@@ -267,7 +268,7 @@ def _check_length(params: CallParams, messages: list[dict[str, Any]]) -> None:
     if params.max_input_tokens is not None and tokens > params.max_input_tokens:
         raise OperationFailed(
             ErrorCode.BUDGET_EXCEEDED,
-            f"the prompts have about {tokens} tokens, and may have {params.max_input_tokens}; let them hold less",
+            f"the prompts have about {tokens} tokens, and the limit is {params.max_input_tokens}; shorten them",
         )
 
 
@@ -276,7 +277,7 @@ def _check_cost(
 ) -> None:
     most, cost = params.budget.max_cost_usd, reply.usage.get("cost")
     if most is not None and isinstance(cost, int | float) and cost > most:
-        message = f"the reply cost {cost} USD, and may cost {most}"
+        message = f"the reply cost {cost} USD, and the limit is {most}"
         raise OperationFailed(ErrorCode.BUDGET_EXCEEDED, message, inputs=inputs, outputs=outputs)
 
 
@@ -286,6 +287,8 @@ def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationF
     code = ErrorCode.PROVIDER
     if isinstance(error, LLMConfigError):
         code = ErrorCode.VALIDATION
+    elif isinstance(error, LLMBudgetError):
+        code = ErrorCode.BUDGET_EXCEEDED
     elif isinstance(error, LLMRequestError):
         code = ErrorCode.PROVIDER if error.code == CANCELLED else ErrorCode(error.code)
     elif any(mark in told for mark in _RATE_LIMITS):
@@ -296,7 +299,7 @@ def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationF
 
 
 def _retry_after(error: Exception) -> dict[str, Any]:
-    """How long the provider asks to wait: `retry_after` of its error, in seconds."""
+    """Return how long the provider asks to wait: `retry_after` of its error, in seconds."""
     seconds = getattr(error, "retry_after", None)
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0
     return {"retryAfterMs": seconds * 1_000} if is_number and seconds is not None else {}
@@ -322,7 +325,7 @@ def _outputs(reply: Reply, response: Mapping[str, Any], limit: int) -> dict[str,
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,31 +355,31 @@ class _Ask:
 
 
 class LlmKind:
-    """Attempts and time are the engine's; a bad answer is `output_parse_error` or `validation_error`, never retried."""
+    """The kind that asks a model. A bad reply is an `output_parse_error` or `validation_error`, never retried."""
 
     name: Final = "llm"
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """What is wrong with `params`."""
+        """Return what is wrong with `params`."""
         return check_params(LlmParams, operation.config.params, RULES, _check)
 
     def configured(self, config: OperationConfig) -> OperationConfig:
-        """With `retry` and `timeoutMs` of the parameters, for the engine; unchanged if they are wrong."""
+        """Apply `retry` and `timeoutMs` of the parameters to the configuration; unchanged if they are wrong."""
         try:
             return engine_config(config, read_params(LlmParams, config.params))
         except OperationFailed:
             return config
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
-        """Which model it names; None if the parameters are wrong, too."""
+        """Return the model that it names; None also if the parameters are wrong."""
         try:
             return read_params(LlmParams, operation.config.params).model_ref
         except OperationFailed:
             return None
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Ask, and read the reply."""
+        """Return the function that asks and reads the reply."""
         params = read_params(LlmParams, operation.config.params)
         problems = params.problems()
         if problems:

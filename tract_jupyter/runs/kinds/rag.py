@@ -1,12 +1,12 @@
-"""Kind `rag`: finds what the history of the branch says about something.
+"""Kind `rag`: searches the history of the branch.
 
 `params`: `{"query": template, "k": 5, "minScore": 0, "roles": [...], "skipLast": 0}`. The value is a list of
-`{"commit", "role", "text", "score"}`, best first. The user's current message is never among them:
-it is in the prompt, and asks.
+`{"commit", "role", "text", "score"}`, best first. The user's current message is never among them: it is in the prompt
+already.
 
-The index (`TextIndex`) is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store
-that would be those of other tracts and branches too, so that they changed the order, and a search gave another result
-on PostgreSQL. A history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
+The index (`TextIndex`) is not part of a store. It ranks by the frequency of words in *all* its texts; in a store, texts
+of other tracts and branches would change the order, and PostgreSQL would give other results. A history is indexed when
+it is first searched (10,000 messages take a moment), and then as it grows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_filled, read_params, rendered
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_filled, read_params
 from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import Data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from tract_jupyter.models.context import Message
+    from tract_jupyter.context import VersionedContext
+    from tract_jupyter.models import Message
     from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
@@ -39,13 +41,13 @@ _KEPT: Final = 4
 
 
 class HistorySearch:
-    """Finds messages of one tract's branches; never what another tract, or another branch alone, has.
+    """A search in the branches of one tract; another tract, or only another branch, is never searched.
 
     Args:
-        tract: the `Tract`. What is skipped in its context is not found, and what was edited is found as it is now.
+        tract: whose. What is skipped in its context is not found, and what was edited is found as it is now.
     """
 
-    def __init__(self, tract: Any) -> None:
+    def __init__(self, tract: VersionedContext) -> None:
         self._tract = tract
         self._lock = threading.Lock()
         self._indexed: OrderedDict[int, _Indexed] = OrderedDict()
@@ -62,7 +64,7 @@ class HistorySearch:
         skip_last: int = 0,
         branch: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the messages that fit best, as `{"commit", "role", "text", "score"}`; of equal ones the earlier first.
+        """Return the best matches as `{"commit", "role", "text", "score"}`; of equal ones the earlier first.
 
         Args:
             query: words; a message has to have one of them.
@@ -74,7 +76,7 @@ class HistorySearch:
             branch: which history; the current one if left out.
 
         Raises:
-            CommitNotFoundError: there is no such branch.
+            CommitNotFoundError: the branch is unknown.
         """
         is_current = branch is None or branch == self._tract.current_branch  # which may have no commits yet
         messages = self._tract.compile(at_commit=None if is_current else branch).messages
@@ -91,7 +93,7 @@ class HistorySearch:
         return found
 
     def _scored(self, messages: Sequence[Message], query: str) -> list[tuple[int, float]]:
-        """The places of the messages that fit, with their scores: the index has just these messages."""
+        """Return the places and scores of the matching messages; the index holds exactly these messages."""
         with self._lock:
             fitting = [key for key, one in self._indexed.items() if one.is_beginning_of(messages)]
             best = max(fitting, key=lambda key: len(self._indexed[key].messages), default=None)
@@ -105,7 +107,7 @@ class HistorySearch:
 
 
 class _Indexed:
-    """An index, and the messages that are in it."""
+    """An index, and the messages in it."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, str]] = []
@@ -135,7 +137,7 @@ _DIGITS: Final = 9
 
 
 class TextIndex:
-    """Texts that are numbered from 0, in the order in which they came. Threads take turns.
+    """A full-text index of texts, numbered from 0 in the order in which they were added. Threads may share it.
 
     Raises:
         StoreError: this Python's SQLite has no FTS5.
@@ -162,7 +164,7 @@ class TextIndex:
         self._size += len(rows)
 
     def find(self, query: str) -> list[tuple[int, float]]:
-        """The texts that have a word of the query, with their score (BM25; more is better), best first.
+        """Return the texts with a word of the query and their scores (BM25; more is better), best first.
 
         The query is words, and nothing in it is an operator; case and accents do not count. Of the same score, the
         earlier text comes first.
@@ -177,7 +179,7 @@ class TextIndex:
 
 
 class RagParams(Data):
-    """What to look for."""
+    """The query, and how many results are wanted."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     k: Annotated[int, Field(ge=1, le=100)] = 5
@@ -187,37 +189,37 @@ class RagParams(Data):
 
 
 class RagKind:
-    """Searches the history."""
+    """The kind that searches the history."""
 
     name = "rag"
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """All that is wrong with the parameters."""
+        """Return all that is wrong with the parameters."""
         return check_filled(RagParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Retrieval:
-        """The search, without its words."""
+        """Return the search; its query is filled in when it runs."""
         if services.search is None:
-            raise OperationFailed.invalid("there is no history to search here; run it within a tract")
+            raise OperationFailed.invalid("no history is available to search; run it within a tract")
         return Retrieval(read_params(RagParams, operation.config.params), services.search)
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Makes one search."""
+    """One search."""
 
     params: RagParams
     search: Callable[..., Any]
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Search; a query without words finds nothing, which is no error."""
-        params, query = self.params, rendered(self.params.query, context)
+        """Search; a query without words finds nothing, which is not an error."""
+        params, query = self.params, render(self.params.query, context)
         found = self.search(
             query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
             branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
         )  # fmt: skip
         return Output(
             found, inputs={"queryChars": len(query)}, outputs={"found": len(found)},
-            debug={"query": quoted(query, context.policy.max_snapshot)},
+            debug={"query": quoted(query, context.snapshot_characters)},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which kinds there are: those built in, imported when first used, and those that other packages bring."""
+"""The registry of kinds: built-in ones, imported when first used, and those of other packages."""
 
 from __future__ import annotations
 
@@ -55,20 +55,22 @@ class KindRegistry:
         return len({*self._made, *self._homes, *self._brought})
 
     def __getitem__(self, name: str) -> OperationKind:
-        """A kind.
+        """Return the kind of this name.
 
         Raises:
-            RunError: there is none of this name, or it cannot be imported.
+            RunError: the kind is unknown, or cannot be imported.
         """
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
 
     def configured(self, operation: Operation) -> Operation:
-        """The operation as the engine is to run it: a kind may have attempts and a time limit among its `params`."""
-        if operation.definition.kind not in self:
+        """Return the operation as the engine runs it: its `params` may set attempts and a time limit."""
+        name = operation.definition.kind
+        kind = self._made.get(name)
+        if kind is None and name not in self:
             return operation
-        change = getattr(self[operation.definition.kind], "configured", None)
+        change = getattr(kind or self[name], "configured", None)
         if change is None:
             return operation
         return operation.model_copy(update={"config": change(operation.config)})
@@ -76,7 +78,7 @@ class KindRegistry:
     def missing_models(
         self, operations: Iterable[Operation], look_up: Callable[[str | None, str | None], object]
     ) -> list[tuple[str, str, str]]:
-        """Tell which operations name a model or credential that is not there, as the problems of a `ProfileError`.
+        """Return the operations that name an unknown model or credential, as problems of a `ProfileError`.
 
         Args:
             operations: of any kinds.
@@ -108,7 +110,7 @@ class KindRegistry:
             kind: OperationKind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
             return kind
         if name not in self._brought:
-            raise RunError(f"there is no kind {name!r} of operation.{nearest(name, self)}")
+            raise RunError(f"unknown kind of operation: {name!r}.{nearest(name, self)}")
         try:
             brought: OperationKind = self._brought[name].load()()
         except Exception as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TemplateParams(Data):
-    """What it is given as `params`."""
+    """The `params` of kind `template`."""
 
     template: Annotated[str, Field(max_length=MAX_TEXT)]
     strict_variables: bool = False
@@ -34,20 +34,20 @@ class _Render:
         text = render(self.params.template, context, strict=self.params.strict_variables)
         return Output(
             value=text,
-            debug={"rendered": text[: context.policy.max_snapshot]},
+            debug={"rendered": text[: context.snapshot_characters]},
             outputs={"characters": len(text)},
         )
 
 
 class TemplateKind:
-    """Its value is the text. A syntax error, or a missing variable if strict, is a `template_render_error`."""
+    """The kind whose value is a rendered text. Bad syntax or a missing strict variable fails the operation."""
 
     name: Final = "template"
     anywhere: Final = True
     is_computed: Final = True
 
     def check(self, operation: Operation) -> list[Problem]:
-        """What is wrong with `params`."""
+        """Return what is wrong with `params`."""
         return check_params(
             TemplateParams,
             operation.config.params,
@@ -56,5 +56,5 @@ class TemplateKind:
         )
 
     def prepare(self, operation: Operation, services: Services) -> Runner:  # noqa: ARG002 # the protocol's
-        """Rendering needs nothing but the context."""
+        """Return the function that renders the text."""
         return _Render(read_params(TemplateParams, operation.config.params))

@@ -1,4 +1,4 @@
-"""Kind `tool`: calls a tool, by the one way there is to call one.
+"""Kind `tool`: calls a tool, through the executor like every other caller.
 
 `params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's result.
 The call is made in the operation's name, so what needs a person is asked about, as for every other caller.
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.records import RUN
+from tract_jupyter.models import PendingStatus, plain
+from tract_jupyter.review import RUN
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits, check_filled, filled, read_params
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode
-from tract_jupyter.storage.journal import triggered
-from tract_jupyter.toolkit.results import ToolResult, result_of
+from tract_jupyter.storage import triggered
+from tract_jupyter.toolkit import ToolResult, result_of
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
@@ -27,32 +26,32 @@ if TYPE_CHECKING:
 
 
 class ToolParams(Data):
-    """What to call."""
+    """The tool to call, and its arguments."""
 
     tool: Annotated[str, Field(min_length=1, max_length=200)]
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 class ToolKind:
-    """Calls tools."""
+    """The kind that calls tools."""
 
     name = "tool"
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """All that is wrong with the parameters; whether there is such a tool shows when it is called."""
+        """Return all that is wrong with the parameters. The tool is looked up when it is called."""
         return check_filled(ToolParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> ToolCaller:
-        """The call, without its arguments."""
+        """Return the call; its arguments are filled in when it runs."""
         if services.call_tool is None:
-            raise OperationFailed.invalid("there are no tools here; run it within a tract")
+            raise OperationFailed.invalid("tools are not available here; run it within a tract")
         return ToolCaller(read_params(ToolParams, operation.config.params), services)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """Calls one tool."""
+    """A call of one tool."""
 
     params: ToolParams
     services: Services
@@ -62,7 +61,7 @@ class ToolCaller:
         return self._called(filled(self.params.arguments, context), context)
 
     def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
-        """Make the call that was allowed meanwhile, with the arguments that were allowed."""
+        """Make the call that was approved meanwhile, with the approved arguments."""
         decisions = self.services.decisions
         pending = None if decisions is None else decisions.find(pending_id)
         if decisions is None or pending is None or pending.name != self.params.tool:
@@ -87,7 +86,7 @@ class ToolCaller:
             called = call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
         result = result_of(tool, called)
         summary = {"tool": tool}
-        debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}
+        debug = {"arguments": quoted(arguments, context.snapshot_characters)}
         if result.success:
             try:
                 return Output(plain(result.output), inputs=summary, debug=debug)

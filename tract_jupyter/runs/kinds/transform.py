@@ -1,7 +1,7 @@
-"""Kind `transform`: makes a value of another one, in steps that are always the same.
+"""Kind `transform`: derives a value from another one, in deterministic steps.
 
 `params`: `{"input": ..., "steps": [{"type": "trim"}, ...]}`; texts in the input may be templates, such as
-`{{ art.notes }}` or `{{ lastUserMessage }}`. The steps are in `runs.transforms`.
+`{{ art.notes }}` or `{{ lastUserMessage }}`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.runs import patterns
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
@@ -23,9 +23,9 @@ from tract_jupyter.runs.kinds.base import (
     check_templates,
     filled,
     read_params,
-    rendered,
 )
 from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.templates.values import MISSING, as_json, item_of, text_of
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged
 
@@ -42,43 +42,43 @@ _COUNTER: Final = ApproximateCounter()  # the same everywhere, whatever vocabula
 
 
 class _Step(Tagged):
-    def apply(self, value: Any, render: Render) -> Any:
-        """The new value."""
+    def apply(self, value: Any, fill: Render) -> Any:
+        """Return the new value."""
         raise NotImplementedError
 
 
 class Trim(_Step):
-    """A text without the white space around it."""
+    """Removes the white space around a text."""
 
     type: Literal["trim"] = "trim"
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         return _text(value, self.type).strip()
 
 
 class Lower(_Step):
-    """A text in lower case."""
+    """Changes a text to lower case."""
 
     type: Literal["lower"] = "lower"
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         return _text(value, self.type).lower()
 
 
 class Upper(_Step):
-    """A text in upper case."""
+    """Changes a text to upper case."""
 
     type: Literal["upper"] = "upper"
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         return _text(value, self.type).upper()
 
 
 class Replace(_Step):
-    """A text with all matches of a pattern replaced, or all places where it stands if it is `literal`."""
+    """Replaces all matches of a pattern in a text, or all occurrences of a text if `literal`."""
 
     type: Literal["replace"] = "replace"
     pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
@@ -90,7 +90,7 @@ class Replace(_Step):
         return self if self.literal else _checked(self)
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         text = _text(value, self.type)
         if not self.literal:
             return patterns.replace(self.pattern, self.replacement, text)
@@ -100,7 +100,7 @@ class Replace(_Step):
 
 
 class Extract(_Step):
-    """The first group of a pattern's first match, or the match if it has no groups; null if there is none."""
+    """Takes the first group of a pattern's first match, or the match if it has no groups; null if nothing matches."""
 
     type: Literal["extract"] = "extract"
     pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
@@ -110,46 +110,46 @@ class Extract(_Step):
         return _checked(self)
 
     @override
-    def apply(self, value: Any, render: Render) -> str | None:
+    def apply(self, value: Any, fill: Render) -> str | None:
         return patterns.first(self.pattern, _text(value, self.type))
 
 
 class Pick(_Step):
-    """What an object or list has at a path: `["items", 0, "name"]`, or `items.0.name`."""
+    """Takes the value at a path of an object or list: `["items", 0, "name"]`, or `items.0.name`."""
 
     type: Literal["pick"] = "pick"
     path: str | tuple[str | int, ...]
 
     @override
-    def apply(self, value: Any, render: Render) -> Any:
+    def apply(self, value: Any, fill: Render) -> Any:
         parts = self.path.split(".") if isinstance(self.path, str) else self.path
         for part in parts:
             is_place = isinstance(value, list) and isinstance(part, str) and part.lstrip("-").isdecimal()
             value = item_of(value, int(part) if is_place and len(str(part)) < _DEEPEST else part)
             if value is MISSING:
-                raise OperationFailed.invalid(f"pick: there is no {part!r} on the path {self.path!r}")
+                raise OperationFailed.invalid(f"pick: {part!r} does not exist on the path {self.path!r}")
         return value
 
 
 class Join(_Step):
-    """A list as one text."""
+    """Joins a list to one text."""
 
     type: Literal["join"] = "join"
     separator: Annotated[str, Field(max_length=1_000)] = "\n"
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         if not isinstance(value, list):
-            raise OperationFailed.invalid(f"join needs a list, and this is {_kind(value)}")
+            raise OperationFailed.invalid(f"join needs a list, not {_kind(value)}")
         texts = [text_of(one) for one in value]
         _check_size(sum(map(len, texts)) + len(self.separator) * len(texts))
         return self.separator.join(texts)
 
 
 class Truncate(_Step):
-    """A text of so many characters or tokens at most; tokens are estimated, in the same way everywhere.
+    """Cuts a text to so many characters or tokens; tokens are estimated, in the same way everywhere.
 
-    What a provider counted corrects nothing here, so that a replay gives the same text.
+    Counts of providers are not used, so that a replay gives the same text.
     """
 
     type: Literal["truncate"] = "truncate"
@@ -164,7 +164,7 @@ class Truncate(_Step):
         return self
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         text = _text(value, self.type)
         size = self._fitting(text) if self.characters is None else min(self.characters, len(text))
         return self._part(text, size)
@@ -173,7 +173,7 @@ class Truncate(_Step):
         return text[:size] if self.keep == "start" else text[len(text) - size :]
 
     def _fitting(self, text: str) -> int:
-        """The most characters that have no more tokens, found by halving."""
+        """Return the largest number of characters within the tokens, found by bisection."""
         most, fits, too_many = self.tokens or 0, 0, len(text) + 1
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
@@ -185,39 +185,39 @@ class Truncate(_Step):
 
 
 class ParseJson(_Step):
-    """The value that a JSON text stands for."""
+    """Reads a JSON text."""
 
     type: Literal["parse_json"] = "parse_json"
 
     @override
-    def apply(self, value: Any, render: Render) -> Any:
+    def apply(self, value: Any, fill: Render) -> Any:
         try:
             return json.loads(_text(value, self.type), parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             raise OperationFailed(
-                ErrorCode.OUTPUT_PARSE, f"parse_json: the text is no JSON: {error}"
+                ErrorCode.OUTPUT_PARSE, f"parse_json: the text is not JSON: {error}"
             ) from None
 
 
 class ToJson(_Step):
-    """A value as JSON text."""
+    """Writes a value as JSON text."""
 
     type: Literal["to_json"] = "to_json"
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
+    def apply(self, value: Any, fill: Render) -> str:
         return as_json(value)
 
 
 class FillIn(_Step):
-    """A template in which `value` stands for what came before."""
+    """Renders a template in which `value` stands for the value so far."""
 
     type: Literal["template"] = "template"
     template: Annotated[str, Field(max_length=MAX_TEXT)]
 
     @override
-    def apply(self, value: Any, render: Render) -> str:
-        return render(self.template, value)
+    def apply(self, value: Any, fill: Render) -> str:
+        return fill(self.template, value)
 
 
 Step = Annotated[
@@ -226,14 +226,14 @@ Step = Annotated[
 ]
 
 
-def transformed(value: Any, steps: tuple[Step, ...], render: Render) -> Any:
-    """What the steps make of a value, one after the other.
+def transformed(value: Any, steps: tuple[Step, ...], fill: Render) -> Any:
+    """Apply the steps to a value, one after the other.
 
     Raises:
         OperationFailed: a step does not fit what it gets, or makes too much of it.
     """
     for step in steps:
-        value = step.apply(value, render)
+        value = step.apply(value, fill)
         if isinstance(value, str):
             _check_size(len(value))
     return value
@@ -248,9 +248,7 @@ def _checked(step: Matching) -> Matching:
 
 def _text(value: Any, step: str) -> str:
     if not isinstance(value, str):
-        raise OperationFailed.invalid(
-            f"{step} needs a text, and this is {_kind(value)}; join or to_json makes one"
-        )
+        raise OperationFailed.invalid(f"{step} needs a text, not {_kind(value)}; join or to_json makes one")
     return value
 
 
@@ -262,28 +260,30 @@ def _kind(value: Any) -> str:
 
 def _check_size(characters: int) -> None:
     if characters > MAX_TEXT:
-        raise OperationFailed.invalid(f"the text would have {characters} characters, and may have {MAX_TEXT}")
+        raise OperationFailed.invalid(
+            f"the text would have {characters} characters, and the limit is {MAX_TEXT}"
+        )
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 class TransformParams(Data):
-    """What to make of what."""
+    """The input, and the steps to apply to it."""
 
     input: Any
     steps: Annotated[tuple[Step, ...], Field(max_length=50)] = ()
 
 
 class TransformKind:
-    """Transforms values."""
+    """The kind that transforms values."""
 
     name = "transform"
     anywhere = True
 
     def check(self, operation: Operation) -> list[Problem]:
-        """All that is wrong with the parameters, with patterns and templates."""
+        """Return all that is wrong with the parameters, including patterns and templates."""
         wrong = check_filled(TransformParams, operation, only=["input"])
         if wrong:
             return wrong
@@ -292,22 +292,22 @@ class TransformKind:
         return check_templates(templates, "params.steps")
 
     def prepare(self, operation: Operation, services: Services) -> Transformation:  # noqa: ARG002
-        """The steps."""
+        """Return the steps as a function of the context."""
         return Transformation(read_params(TransformParams, operation.config.params))
 
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """Makes one value."""
+    """The transformation of one value."""
 
     params: TransformParams
 
     def __call__(self, context: OperationContext) -> KindOutcome:
         """Take the input from the context, and transform it."""
 
-        def render(template: str, value: Any) -> str:
-            return rendered(template, context, value=value)
+        def fill(template: str, value: Any) -> str:
+            return render(template, context, value=value)
 
         given = filled(self.params.input, context)
-        debug = {"input": quoted(given, context.policy.max_snapshot)}
-        return Output(transformed(given, self.params.steps, render), debug=debug)
+        debug = {"input": quoted(given, context.snapshot_characters)}
+        return Output(transformed(given, self.params.steps, fill), debug=debug)

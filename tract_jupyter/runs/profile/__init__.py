@@ -1,22 +1,12 @@
-"""Profiles: which operations belong to a run. They are data; nothing here plans or runs anything (E19)."""
+"""Profiles: the operations of a run, as data. Nothing here plans or runs anything (E19).
 
-from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.bundle import CompiledProfile, compile_profile, export_bundle, import_bundle
-from tract_jupyter.runs.profile.lint import ProfileWarning, lint
-from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
-from tract_jupyter.runs.profile.validate import read_block, read_profile
+* `model`: the data. `build`: operations in one line each. `bundle`: a profile that can be sent to somebody else.
+* What is wrong with one: `validate` reads it and reports everything at once, `rules` look at all operations together,
+  `warnings` tell what is allowed and probably not meant.
+"""
 
-__all__ = [
-    "Block",
-    "BlockRef",
-    "CompiledProfile",
-    "OperationProfile",
-    "ProfileWarning",
-    "compile_profile",
-    "export_bundle",
-    "import_bundle",
-    "lint",
-    "read_block",
-    "read_profile",
-    "run_operation",
-]
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Operations written in a notebook, in a line each."""
+"""Operations written in one line each, as in a notebook."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import ProfileError, nearest
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
 from tract_jupyter.runs.profile.validate import check_operations, normal_operation
@@ -48,7 +48,8 @@ def run_operation(
         operation_id: also its name, unless `name` is given.
         kind: what does the work: `template`, `llm`, `guard`, `tool`, ...
         order: the smaller runs and commits first (R24).
-        text: of a template, the prompt of a model call or guard; a guard with it and without `engine` asks a model.
+        text: the parameter `template` of a template, `prompt` of a model call or guard, `text` of any other kind; a
+            guard with it and without `engine` asks a model.
         tag: of its artifact, which others read as `art.<tag>`; made from the name, if there is to be one.
         into: where its value goes: `system` (the end of the system message), `user` (right after the user message),
             `tail` (the end of the prompt), `message` (in place of the user message), `reply` (in place of the reply).
@@ -91,7 +92,8 @@ def _params(kind: str, text: str | None, outputs: list[str], more: dict[str, Any
     if kind == "guard" and text is not None and "engine" not in params:
         params["engine"] = "aux_llm"
     if text is not None:
-        params["template" if kind == "template" or params.get("engine") == "liquid" else "prompt"] = text
+        asks = kind == "llm" or (kind == "guard" and params["engine"] != "liquid")
+        params["prompt" if asks else "template" if kind in {"guard", "template"} else "text"] = text
     return params
 
 
@@ -99,13 +101,15 @@ def _exposures(operation_id: str, into: Any) -> list[Any]:
     several = [into] if isinstance(into, Mapping) else _several(operation_id, "into", into)
     for one in several:
         if isinstance(one, str) and one not in _INTO:
-            message = f"there is no place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
+            message = (
+                f"unknown place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
+            )
             raise ProfileError([("exposure_invalid", f"operation {operation_id!r}, into", message)])
     return [_INTO[one] if isinstance(one, str) else dict(one) for one in several]
 
 
 def _several(operation_id: str, what: str, given: Any) -> list[Any]:
-    """Return words as a list; one may stand alone, and None is none."""
+    """Return words as a list; a single text is one word, and None is an empty list."""
     if given is None or isinstance(given, str):
         return [] if given is None else [given]
     if isinstance(given, Data | Mapping) or not isinstance(given, Iterable):

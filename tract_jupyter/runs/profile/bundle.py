@@ -5,20 +5,16 @@ Nothing runs when a bundle is imported, and nothing that is there is overwritten
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile.rules import Together, ids_are_unique, tags_have_one_writer
 from tract_jupyter.runs.profile.validate import read_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.profile.model import Block, OperationProfile
-    from tract_jupyter.runs.terms import ExecutionMode
+    from tract_jupyter.runs.profile.model import OperationProfile
 
 
 BUNDLE: Final = "operation_profile_bundle"
@@ -50,10 +46,10 @@ def import_bundle(
         kinds: those that check parameters; None for all there are.
 
     Raises:
-        ProfileError: it is no bundle, of an unknown version, or breaks rules; with all that is wrong.
+        ProfileError: it is not a bundle, of an unknown version, or breaks rules; with all that is wrong.
     """
     if not isinstance(given, dict):
-        raise _refused("bundle_type", "it is no JSON object: give what export_bundle returned")
+        raise _refused("bundle_type", "it is not a JSON object: give what export_bundle returned")
     profile = _from_bundle(given) if given.get("type") == BUNDLE else _from_single(given)
     imported = read_profile(profile, kinds=kinds)
     if replace or imported.profile_id not in taken:
@@ -72,7 +68,7 @@ def _from_bundle(given: dict[str, Any]) -> dict[str, Any]:
         )
     head, blocks = given.get("profile"), given.get("blocks", [])
     if not isinstance(head, dict) or not isinstance(blocks, list):
-        raise _refused("bundle_content", "it holds no profile, or its blocks are no list")
+        raise _refused("bundle_content", "it holds no profile, or its blocks are not a list")
     head = _renamed(head)
     refs = head.pop("blockRefs", [])
     named = [one for one in blocks if isinstance(one, dict) and isinstance(one.get("blockId"), str)]
@@ -80,7 +76,7 @@ def _from_bundle(given: dict[str, Any]) -> dict[str, Any]:
     if len(by_id) != len(blocks):
         raise _refused("duplicate_block", "two of its blocks have one id, or a block has none")
     if not isinstance(refs, list):
-        raise _refused("bundle_content", "the profile's blockRefs are no list")
+        raise _refused("bundle_content", "the profile's blockRefs are not a list")
     return {**head, "blocks": [_resolved(ref, by_id) for ref in refs]}
 
 
@@ -120,105 +116,3 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 def _refused(rule: str, message: str) -> ProfileError:
     return ProfileError([(rule, "bundle", message)])
-
-
-BUCKET: Final = 1_000_000
-"""How far apart the orders of blocks are."""
-
-_EXACT: Final = 2**52
-"""Whole numbers up to here are exact as floats, with room for the buckets."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledProfile:
-    """What a run is planned from.
-
-    Attributes:
-        operations: block by block, as written; all of them, also those that are disabled.
-        fingerprint: `id:version` of what is in it, joined by `|`; empty if there is nothing.
-    """
-
-    operations: tuple[Operation, ...]
-    fingerprint: str
-    profile_id: str
-    version: int
-    session_id: str
-    execution_mode: ExecutionMode
-
-
-def compile_profile(profile: OperationProfile) -> CompiledProfile:
-    """Put a profile's own operations and those of its enabled blocks into one list.
-
-    Blocks go by (order, id). An operation of a block is called `block:operation`, also in dependencies and
-    conditions. Every operation of an earlier block comes before all of a later one: orders are whole numbers, a million
-    apart for each block, as long as they fit; in a block where they don't, their ranks take their place. A profile
-    that is disabled has no operations (E9).
-
-    Raises:
-        ProfileError: two operations of different blocks have one id or write one artifact.
-    """
-    parts = _parts(profile) if profile.enabled else []
-    operations: list[Operation] = []
-    for place, part in enumerate(parts):
-        orders = _orders(part.operations, is_first=place == 0, is_last=place == len(parts) - 1)
-        operations += [
-            _placed(one, part.prefix, place * BUCKET + order)
-            for one, order in zip(part.operations, orders, strict=True)
-        ]
-    _check(operations)
-    return CompiledProfile(
-        tuple(operations), "|".join(part.fingerprint for part in parts),
-        profile.profile_id, profile.version, profile.session_id, profile.execution_mode,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    prefix: str
-    fingerprint: str
-    operations: tuple[Operation, ...]
-
-
-def _parts(profile: OperationProfile) -> list[_Part]:
-    own = _Part("", f"{profile.profile_id}:{profile.version}", profile.operations)
-    refs = sorted(profile.blocks, key=lambda ref: (ref.order, ref.block.block_id))
-    shared = [_part(ref.block) for ref in refs if ref.enabled and ref.block.enabled]
-    return [own, *shared] if own.operations else shared
-
-
-def _part(block: Block) -> _Part:
-    return _Part(f"{block.block_id}:", f"{block.block_id}:{block.version}", block.operations)
-
-
-def _orders(operations: Sequence[Operation], *, is_first: bool, is_last: bool) -> list[int]:
-    """Return whole numbers that put operations in the order that they say, and stay within their block's bucket."""
-    given = [one.config.order for one in operations]
-    whole = [int(order) for order in given]
-    lowest = -_EXACT if is_first else 0
-    highest = _EXACT if is_last else BUCKET - 1
-    keeps_apart = len(set(whole)) == len(set(given))
-    if keeps_apart and all(lowest <= order <= highest for order in whole):
-        return whole
-    ranks = {order: rank for rank, order in enumerate(sorted(set(given)))}
-    return [ranks[order] for order in given]
-
-
-def _placed(operation: Operation, prefix: str, order: int) -> Operation:
-    config = operation.config
-    conditions = tuple(
-        one.model_copy(update={"source": prefix + one.source}) for one in config.run_conditions
-    )
-    changes = {
-        "order": float(order),
-        "depends_on": tuple(prefix + name for name in config.depends_on),
-        "run_conditions": conditions,
-    }
-    about = operation.definition.model_copy(update={"operation_id": prefix + operation.id})
-    return Operation(definition=about, config=config.model_copy(update=changes))
-
-
-def _check(operations: Sequence[Operation]) -> None:
-    together = Together(operations, [one.id for one in operations], {})
-    found = [*ids_are_unique(together), *tags_have_one_writer(together)]
-    if found:
-        raise ProfileError([(rule, f"operation {who!r}, {field}", text) for rule, who, field, text in found])

@@ -1,22 +1,24 @@
-"""Profiles and reusable blocks of operations, as data (E19, X11)."""
+"""Profiles and reusable blocks of operations, as data, and all operations of a profile in one list (E19, X11)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import uuid4
 
 from pydantic import AfterValidator, Field
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.models.canonical import digest
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models import brief_repr, digest
 from tract_jupyter.runs.model import Operation  # pydantic reads the annotation
+from tract_jupyter.runs.profile.rules import OperationSet, ids_are_unique, tags_have_one_writer
 from tract_jupyter.runs.terms import Data, ExecutionMode
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.profile.bundle import CompiledProfile
-    from tract_jupyter.runs.profile.lint import ProfileWarning  # it is what the findings are
+    from collections.abc import Sequence
+
+    from tract_jupyter.runs.profile.warnings import ProfileWarning  # it is what the findings are
 
 DEFAULT_SESSION: Final = "default"
 _SHOWN: Final = 8
@@ -133,8 +135,6 @@ class OperationProfile(Data):
         Raises:
             ProfileError: blocks that do not go together.
         """
-        from tract_jupyter.runs.profile.bundle import compile_profile
-
         return self.once("compiled", compile_profile)
 
     @property
@@ -143,8 +143,8 @@ class OperationProfile(Data):
         return (*self.operations, *(one for ref in self.blocks for one in ref.block.operations))
 
     def lint(self) -> list[ProfileWarning]:
-        """Tell what is allowed but probably not meant: operations that never run, artifacts that nobody reads, ..."""
-        from tract_jupyter.runs.profile.lint import lint
+        """Return what is allowed but probably not meant: operations that never run, artifacts that nobody reads, ..."""
+        from tract_jupyter.runs.profile.warnings import lint
 
         return lint(self.compile().operations)
 
@@ -171,3 +171,105 @@ def _listed(given: Any, what: str) -> list[Any]:
 def _few(ids: list[str]) -> str:
     more = [f"and {len(ids) - _SHOWN} more"] if len(ids) > _SHOWN else []
     return ", ".join([*ids[:_SHOWN], *more]) or "no operations"
+
+
+_BUCKET: Final = 1_000_000
+"""How far apart the orders of blocks are."""
+
+_EXACT: Final = 2**52
+"""Whole numbers up to here are exact as floats, with room for the buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProfile:
+    """A profile in the form that a run is planned from.
+
+    Attributes:
+        operations: block by block, as written; all of them, also those that are disabled.
+        fingerprint: `id:version` of what is in it, joined by `|`; empty if there is nothing.
+    """
+
+    operations: tuple[Operation, ...]
+    fingerprint: str
+    profile_id: str
+    version: int
+    session_id: str
+    execution_mode: ExecutionMode
+
+
+def compile_profile(profile: OperationProfile) -> CompiledProfile:
+    """Put a profile's own operations and those of its enabled blocks into one list.
+
+    Blocks go by (order, id). An operation of a block is called `block:operation`, also in dependencies and
+    conditions. Every operation of an earlier block comes before all of a later one: orders are whole numbers, a million
+    apart for each block, as long as they fit; in a block where they don't, their ranks take their place. A profile
+    that is disabled has no operations (E9).
+
+    Raises:
+        ProfileError: two operations of different blocks have one id or write one artifact.
+    """
+    parts = _parts(profile) if profile.enabled else []
+    operations: list[Operation] = []
+    for place, part in enumerate(parts):
+        orders = _orders(part.operations, is_first=place == 0, is_last=place == len(parts) - 1)
+        operations += [
+            _placed(one, part.prefix, place * _BUCKET + order)
+            for one, order in zip(part.operations, orders, strict=True)
+        ]
+    _check(operations)
+    return CompiledProfile(
+        tuple(operations), "|".join(part.fingerprint for part in parts),
+        profile.profile_id, profile.version, profile.session_id, profile.execution_mode,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    prefix: str
+    fingerprint: str
+    operations: tuple[Operation, ...]
+
+
+def _parts(profile: OperationProfile) -> list[_Part]:
+    own = _Part("", f"{profile.profile_id}:{profile.version}", profile.operations)
+    refs = sorted(profile.blocks, key=lambda ref: (ref.order, ref.block.block_id))
+    shared = [_part(ref.block) for ref in refs if ref.enabled and ref.block.enabled]
+    return [own, *shared] if own.operations else shared
+
+
+def _part(block: Block) -> _Part:
+    return _Part(f"{block.block_id}:", f"{block.block_id}:{block.version}", block.operations)
+
+
+def _orders(operations: Sequence[Operation], *, is_first: bool, is_last: bool) -> list[int]:
+    """Return whole numbers that put operations in the order that they say, and stay within their block's bucket."""
+    given = [one.config.order for one in operations]
+    whole = [int(order) for order in given]
+    lowest = -_EXACT if is_first else 0
+    highest = _EXACT if is_last else _BUCKET - 1
+    keeps_apart = len(set(whole)) == len(set(given))
+    if keeps_apart and all(lowest <= order <= highest for order in whole):
+        return whole
+    ranks = {order: rank for rank, order in enumerate(sorted(set(given)))}
+    return [ranks[order] for order in given]
+
+
+def _placed(operation: Operation, prefix: str, order: int) -> Operation:
+    config = operation.config
+    conditions = tuple(
+        one.model_copy(update={"source": prefix + one.source}) for one in config.run_conditions
+    )
+    changes = {
+        "order": float(order),
+        "depends_on": tuple(prefix + name for name in config.depends_on),
+        "run_conditions": conditions,
+    }
+    about = operation.definition.model_copy(update={"operation_id": prefix + operation.id})
+    return Operation(definition=about, config=config.model_copy(update=changes))
+
+
+def _check(operations: Sequence[Operation]) -> None:
+    together = OperationSet(operations, [one.id for one in operations], {})
+    found = [*ids_are_unique(together), *tags_have_one_writer(together)]
+    if found:
+        raise ProfileError([(rule, f"operation {who!r}, {field}", text) for rule, who, field, text in found])

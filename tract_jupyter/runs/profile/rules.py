@@ -1,4 +1,4 @@
-"""What operations that are saved together must hold, each rule a small function over all of them.
+"""Rules for operations that are saved together, each a small function over all of them.
 
 A rule yields `(rule, operation id, field, message)`. Disabled operations are checked like others (G7): somebody may
 enable them.
@@ -26,8 +26,8 @@ from tract_jupyter.runs.reading import is_json
 from tract_jupyter.runs.terms import Format, Hook, Usage, WriteMode
 
 
-class Broken(NamedTuple):
-    """A rule that an operation breaks."""
+class Violation(NamedTuple):
+    """A broken rule: the operation, the field and a sentence."""
 
     rule: str
     operation_id: str
@@ -35,61 +35,59 @@ class Broken(NamedTuple):
     message: str
 
 
-class Together(NamedTuple):
-    """Operations that are saved together; the ids of all, also of those that cannot be read; what guards declare."""
+class OperationSet(NamedTuple):
+    """Operations that are saved together, the ids of all (also of unreadable ones), and the outputs of guards."""
 
     operations: Sequence[Operation]
     ids: Sequence[str]
     outputs: Mapping[str, Sequence[str]]
 
 
-Rule = Callable[[Together], Iterator[Broken]]
+Rule = Callable[[OperationSet], Iterator[Violation]]
 
 
-def names_are_given(these: Together) -> Iterator[Broken]:
-    """Ids, names and kinds are more than blanks (R16)."""
+def names_are_given(these: OperationSet) -> Iterator[Violation]:
+    """Require ids, names and kinds that are not blank (R16)."""
     for one in these.operations:
         about = one.definition
         for rule, field, text in [("operation_id", "operationId", one.id), ("name", "name", about.name),
                                   ("kind", "kind", about.kind)]:  # fmt: skip
             if not text.strip():
-                yield Broken(rule, one.id, field, f"{field} is blank: give one")
+                yield Violation(rule, one.id, field, f"{field} is blank: give one")
 
 
-def ids_are_unique(these: Together) -> Iterator[Broken]:
-    """No two operations have an id (E19)."""
+def ids_are_unique(these: OperationSet) -> Iterator[Violation]:
+    """Require that no two operations have the same id (E19)."""
     for name, count in Counter(these.ids).items():
         if count > 1:
-            yield Broken(
+            yield Violation(
                 "duplicate_id", name, "operationId", f"{count} operations have this id: rename all but one"
             )
 
 
-def it_runs_sometime(these: Together) -> Iterator[Broken]:
-    """Hooks and triggers name at least one; leaving them out means the usual ones (R22, R23)."""
+def it_runs_sometime(these: OperationSet) -> Iterator[Violation]:
+    """Require at least one hook and one trigger where they are given; without them the defaults hold (R22, R23)."""
     for one in these.operations:
         for rule, field, given in [("hooks_empty", "hooks", one.config.hooks),
                                    ("triggers_empty", "triggers", one.config.triggers)]:  # fmt: skip
             if not given:
                 message = f"{field} is empty, so it never runs: name one, leave {field} out, or set enabled to false"
-                yield Broken(rule, one.id, field, message)
+                yield Violation(rule, one.id, field, message)
 
 
-def dependencies_are_there(these: Together) -> Iterator[Broken]:
-    """Each dependency is another operation of the same block (E17, X11)."""
+def dependencies_are_there(these: OperationSet) -> Iterator[Violation]:
+    """Require that each dependency is another operation of the same block (E17, X11)."""
     for one in these.operations:
         for name in one.config.depends_on:
             if name == one.id:
-                yield Broken("self_dependency", one.id, "dependsOn", "it depends on itself: remove its id")
+                yield Violation("self_dependency", one.id, "dependsOn", "it depends on itself: remove its id")
             elif name not in these.ids:
-                message = (
-                    f"there is no operation {name!r} here: correct or remove it.{nearest(name, these.ids)}"
-                )
-                yield Broken("unknown_dependency", one.id, "dependsOn", message)
+                message = f"unknown operation {name!r}: correct or remove it.{nearest(name, these.ids)}"
+                yield Violation("unknown_dependency", one.id, "dependsOn", message)
 
 
-def dependencies_run_at_its_hooks(these: Together) -> Iterator[Broken]:
-    """An operation runs at no hook that one of its dependencies does not run at, too (E18)."""
+def dependencies_run_at_its_hooks(these: OperationSet) -> Iterator[Violation]:
+    """Require that the dependencies of an operation run at each of its hooks (E18)."""
     hooks = {one.id: one.config.hooks for one in these.operations}
     for one in these.operations:
         for name in one.config.depends_on:
@@ -99,16 +97,16 @@ def dependencies_run_at_its_hooks(these: Together) -> Iterator[Broken]:
                     f"it runs at {missing[0]}, where {name!r} does not: give both the same hooks; "
                     "between hooks, persisted artifacts and the prompt carry values on"
                 )
-                yield Broken("cross_hook_dependency", one.id, "dependsOn", message)
+                yield Violation("cross_hook_dependency", one.id, "dependsOn", message)
 
 
-def there_is_no_cycle(these: Together) -> Iterator[Broken]:
-    """Dependencies have an end (E17, G6), also those of disabled operations (G7)."""
+def there_is_no_cycle(these: OperationSet) -> Iterator[Violation]:
+    """Refuse cycles of dependencies (E17, G6), also among disabled operations (G7)."""
     needs = {one.id: set(one.config.depends_on) - {one.id} for one in these.operations}
     cycle = find_cycle(needs)
     if cycle:
         way = " -> ".join([*cycle, cycle[0]])
-        yield Broken(
+        yield Violation(
             "cycle",
             cycle[0],
             "dependsOn",
@@ -133,24 +131,24 @@ def find_cycle(needs: dict[str, set[str]]) -> list[str]:
     return cycle[first:] + cycle[:first]
 
 
-def conditions_ask_guards(these: Together) -> Iterator[Broken]:
-    """A condition asks a guard, which is a dependency, for an output that it declares (E23)."""
+def conditions_ask_guards(these: OperationSet) -> Iterator[Violation]:
+    """Require that a condition asks a guard, which is a dependency, for an output that it declares (E23)."""
     by_id = {one.id: one for one in these.operations}
     for one in these.operations:
         for condition in one.config.run_conditions:
             broken = _condition(one, condition, by_id, these)
             if broken is not None:
-                yield Broken(broken[0], one.id, "runConditions", broken[1])
+                yield Violation(broken[0], one.id, "runConditions", broken[1])
 
 
 def _condition(
-    one: Operation, condition: RunCondition, by_id: dict[str, Operation], these: Together
+    one: Operation, condition: RunCondition, by_id: dict[str, Operation], these: OperationSet
 ) -> tuple[str, str] | None:
     source, output = condition.source, condition.output
     if source not in these.ids:
         return (
             "condition_unknown_source",
-            f"there is no operation {source!r} here.{nearest(source, these.ids)}",
+            f"unknown operation {source!r}.{nearest(source, these.ids)}",
         )
     guard = by_id.get(source)
     if guard is not None and guard.definition.kind != "guard":
@@ -171,8 +169,8 @@ def _condition(
     return None
 
 
-def tags_have_one_writer(these: Together) -> Iterator[Broken]:
-    """No two operations write an artifact (E16)."""
+def tags_have_one_writer(these: OperationSet) -> Iterator[Violation]:
+    """Require that no two operations write the same artifact (E16)."""
     writers: dict[str, list[str]] = {}
     for one in these.operations:
         if one.config.artifact is not None:
@@ -180,11 +178,11 @@ def tags_have_one_writer(these: Together) -> Iterator[Broken]:
     for tag, names in writers.items():
         if len(names) > 1:
             message = f"art.{tag} is written by {', '.join(names)}: give each a tag of its own"
-            yield Broken("duplicate_tag", names[1], "artifact.tag", message)
+            yield Violation("duplicate_tag", names[1], "artifact.tag", message)
 
 
-def exposures_fit_the_hooks(these: Together) -> Iterator[Broken]:
-    """The prompt is made before the main call, the reply after it (R41, R48, E4)."""
+def exposures_fit_the_hooks(these: OperationSet) -> Iterator[Violation]:
+    """Require hooks at which the effects are possible: the prompt before, the reply after (R41, R48, E4)."""
     for one in these.operations:
         for exposure in one.config.artifact.exposures if one.config.artifact is not None else ():
             needed = _needs_hook(exposure)
@@ -193,7 +191,7 @@ def exposures_fit_the_hooks(these: Together) -> Iterator[Broken]:
                 message = (
                     f"{what or exposure.type} works only at {needed}: add that hook, or remove the exposure"
                 )
-                yield Broken("exposure_hook", one.id, "artifact.exposures", message)
+                yield Violation("exposure_hook", one.id, "artifact.exposures", message)
 
 
 def _needs_hook(exposure: object) -> Hook | None:
@@ -204,8 +202,8 @@ def _needs_hook(exposure: object) -> Hook | None:
     return None
 
 
-def activation_says_when(these: Together) -> Iterator[Broken]:
-    """An interval is at least one, and there is one (X01)."""
+def activation_says_when(these: OperationSet) -> Iterator[Violation]:
+    """Require at least one activation interval, each at least one (X01)."""
     for one in these.operations:
         activation = one.config.activation
         if activation is None:
@@ -217,18 +215,18 @@ def activation_says_when(these: Together) -> Iterator[Broken]:
         ]
         if not given:
             message = "it says no interval: give everyNTurns or everyNContextTokens, or leave activation out"
-            yield Broken("activation_empty", one.id, "activation", message)
+            yield Violation("activation_empty", one.id, "activation", message)
         elif min(given) < 1:
-            yield Broken(
+            yield Violation(
                 "activation_range", one.id, "activation", f"an interval is at least 1, not {min(given):g}"
             )
 
 
-def params_are_json(these: Together) -> Iterator[Broken]:
-    """Parameters are JSON (R27)."""
+def params_are_json(these: OperationSet) -> Iterator[Violation]:
+    """Require parameters that are JSON (R27)."""
     for one in these.operations:
         if not is_json(one.config.params):
-            yield Broken(
+            yield Violation(
                 "params_json", one.id, "params", "it holds what JSON has not, such as NaN: use null or text"
             )
 
@@ -238,15 +236,15 @@ _SECRET = re.compile(
 )
 
 
-def params_hold_no_secrets(these: Together) -> Iterator[Broken]:
-    """Parameters name credentials, and never hold them (R27)."""
+def params_hold_no_secrets(these: OperationSet) -> Iterator[Violation]:
+    """Require parameters that name credentials, and do not contain them (R27)."""
     for one in these.operations:
         for path, text in texts_in(one.config.params, "params"):
             if _SECRET.search(text):
                 message = (
                     f"{path} holds what looks like a key: keep it elsewhere, and name it in credentialRef"
                 )
-                yield Broken("secret_in_params", one.id, path, message)
+                yield Violation("secret_in_params", one.id, path, message)
 
 
 def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
@@ -261,24 +259,24 @@ def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from texts_in(part, path)
 
 
-def guards_write_json(these: Together) -> Iterator[Broken]:
-    """A guard writes one JSON artifact (E22)."""
+def guards_write_json(these: OperationSet) -> Iterator[Violation]:
+    """Require that a guard writes one JSON artifact (E22)."""
     for one in these.operations:
         artifact = one.config.artifact
         if one.definition.kind == "guard" and artifact is not None and artifact.format is not Format.JSON:
             message = f"a guard writes JSON, not {artifact.format}: set the format to 'json', or leave it out"
-            yield Broken("guard_artifact_format", one.id, "artifact.format", message)
+            yield Violation("guard_artifact_format", one.id, "artifact.format", message)
 
 
-def values_are_not_appended(these: Together) -> Iterator[Broken]:
+def values_are_not_appended(these: OperationSet) -> Iterator[Violation]:
     """Write mode `append` would be read without any effect (X03)."""
     for one in these.operations:
         if one.config.artifact is not None and one.config.artifact.write_mode is WriteMode.APPEND:
-            yield Broken("write_mode_append", one.id, "artifact.writeMode", NO_APPEND)
+            yield Violation("write_mode_append", one.id, "artifact.writeMode", NO_APPEND)
 
 
-def usage_fits_the_exposures(these: Together) -> Iterator[Broken]:
-    """Whom an artifact is for does not contradict where its value goes (R52)."""
+def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
+    """Require a usage that does not contradict where the artifact's value goes (R52)."""
     for one in these.operations:
         artifact = one.config.artifact
         if artifact is None or artifact.usage is None:
@@ -290,17 +288,17 @@ def usage_fits_the_exposures(these: Together) -> Iterator[Broken]:
         ]:
             if wrong and artifact.usage in usages:
                 message = f"its value goes to {where}, and usage is {artifact.usage}: leave one of them out"
-                yield Broken("usage_exposure", one.id, "artifact.usage", message)
+                yield Violation("usage_exposure", one.id, "artifact.usage", message)
 
 
-def capabilities_are_kept(these: Together) -> Iterator[Broken]:
-    """A capability that is about effects names some that there are, and the operation's own are among them (R16)."""
+def capabilities_are_kept(these: OperationSet) -> Iterator[Violation]:
+    """Require that declared effects exist, and include the operation's own (R16)."""
     for one in these.operations:
         for name in one.definition.declared_effects:
             if name not in EFFECT_TYPES and name not in EFFECT_LAYERS:
                 instead = NOT_HERE.get(name) or f"use {', '.join([*sorted(EFFECT_LAYERS), *EFFECT_TYPES])}"
-                message = f"there is no effect {name!r}: {instead}.{nearest(name, EFFECT_TYPES)}"
-                yield Broken("unknown_effect", one.id, "capabilities", message)
+                message = f"unknown effect {name!r}: {instead}.{nearest(name, EFFECT_TYPES)}"
+                yield Violation("unknown_effect", one.id, "capabilities", message)
         artifact = one.config.artifact
         effects = () if artifact is None else effects_of(artifact, "")
         for name in dict.fromkeys(effect.type for effect in effects):
@@ -308,7 +306,7 @@ def capabilities_are_kept(these: Together) -> Iterator[Broken]:
                 message = (
                     f"its artifact makes {name}, which they do not name: add it, or leave capabilities out"
                 )
-                yield Broken("capability_missing", one.id, "capabilities", message)
+                yield Violation("capability_missing", one.id, "capabilities", message)
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -1,4 +1,4 @@
-"""Profiles and blocks, read and checked before they are saved: all that is wrong is told at once.
+"""Reading and checking profiles and blocks before they are saved; all problems are reported at once.
 
 What is left out gets its default here where that depends on something else: the tag comes from the name (X04), and a
 guard writes JSON (E22).
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import ProfileError, RunError
-from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
 from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
-from tract_jupyter.runs.profile.rules import RULES, Together
+from tract_jupyter.runs.profile.rules import RULES, OperationSet
 from tract_jupyter.runs.reading import read
 from tract_jupyter.runs.terms import Data
 
@@ -35,7 +35,7 @@ _MAX_TAG: Final = 64
 
 
 def normal_operation(given: object) -> object:
-    """Return an operation as `{definition, config}`; what is no object stays as it is.
+    """Return an operation as `{definition, config}`; what is not an object stays as it is.
 
     It may be an `Operation`, such an object, `{operationId, name, kind, config}` as the documents have it (E19), or
     all fields side by side. The name defaults to the id.
@@ -128,14 +128,14 @@ def _artifact(definition: dict[str, Any], given: dict[str, Any], *, guards: bool
 
 
 def _exposure(given: object) -> object:
-    """Return what is stored: `developer` is a `system` message (G19), which every provider knows."""
+    """Return what is stored: `developer` becomes a `system` message (G19), which every provider knows."""
     if not isinstance(given, dict):
         return given
     normal = camel(given)
     return {**normal, "role": "system"} if normal.get("role") == "developer" else normal
 
 
-Found = tuple[str, str, str]
+ProfileProblem = tuple[str, str, str]
 """A rule's name, where it is broken, and a sentence."""
 
 _D = TypeVar("_D", bound=Data)
@@ -203,10 +203,10 @@ def read_block(given: Block | dict[str, Any], *, kinds: KindRegistry | None = No
 
 def check_operations(
     given: Iterable[object], kinds: KindRegistry, *, room: int
-) -> tuple[tuple[Operation, ...], list[Found]]:
+) -> tuple[tuple[Operation, ...], list[ProfileProblem]]:
     """Return the operations that can be read, and all that is wrong; `room` is what their ids may grow by."""
     normal = [normal_operation(one) for one in given]
-    found: list[Found] = []
+    found: list[ProfileProblem] = []
     operations: list[Operation] = []
     for place, one in enumerate(normal, 1):
         operation, problems = _read(Operation, one, _where(identity(one), place))
@@ -215,7 +215,7 @@ def check_operations(
             operations.append(operation)
     ids = [name for one in normal if (name := identity(one)) is not None]
     outputs = {one.id: declared(one, kinds) for one in operations if one.definition.kind == "guard"}
-    together = Together(operations, ids, outputs)
+    together = OperationSet(operations, ids, outputs)
     for rule in RULES:
         found += [(name, f"{_where(who)}, {field}", text) for name, who, field, text in rule(together)]
     for operation in operations:
@@ -227,7 +227,7 @@ def check_operations(
 
 
 def declared(guard: Operation, kinds: KindRegistry) -> Sequence[str]:
-    """Return what a guard answers; nothing, if that cannot be told."""
+    """Return the outputs that a guard declares; none if they cannot be read."""
     outputs = getattr(kinds["guard"], "outputs", None) if "guard" in kinds else None
     return outputs(guard) if outputs is not None else ()
 
@@ -242,7 +242,7 @@ def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
         return [("kind_unusable", str(error))]
 
 
-def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[Found]]:
+def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[ProfileProblem]]:
     fields, inner = _apart(given, "operations")
     name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
@@ -253,9 +253,11 @@ def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list
     return block and block.model_copy(update={"operations": operations}), found
 
 
-def _read_refs(given: Iterable[object], kinds: KindRegistry) -> tuple[tuple[BlockRef, ...], list[Found]]:
+def _read_refs(
+    given: Iterable[object], kinds: KindRegistry
+) -> tuple[tuple[BlockRef, ...], list[ProfileProblem]]:
     refs: list[BlockRef] = []
-    found: list[Found] = []
+    found: list[ProfileProblem] = []
     for one in given:
         fields = one.to_dict() if isinstance(one, BlockRef) else one
         rest = {**fields, "block": {"blockId": "-", "name": "-"}} if isinstance(fields, dict) else fields
@@ -269,7 +271,7 @@ def _read_refs(given: Iterable[object], kinds: KindRegistry) -> tuple[tuple[Bloc
     return tuple(refs), [*found, *_twice(refs)]
 
 
-def _twice(refs: list[BlockRef]) -> Iterable[Found]:
+def _twice(refs: list[BlockRef]) -> Iterable[ProfileProblem]:
     ids = [ref.block.block_id for ref in refs]
     for name in dict.fromkeys(name for name in ids if ids.count(name) > 1):
         yield "duplicate_block", f"block {name!r}", "the profile refers to it twice: keep one reference"
@@ -282,13 +284,13 @@ def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
         return fields, {name: [] for name in names}
     fields = camel(fields)
     inner = {name: fields.get(name, []) for name in names}
-    # what is no list stays, so that it is refused like any other value
+    # what is not a list stays, so that it is refused like any other value
     lists = {name: list(value) if isinstance(value, list | tuple) else [] for name, value in inner.items()}
     rest = {name: value for name, value in fields.items() if not isinstance(inner.get(name), list | tuple)}
     return rest, lists
 
 
-def _read(model: type[_D], value: object, where: str) -> tuple[_D | None, list[Found]]:
+def _read(model: type[_D], value: object, where: str) -> tuple[_D | None, list[ProfileProblem]]:
     data, problems = read(model, value, _FIELDS)
     return data, [
         (rule, f"{where}, {field}" if field else where, f"{message}{_hint(rule, field)}")
@@ -319,7 +321,7 @@ def _where(name: str | None, place: int = 0) -> str:
     return f"operation #{place}" if name is None else f"operation {name!r}"
 
 
-def _passed(data: _D | None, found: list[Found]) -> _D:
+def _passed(data: _D | None, found: list[ProfileProblem]) -> _D:
     if found or data is None:
         raise ProfileError(found)
     return data

@@ -1,11 +1,15 @@
-"""Texts with placeholders, in the Liquid language: read once, rendered once, within limits.
+"""Templates in the Liquid language: read once, rendered within limits.
 
 Liquid (https://shopify.github.io/liquid/) is what such texts are written in elsewhere. This is an engine of our own,
 since a template may be hostile: reading takes linear time, rendering has a budget of steps and characters, and what
 data says is never executed.
+
+`tags` cuts a source into nodes, `expressions` and `filters` give what stands in them, with the `values` of a
+rendering; `engine` reads and renders the whole.
 """
 
-from tract_jupyter.runs.templates.engine import Template, parse
-from tract_jupyter.runs.templates.values import TemplateLimits
+from __future__ import annotations
 
-__all__ = ["Template", "TemplateLimits", "parse"]
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Reads a template once, and renders it once.
+"""Reading and rendering templates, and the variables and functions that they have in a run.
 
 | name | what |
 |---|---|
@@ -34,7 +34,7 @@ _USUAL: Final = TemplateLimits()
 
 
 class Template:
-    """A template that was read; `parse` makes it. It may be rendered from several threads."""
+    """A template that was read by `parse`. It may be rendered from several threads."""
 
     def __init__(self, block: TagBody) -> None:
         self._block = block
@@ -69,7 +69,7 @@ class Template:
         try:
             self._block.render(scope, out)
         except (MemoryError, RecursionError):
-            raise TemplateError("the data is nested too deep, or too large") from None
+            raise TemplateError("the data is nested too deeply, or too large") from None
         return out.text
 
 
@@ -81,10 +81,10 @@ def parse(source: str) -> Template:
     """
     if "{{" not in source and "{%" not in source:
         if len(source) > MAX_TEXT:
-            raise TemplateError(f"the text has {len(source)} characters, and may have {MAX_TEXT}")
+            raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
         return Template(TagBody((Text(1, source),)))
     if len(source) > MAX_SOURCE:
-        raise TemplateError(f"the template has {len(source)} characters, and may have {MAX_SOURCE}")
+        raise TemplateError(f"the template has {len(source)} characters, and the limit is {MAX_SOURCE}")
     return _parsed(source)
 
 
@@ -99,8 +99,8 @@ _CHARACTERS_PER_TOKEN: Final = 4
 Message = dict[str, str]
 
 
-def render(source: str, context: OperationContext, *, strict: bool = False) -> str:
-    """Render a template with what an operation is given.
+def render(source: str, context: OperationContext, *, strict: bool = False, **more: Any) -> str:
+    """Render a template with the variables and functions of an operation's context, and with `more` variables.
 
     Raises:
         TemplateError: it cannot be read or rendered; has the line.
@@ -109,13 +109,12 @@ def render(source: str, context: OperationContext, *, strict: bool = False) -> s
     if "{{" not in source and "{%" not in source:
         return template.render()
     seed = f"{context.seed}:{context.operation_id}"
-    return template.render(
-        variables_of(context), functions_of(context), strict=strict, seed=seed, now=context.now
-    )
+    variables = {**variables_of(context), **more}
+    return template.render(variables, functions_of(context), strict=strict, seed=seed, now=context.now)
 
 
 def variables_of(context: OperationContext) -> dict[str, Any]:
-    """The variables, by name."""
+    """Return the variables by name."""
     messages = _messages(context)
     spoken = [one for one in messages if one["role"] in _SPOKEN]
     # their values are JSON already; copying large ones for each rendering would be a waste
@@ -135,7 +134,7 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
 
 
 def functions_of(context: OperationContext) -> dict[str, Callable[..., Any]]:
-    """The functions, by name."""
+    """Return the functions by name."""
     spoken = [{"role": one.role, "content": one.content} for one in context.messages if one.role in _SPOKEN]
 
     @cache
@@ -167,7 +166,7 @@ def _last(messages: Sequence[Message], role: str) -> str:
 
 
 def _last_user(context: OperationContext, messages: Sequence[Message]) -> str:
-    """The current user's message by its identity (G17); the last one of a user if the context names none."""
+    """Return the current user's message by its key (G17); without a key, the last user message."""
     keyed = (one.content for one in context.messages if one.key is not None and one.key == context.user_key)
     return next(keyed, None) or _last(messages, "user")
 

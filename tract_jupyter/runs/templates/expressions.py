@@ -1,4 +1,4 @@
-"""Expressions, as they are evaluated: literals, paths, calls, ranges, comparisons, filters."""
+"""Expressions of templates: literals, paths, calls, ranges, comparisons, filters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ END: Final[Token] = ("end", "the end")
 
 
 class Tokens:
-    """The words of an expression, to be taken one after the other."""
+    """The tokens of an expression, taken one after the other."""
 
     def __init__(self, source: str) -> None:
         self._all = deque(_words(source))
@@ -46,7 +46,7 @@ class Tokens:
         return self._all[0] if self._all else END
 
     def take(self) -> Token:
-        """The one that comes."""
+        """Return the next token."""
         return self._all.popleft() if self._all else END
 
     def takes(self, *words: str) -> str | None:
@@ -78,7 +78,7 @@ class Tokens:
         return word
 
     def done(self) -> None:
-        """Nothing may come any more.
+        """Refuse further tokens.
 
         Raises:
             TemplateError: something does.
@@ -108,16 +108,16 @@ def _word(match: re.Match[str]) -> Token:
 
 
 class Expression(ABC):
-    """Something that has a value."""
+    """An expression, which has a value."""
 
     @abstractmethod
     def value(self, scope: TemplateScope) -> Any:
-        """Its value now."""
+        """Return the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
-    """A text, a number, true, false, nil, empty, blank."""
+    """A text, a number, true, false, nil, empty or blank."""
 
     constant: Any
 
@@ -128,7 +128,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Path(Expression):
-    """`name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
+    """A path `name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
 
     name: str
     arguments: tuple[Expression, ...] | None = None
@@ -151,7 +151,7 @@ class Path(Expression):
 
 @dataclass(frozen=True, slots=True)
 class RangeExpression(Expression):
-    """`(1..3)`: 1, 2, 3."""
+    """A range: `(1..3)` is 1, 2, 3."""
 
     first: Expression
     last: Expression
@@ -173,7 +173,7 @@ _ORDER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ComparisonExpression(Expression):
-    """`left == right`, `left contains right`, ..."""
+    """A comparison: `left == right`, `left contains right`, ..."""
 
     operator: str
     left: Expression
@@ -197,7 +197,7 @@ class ComparisonExpression(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Logic(Expression):
-    """`left and right`, `left or right`; several are read from the right, as Liquid does."""
+    """`left and right`, or `left or right`. Several are evaluated from the right, as in Liquid."""
 
     operator: str
     left: Expression
@@ -214,7 +214,7 @@ class Logic(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Not(Expression):
-    """`not this`."""
+    """A negation: `not this`."""
 
     one: Expression
 
@@ -225,7 +225,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`| name: argument, key: argument`."""
+    """A filter with its arguments: `| name: argument, key: argument`."""
 
     name: str
     arguments: tuple[Expression, ...] = ()
@@ -234,7 +234,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered(Expression):
-    """A value that goes through filters."""
+    """A value and the filters that it goes through."""
 
     start: Expression
     filters: tuple[Filter, ...] = field(default=())
@@ -256,7 +256,7 @@ _COMPARISONS: Final = ("==", "!=", "<>", "<=", ">=", "<", ">", "contains")
 
 
 def read_filtered(tokens: Tokens) -> Expression:
-    """`expression | filter: argument | filter`."""
+    """Read `expression | filter: argument | filter`."""
     start = read_condition(tokens)
     filters = []
     while tokens.takes("|"):
@@ -265,14 +265,14 @@ def read_filtered(tokens: Tokens) -> Expression:
 
 
 def read_condition(tokens: Tokens, depth: int = 0) -> Expression:
-    """`a == b and not c`, read from the right."""
+    """Read `a == b and not c`, grouped from the right."""
     left = _comparison(tokens, depth)
     operator = tokens.takes("and", "or")
     return Logic(operator, left, read_condition(tokens, depth + 1)) if operator else left
 
 
 def read_value(tokens: Tokens, depth: int = 0) -> Expression:
-    """A literal, a range, or a path."""
+    """Read a literal, a range, or a path."""
     if depth > MAX_DEPTH:
         raise TemplateError(f"more than {MAX_DEPTH} brackets or conditions within each other")
     kind, word = tokens.take()
@@ -298,7 +298,7 @@ def _comparison(tokens: Tokens, depth: int) -> Expression:
 
 
 def _bracket(tokens: Tokens, depth: int) -> Expression:
-    """A range, or a condition in brackets."""
+    """Read a range, or a condition in brackets."""
     inner = read_condition(tokens, depth + 1)
     if tokens.takes(".."):
         inner = RangeExpression(inner, read_value(tokens, depth + 1))
@@ -331,7 +331,7 @@ def _arguments(tokens: Tokens, depth: int) -> list[Expression]:
 def _filter(tokens: Tokens) -> Filter:
     name = tokens.name()
     if name not in FILTERS:
-        raise TemplateError(f"there is no filter {name!r}; there are: {', '.join(sorted(FILTERS))}")
+        raise TemplateError(f"unknown filter {name!r}; known filters: {', '.join(sorted(FILTERS))}")
     arguments: list[Expression] = []
     options: list[tuple[str, Expression]] = []
     if tokens.takes(":"):

@@ -41,7 +41,7 @@ def _bounded(value: float) -> int | float:
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise OverflowError("the number is too large")
     if isinstance(value, float) and not math.isfinite(value):
-        raise OverflowError("there is no such number")
+        raise OverflowError("the number does not exist")
     return value
 
 
@@ -50,7 +50,7 @@ def _decimal(value: float) -> Decimal:
 
 
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
-    """Whole numbers stay whole; others are taken for the decimals that they are written as, so 0.1 and 0.2 are 0.3."""
+    """Calculate with whole numbers, or else with decimals as they are written, so that 0.1 + 0.2 is 0.3."""
 
     def apply(scope: TemplateScope, value: Any, other: Any) -> int | float:  # noqa: ARG001
         one, two = _bounded(number(value)), _bounded(number(other))
@@ -71,7 +71,7 @@ def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
 
 
 def _divide(value: Any, other: Any) -> int | float:
-    """Of whole numbers the quotient is whole, as in Liquid."""
+    """Divide; the quotient of whole numbers is whole, as in Liquid."""
     _see_divisor(other)
     quotient: int | float = value // other if isinstance(value, int) else value / other
     return quotient
@@ -83,14 +83,14 @@ def _see_divisor(other: Any) -> None:
 
 
 def _modulo(value: Any, other: Any) -> Any:
-    """The rest has the divisor's sign, of decimals too."""
+    """Return the remainder, with the sign of the divisor, also for decimals."""
     _see_divisor(other)
     rest = value % other
     return rest + other if rest and (rest < 0) != (other < 0) else rest
 
 
 def _round(scope: TemplateScope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
-    """To the nearest, and a half away from zero."""
+    """Round to the nearest number, halves away from zero."""
     places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
     found = _bounded(number(value))
     if isinstance(found, int) and places >= 0:
@@ -102,7 +102,7 @@ def _round(scope: TemplateScope, value: Any, digits: Any = 0) -> int | float:  #
 
 
 def total(values: Iterable[Any]) -> int | float:
-    """The sum of numbers."""
+    """Return the sum of numbers."""
     found = [_bounded(number(one)) for one in values]
     if all(isinstance(one, int) for one in found):
         return _bounded(sum(found))
@@ -132,14 +132,14 @@ def _join(scope: TemplateScope, value: Any, glue: Any = " ") -> str:
 
 
 def _property(one: Any, key: Any) -> Any:
-    """What an element has under a key."""
+    """Return what an element has under a key."""
     if isinstance(one, int | float) and not isinstance(one, bool):
         raise TypeError(f"{one} is a number, and has no {text_of(key)[:60]!r}")
     return item_of(one, key)
 
 
 def _by(one: Any, key: Any) -> Any:
-    """What an element goes by: itself, or what it has under a key."""
+    """Return the value to compare an element by: the element, or what it has under a key."""
     return one if key is None else _property(one, key)
 
 
@@ -156,7 +156,7 @@ def _size(scope: TemplateScope, value: Any) -> int:  # noqa: ARG001
 def _index(value: Any) -> int:
     found = number(value)
     if not isinstance(found, int) or value is None or value is MISSING:
-        raise TypeError(f"{text_of(value)[:40]!r} is no whole number")
+        raise TypeError(f"{text_of(value)[:40]!r} is not a whole number")
     return found
 
 
@@ -181,7 +181,7 @@ def _sort_natural(scope: TemplateScope, value: Any, key: Any = None) -> list[Any
 
 
 def _by_kind(value: Any) -> tuple[int, Any]:
-    """Numbers, then texts, then what is neither, nothing last."""
+    """Return a key that sorts numbers first, then texts, then other values, nil last."""
     if isinstance(value, int | float):
         return (0, value)
     return (2 if value is None or value is MISSING else 1, text_of(value))
@@ -204,7 +204,7 @@ def _map(scope: TemplateScope, value: Any, key: Any) -> list[Any]:  # noqa: ARG0
 
 
 def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[..., Any]:
-    """A filter that goes by which elements have something under a key, or just this value.
+    """Return a filter that chooses elements by what they have under a key.
 
     `give` gets the place of each element, the element, and whether it fits.
     """
@@ -218,7 +218,7 @@ def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[...
 
 
 def _fits(one: Any, key: Any, wanted: Any) -> bool:
-    """Of a text, a part that it has counts as a key and its value."""
+    """Return True if an element has the key (a text: contains it), with this value if one is given."""
     of_text = isinstance(one, str) and isinstance(key, str)
     found = (key if key in one else None) if of_text else _property(one, key)
     return is_true(found) if wanted is None or wanted is MISSING else same(found, wanted)
@@ -229,13 +229,13 @@ def _sum(scope: TemplateScope, value: Any, key: Any = None) -> int | float:  # n
 
 
 def _end(value: Any, place: int) -> Any:
-    """The first or the last element; a text and a number have none."""
+    """Return the first or last element; nil of a text or number."""
     found = [] if isinstance(value, str) else elements(value)
     return found[place] if found else None
 
 
 def _pick(scope: TemplateScope, value: Any) -> Any:
-    """One element, by the run's own dice: the same one in each replay."""
+    """Return a random element, by the run's own dice: the same one in each replay."""
     found = elements(value)
     return scope.random.choice(found) if found else None
 
@@ -285,9 +285,9 @@ _YEAR_DIGITS: Final = 4
 
 
 def read_time(value: Any) -> datetime | None:
-    """Seconds since the epoch, ISO 8601, or day, month and year in English; UTC if there is no zone.
+    """Read seconds since the epoch, ISO 8601, or an English date; UTC if it has no zone.
 
-    None if it is none of them. Nothing is guessed: `3/4/2026` could be March or April.
+    None if it is neither. Nothing is guessed: `3/4/2026` could be March or April.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -311,7 +311,7 @@ def _iso(text: str) -> datetime | None:
 
 
 def _in_words(text: str) -> datetime | None:
-    """`March 14, 2016 9:30 pm`, `14 Mar 2016`, `Fri Jul 16 01:00:00 2004`, `2016/03/14 21:30:00 +0100`."""
+    """Read `March 14, 2016 9:30 pm`, `14 Mar 2016`, `Fri Jul 16 01:00:00 2004`, `2016/03/14 21:30:00 +0100`."""
     parts: dict[str, Any] = {}
     for match in _PART.finditer(text.lower()):
         kind, word = str(match.lastgroup), match[str(match.lastgroup)]
@@ -331,7 +331,7 @@ def _in_words(text: str) -> datetime | None:
 
 
 def _part(kind: str, word: str, parts: dict[str, Any]) -> dict[str, Any] | None:
-    """What a part of a time says, or None if it does not belong into one."""
+    """Return a part of a time, or None if it does not belong to one."""
     if kind == "date":
         year, month, day = map(int, re.split("[-/]", word))
         return {"year": year, "month": month, "day": day}
@@ -418,11 +418,11 @@ def check_format(form: str) -> None:
         raise TemplateError(f"the format of a date has {len(form)} characters, and may have {_LONGEST}")
     for match in _DIRECTIVE.finditer(form):
         if match["letter"] not in _LETTERS:
-            raise TemplateError(f"{match[0]!r} is no part of a date's format")
+            raise TemplateError(f"{match[0]!r} is not part of a date's format")
 
 
 def write_time(moment: datetime, form: str) -> str:
-    """A time, as Ruby's `strftime` writes it; `check_format` has seen the format."""
+    """Format a time like Ruby's `strftime`; `check_format` has checked the format."""
     return _DIRECTIVE.sub(lambda match: _written(moment, match), form)
 
 
@@ -482,7 +482,7 @@ def _removing(replace: FilterFunction) -> FilterFunction:
 
 
 def _split(scope: TemplateScope, value: Any, separator: Any = " ") -> list[str]:  # noqa: ARG001
-    """A space stands for any white space; empty parts at the end are left out."""
+    """Split a text; a space stands for any white space, and empty parts at the end are left out."""
     text, separator = text_of(value), text_of(separator)
     if not separator:
         return list(text)
@@ -514,7 +514,7 @@ def _json(scope: TemplateScope, value: Any) -> str:  # noqa: ARG001
 
 
 def _date(scope: TemplateScope, value: Any, form: Any = "%Y-%m-%d") -> Any:
-    """A time, written as `form` says. `now` is the run's clock; what is no time stays as it is."""
+    """Format a time. `now` is the run's clock; what is not a time stays unchanged."""
     pattern = text_of(form)
     check_format(pattern)
     is_now = isinstance(value, str) and value.lower() in {"now", "today"}
@@ -533,7 +533,7 @@ def _escape_once(text: str) -> str:
 
 
 def _strip_html(text: str) -> str:
-    """Without scripts, comments and styles, then without tags; each search goes on where the last one ended."""
+    """Remove scripts, comments and styles, then tags; each search continues where the last one ended."""
     return _cut_out(_cut_out(text, _SKIPPED_START, _SKIPPED), re.compile("<"), {"<": ">"})
 
 
@@ -555,7 +555,7 @@ def _url_decode(text: str) -> str:
     try:
         return unquote_plus(text, errors="strict")
     except ValueError:
-        raise TemplateError(f"{text[:40]!r} holds bytes that are no text in UTF-8") from None
+        raise TemplateError(f"{text[:40]!r} holds bytes that are not valid UTF-8") from None
 
 
 def _to_base64(text: str, *, safe: bool) -> str:
@@ -567,7 +567,7 @@ def _from_base64(text: str, *, safe: bool) -> str:
     try:
         return base64.b64decode(text, b"-_" if safe else None, validate=True).decode()
     except ValueError:
-        raise TemplateError(f"{text[:40]!r} is no text in Base64") from None
+        raise TemplateError(f"{text[:40]!r} is not Base64") from None
 
 
 TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
@@ -613,7 +613,7 @@ FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS}
 def apply_filter(
     scope: TemplateScope, name: str, value: Any, arguments: list[Any], options: dict[str, Any]
 ) -> Any:
-    """A filter's result. What goes in and what comes out is charged to the budget.
+    """Return a filter's result. Input and output are charged to the budget.
 
     Raises:
         TemplateError: the filter cannot be used like this, or the budget is spent.

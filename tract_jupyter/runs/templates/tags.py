@@ -1,4 +1,4 @@
-"""Reads the pieces of a template into nodes."""
+"""Tags of templates: cutting a source into pieces, and reading these into nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Signal = Literal["break", "continue"] | None
 
 
 class TemplateOutput:
-    """What was rendered so far."""
+    """The text rendered so far."""
 
     def __init__(self, scope: TemplateScope) -> None:
         self._parts: list[str] = []
@@ -54,7 +54,7 @@ class TemplateOutput:
 
 @dataclass(frozen=True, slots=True)
 class TemplateNode(ABC):
-    """A part of a template. `line` counts from 1."""
+    """A node of a template. `line` counts from 1."""
 
     line: int
 
@@ -65,7 +65,7 @@ class TemplateNode(ABC):
 
 @dataclass(frozen=True, slots=True)
 class TagBody:
-    """Several nodes, in order."""
+    """A sequence of nodes."""
 
     nodes: tuple[TemplateNode, ...] = ()
 
@@ -78,7 +78,9 @@ class TagBody:
             except TemplateError as error:
                 raise error.at(node.line) from None
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-                raise TemplateError(f"a value cannot be used like this: {error}", node.line) from None
+                raise TemplateError(
+                    f"this cannot be rendered with the values that it gets: {error}", node.line
+                ) from None
             if signal:
                 return signal
         return None
@@ -98,7 +100,7 @@ class Text(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class Print(TemplateNode):
-    """`{{ value }}`."""
+    """An output: `{{ value }}`."""
 
     expression: Expression
 
@@ -112,7 +114,7 @@ class Print(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class IfNode(TemplateNode):
-    """`if`, `elsif`, `else`; `unless` is one whose first condition is turned round. The first that holds counts."""
+    """`if`, `elsif`, `else`; `unless` negates its first condition. The first condition that holds counts."""
 
     branches: tuple[tuple[Expression, TagBody], ...]
     otherwise: TagBody = TagBody()
@@ -147,7 +149,7 @@ class CaseNode(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class LoopSelection:
-    """`list limit: 2 offset: 1 reversed`: what a loop goes through. `offset: continue` begins where `key` ended."""
+    """The elements of a loop: `list limit: 2 offset: 1 reversed`. `offset: continue` begins where `key` ended."""
 
     over: Expression
     key: str
@@ -157,7 +159,7 @@ class LoopSelection:
     backwards: bool = False
 
     def elements(self, scope: TemplateScope) -> list[Any]:
-        """They, in order."""
+        """Return the elements in order."""
         found = elements(self.over.value(scope))
         scope.budget.step(len(found))
         first = scope.reached.get(self.key, 0) if self.resumed else _whole(self.offset, scope) or 0
@@ -168,7 +170,7 @@ class LoopSelection:
 
 
 def _whole(expression: Expression | None, scope: TemplateScope) -> int | None:
-    """A whole number that is not negative, or None if nothing is there."""
+    """Return a whole number that is not negative, or None if nothing is given."""
     value = expression.value(scope) if expression else None
     return None if value is None or value is MISSING else max(0, int(number(value)))
 
@@ -273,7 +275,7 @@ class Assign(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class CaptureNode(TemplateNode):
-    """`capture name`: what is written goes into a variable."""
+    """`capture name`: stores what is rendered in a variable."""
 
     name: str
     block: TagBody
@@ -288,7 +290,7 @@ class CaptureNode(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class Count(TemplateNode):
-    """`increment name` writes and then adds one; `decrement name` takes one away and then writes."""
+    """`increment name` writes and then adds one; `decrement name` subtracts one and then writes."""
 
     name: str
     step: int
@@ -303,7 +305,7 @@ class Count(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class Cycle(TemplateNode):
-    """`cycle "a", "b"`: one after the other, each time that it is rendered."""
+    """`cycle "a", "b"`: writes the next value each time it is rendered."""
 
     values: tuple[Expression, ...]
     group: Expression | None
@@ -325,7 +327,7 @@ class Cycle(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class IfChanged(TemplateNode):
-    """`ifchanged`: written if it is something else than the last time."""
+    """`ifchanged`: writes its content if it differs from the last time."""
 
     block: TagBody
 
@@ -341,7 +343,7 @@ class IfChanged(TemplateNode):
 
 @dataclass(frozen=True, slots=True)
 class Lines(TemplateNode):
-    """`liquid`: several tags, one in each line."""
+    """`liquid`: several tags, one on each line."""
 
     block: TagBody
 
@@ -359,7 +361,7 @@ _IN_COMMENT: Final = re.compile(r"\{%-?\s*(?:(?P<raw>raw)\s*-?%\}|(?P<opened>com
 
 @dataclass(frozen=True, slots=True)
 class SourcePiece:
-    """A part of a template.
+    """A piece of a template's source.
 
     Attributes:
         kind: `text`, `output` or `tag`.
@@ -393,7 +395,7 @@ class _Cutter:
         yield from self.text(len(self.source), strip=False)
 
     def text(self, end: int, *, strip: bool) -> Iterator[SourcePiece]:
-        """Plain text up to `end`; `-` inside of a mark takes the white space beside it away."""
+        """Return the plain text up to `end`. A `-` inside a delimiter removes the white space beside it."""
         found = self.source[self.place : end]
         found = found.lstrip() if self.strip_next else found
         found = found.rstrip() if strip else found
@@ -401,7 +403,7 @@ class _Cutter:
             yield SourcePiece("text", found, self.line_at(self.place))
 
     def marked(self, start: int) -> SourcePiece:
-        """An output or a tag, from its opening mark to its closing one."""
+        """Return an output or a tag, from its opening to its closing delimiter."""
         line = self.line_at(start)
         is_tag = self.source[start + 1] == "%"
         end = self.source.find("%}" if is_tag else "}}", start + 2)
@@ -418,7 +420,7 @@ class _Cutter:
         return SourcePiece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
 
     def verbatim(self, opening: SourcePiece) -> Iterator[SourcePiece]:
-        """What is between `raw` and `endraw`, as it is; nothing of a comment or of documentation."""
+        """Yield the content of `raw` as it is; nothing of a comment or of documentation."""
         strip = self.strip_next
         match = self.comment_end() if opening.name == "comment" else self.end_of(opening.name, self.place)
         if match is None:
@@ -429,11 +431,11 @@ class _Cutter:
         self.place, self.strip_next = match.end(), match[0].endswith("-%}")
 
     def end_of(self, name: str, place: int) -> re.Match[str] | None:
-        """The mark that closes `raw` or `doc`."""
+        """Find the delimiter that closes `raw` or `doc`."""
         return _ENDINGS[name].search(self.source, place)
 
     def comment_end(self) -> re.Match[str] | None:
-        """The mark that closes a comment; there may be comments in it, and what is `raw` closes nothing."""
+        """Find the delimiter that closes a comment. Comments may be nested, and `raw` in them hides tags."""
         place, depth = self.place, 1
         while match := _IN_COMMENT.search(self.source, place):
             last = self.end_of("raw", match.end()) if match["raw"] else match
@@ -447,7 +449,7 @@ class _Cutter:
         return None
 
     def line_at(self, place: int) -> int:
-        """The line of a place; places only grow."""
+        """Return the line of a place. Places only grow."""
         if place > self.counted:
             self.line += self.source.count("\n", self.counted, place)
             self.counted = place
@@ -455,7 +457,7 @@ class _Cutter:
 
 
 def cut(source: str) -> Iterator[SourcePiece]:
-    """The pieces of a template, in order.
+    """Return the pieces of a template, in order.
 
     Raises:
         TemplateError: a mark is never closed.
@@ -464,7 +466,7 @@ def cut(source: str) -> Iterator[SourcePiece]:
 
 
 def lines(piece: SourcePiece) -> Iterator[SourcePiece]:
-    """What is in a `liquid` tag: one tag in each line.
+    """Return the tags of a `liquid` tag, one on each line.
 
     Raises:
         TemplateError: a line has no tag, or a comment is never closed; has the line.
@@ -492,25 +494,25 @@ def _never_closed(opening: SourcePiece) -> TemplateError:
 
 
 class Reader:
-    """Takes pieces, gives nodes. One for each template."""
+    """A reader of the pieces of one template, which returns nodes."""
 
     def __init__(self, pieces: Iterable[SourcePiece], depth: int = 0) -> None:
         self._pieces = deque(pieces)
         self._depth = depth
 
     def all(self) -> TagBody:
-        """The whole template.
+        """Read the whole template.
 
         Raises:
             TemplateError: it cannot be read; has the line.
         """
         block, last = self.block()
         if last is not None:
-            raise TemplateError(f"there is nothing that {last.name!r} could belong to", last.line)
+            raise TemplateError(f"{last.name!r} does not belong to any open tag", last.line)
         return block
 
     def block(self, *ends: str) -> tuple[TagBody, SourcePiece | None]:
-        """Nodes up to a tag that is one of `ends`, or that no tag is; and that one."""
+        """Read nodes up to a tag that is one of `ends`, or that ends any other tag; return them and that tag."""
         found: list[TemplateNode] = []
         while self._pieces:
             piece = self._pieces.popleft()
@@ -525,7 +527,7 @@ class Reader:
         return TagBody(tuple(found)), None
 
     def inner(self, piece: SourcePiece, *ends: str) -> tuple[TagBody, SourcePiece]:
-        """The nodes inside of a tag, and what ends them."""
+        """Read the nodes inside a tag, and the tag that ends them."""
         self._deeper()
         block, last = self.block(*ends)
         self._depth -= 1
@@ -535,7 +537,7 @@ class Reader:
         return block, last
 
     def lines(self, piece: SourcePiece) -> TagBody:
-        """The nodes of a `liquid` tag, which closes what it opens."""
+        """Read the nodes of a `liquid` tag, which closes what it opens."""
         self._deeper()
         block = Reader(lines(piece), self._depth).all()
         self._depth -= 1
@@ -553,7 +555,7 @@ class Reader:
             return Print(piece.line, _read_whole(piece.text, read_filtered))
         read = _TAGS.get(piece.name)
         if read is None:
-            raise TemplateError(f"there is no tag {piece.name!r}; there are: {', '.join(_known())}")
+            raise TemplateError(f"unknown tag {piece.name!r}; known tags: {', '.join(_known())}")
         return read(self, piece)
 
 
@@ -621,7 +623,7 @@ def _table(reader: Reader, piece: SourcePiece) -> TemplateNode:
 
 
 def _selection(piece: SourcePiece, *more: str) -> tuple[str, LoopSelection, Expression | None]:
-    """`name in list limit: 2`, and the option of `more` if it is there."""
+    """Read `name in list limit: 2`, and the option of `more` if it is there."""
     tokens = Tokens(piece.text)
     name = tokens.name()
     if not tokens.takes("in"):
@@ -657,7 +659,7 @@ def _capture(reader: Reader, piece: SourcePiece) -> TemplateNode:
 
 
 def _name(tokens: Tokens) -> str:
-    """Of a variable; it may stand in quotes."""
+    """Read the name of a variable, perhaps in quotes."""
     kind, word = tokens.take()
     if kind not in {"name", "text"} or not word:
         raise TemplateError(f"a name should come where {word!r} is")
@@ -680,7 +682,7 @@ def _cycle(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
 
 
 def _note(reader: Reader, piece: SourcePiece) -> None:  # noqa: ARG001
-    """`# note`; each of its lines begins like this, so that nothing is put out by mistake."""
+    """Read `# note`; each of its lines begins like this, so that nothing is commented out by mistake."""
     for line in piece.text.split("\n")[1:]:
         if line.strip() and not line.lstrip().startswith("#"):
             raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")
@@ -688,7 +690,7 @@ def _note(reader: Reader, piece: SourcePiece) -> None:  # noqa: ARG001
 
 def _from_elsewhere(reader: Reader, piece: SourcePiece) -> TemplateNode:  # noqa: ARG001
     raise TemplateError(
-        f"there is no tag {piece.name!r}, since there are no other templates to take a text from; "
+        f"the tag {piece.name!r} is not supported: there are no other templates to include; "
         "write the text here, or give it as a variable or an artifact"
     )
 

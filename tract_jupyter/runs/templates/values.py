@@ -1,4 +1,4 @@
-"""Values as templates see them: what is true, what is equal, what a value has, how it is written."""
+"""Values in templates: truth, equality, parts, text forms; and the scope and budget of a rendering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tract_jupyter.runs.terms import MAX_TEXT
 
 
 class Missing:
-    """There is no such variable. It is false, empty, and equal to nil."""
+    """The value of a variable that does not exist. It is false, empty, and equal to nil."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, Missing)
@@ -24,7 +24,7 @@ class Missing:
 
 
 class Empty:
-    """`empty` and `blank`: equal to what has no elements; blank, to white space too."""
+    """`empty` and `blank`: equal to anything without elements; `blank` also to white space."""
 
     def __init__(self, *, blank: bool) -> None:
         self._blank = blank
@@ -44,12 +44,12 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def is_true(value: Any) -> bool:
-    """Liquid's truth: all but nil and false."""
+    """Return Liquid's truth: everything but nil and false is true."""
     return value is not None and value is not False and not isinstance(value, Missing)
 
 
 def text_of(value: Any) -> str:
-    """How a value is written: booleans as in JSON, nil as nothing, a list of texts joined, anything else as JSON."""
+    """Return how a value is written: booleans as in JSON, nil as nothing, a list of texts joined, others as JSON."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, Missing | Empty):
@@ -65,12 +65,12 @@ def text_of(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, without spaces."""
+    """Return a value as JSON, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=text_of)
 
 
 def item_of(value: Any, key: Any) -> Any:
-    """`value.key` or `value[key]`; only elements, never attributes of Python. MISSING if there is none."""
+    """Return `value.key` or `value[key]`: elements only, never attributes of Python. MISSING if there is none."""
     if isinstance(value, dict):
         if key in value:
             return value[key]
@@ -92,7 +92,7 @@ def _element(value: Any, key: Any) -> Any:
 
 
 def elements(value: Any) -> list[Any]:
-    """What a loop goes through: a list's elements, an object's pairs; a text is one element."""
+    """Return what a loop goes through: the elements of a list, the pairs of an object; a text is one element."""
     if isinstance(value, list | tuple):
         return list(value)
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ def elements(value: Any) -> list[Any]:
 
 
 def flat(value: Any) -> list[Any]:
-    """What a filter of lists goes through: the elements of lists within lists; anything else is one element."""
+    """Return what a filter of lists goes through: elements, with lists within lists flattened."""
     if isinstance(value, list | tuple) and not any(isinstance(one, list | tuple) for one in value):
         return list(value)
     found: list[Any] = []
@@ -116,14 +116,14 @@ def flat(value: Any) -> list[Any]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are equal; no boolean is a number."""
+    """Return True if two values are equal; a boolean never equals a number."""
     if isinstance(left, bool) != isinstance(right, bool) and not isinstance(left, Empty):
         return isinstance(right, Empty) and bool(right == left)
     return bool(right == left if isinstance(right, Empty | Missing) else left == right)
 
 
 def contains(left: Any, right: Any) -> bool:
-    """Whether a text has a part, a list an element, an object a key."""
+    """Return True if a text has a part, a list an element, or an object a key."""
     if isinstance(left, str):
         return is_true(right) and text_of(right) in left
     if isinstance(left, list | tuple):
@@ -132,10 +132,10 @@ def contains(left: Any, right: Any) -> bool:
 
 
 def number(value: Any) -> int | float:
-    """A number, or a text that is one.
+    """Return a number, or the number that a text stands for.
 
     Raises:
-        TemplateError: it is none.
+        TemplateError: it is not a number.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
@@ -159,7 +159,7 @@ MAX_DEPTH: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class TemplateLimits:
-    """Of one rendering.
+    """Limits of one rendering.
 
     Attributes:
         steps: nodes, look-ups, filters and rounds of loops; a million take about a second.
@@ -173,7 +173,7 @@ class TemplateLimits:
 
 
 class TemplateBudget:
-    """What is left of the limits."""
+    """The rest of the limits while rendering."""
 
     def __init__(self, limits: TemplateLimits) -> None:
         self.limits = limits
@@ -183,7 +183,7 @@ class TemplateBudget:
         """Take steps.
 
         Raises:
-            TemplateError: there are none left.
+            TemplateError: the budget is used up.
         """
         self._steps -= count
         if self._steps < 0:
@@ -193,7 +193,7 @@ class TemplateBudget:
         """Take characters that are looked at or made.
 
         Raises:
-            TemplateError: there are none left.
+            TemplateError: the budget is used up.
         """
         self._work -= characters
         if self._work < 0:
@@ -218,7 +218,7 @@ Function = Callable[..., Any]
 
 
 class TemplateScope:
-    """Of one rendering.
+    """The variables, functions, loops and budget of one rendering.
 
     Args:
         variables: by name, plain data.
@@ -261,29 +261,29 @@ class TemplateScope:
         return Random(str(self._seed))  # noqa: S311 # dice, not secrets
 
     def find(self, name: str) -> Any:
-        """A variable's value; that of the innermost loop first."""
+        """Return a variable's value; the innermost loop wins."""
         for names in (*reversed(self._frames), self._assigned, self._variables, self.counters):
             if name in names:
                 return names[name]
         return self.missing(name)
 
     def part(self, value: Any, key: Any, path: str) -> Any:
-        """What a value has under a key."""
+        """Return what a value has under a key."""
         found = item_of(value, key)
         return self.missing(path) if found is MISSING else found
 
     def missing(self, path: str) -> Any:
-        """Nothing is there: an error if strict."""
+        """Return MISSING, or raise an error if strict."""
         if self._strict:
-            raise TemplateError(f"there is no {path!r}, and variables are strict")
+            raise TemplateError(f"{path!r} is missing, and variables are strict")
         return MISSING
 
     def call(self, name: str, arguments: list[Any]) -> Any:
-        """The result of a function."""
+        """Return the result of a function."""
         function = self._functions.get(name)
         if function is None:
             known = ", ".join(sorted(self._functions)) or "none"
-            raise TemplateError(f"there is no function {name!r}; there are: {known}")
+            raise TemplateError(f"unknown function {name!r}; known functions: {known}")
         for argument in arguments:
             self.budget.weigh(argument)
         try:
@@ -300,11 +300,11 @@ class TemplateScope:
         self._assigned[name] = value
 
     def around(self, name: str) -> Any:
-        """What the innermost loop that has this name has under it, or None."""
+        """Return what the innermost loop of this name has under a key, or None."""
         return next((frame[name] for frame in reversed(self._frames) if name in frame), None)
 
     def enter(self, frame: dict[str, Any]) -> None:
-        """Names of a loop, until `leave`."""
+        """Add the names of a loop, until `leave`."""
         self._frames.append(frame)
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""Upgrading an older store to the present version in one transaction: it is either the old one or the new one.
+"""Upgrades an older store to the present version in one transaction: it is always either the old one or the new one.
 
 The upgrade itself cannot end half-way. The copy is for what comes after it: an older tract_jupyter can read it, and it
 has what the new version does not keep.

@@ -1,25 +1,26 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
-`client` reaches a server (a program, or a URL), `tools` makes its tools those of the executor; `mcp_server` serves a
-tract. The SDK is an extra, which is imported with the first server or client.
+`client` reaches a server (a program, or a URL: `transports`) over a `connection`, `tools` makes its tools those of
+the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported with the first server or
+client.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tract_jupyter.toolkit.mcp.server import McpService
+    from tract_jupyter.toolkit.mcp.server import McpService, ServedTract
     from tract_jupyter.toolkit.profiles import ToolProfile
 
 __all__ = ["DECISION_SECONDS", "mcp_server"]
 
 DECISION_SECONDS: Final = 300.0
-"""How long a call from outside waits for a person, if nothing else is said."""
+"""The time that a call from outside waits for a person, unless another is given."""
 
 
 def mcp_server(
-    tract: Any, profile: str | ToolProfile = "full", *, decision_timeout: float = DECISION_SECONDS
+    tract: ServedTract, profile: str | ToolProfile = "full", *, decision_timeout: float = DECISION_SECONDS
 ) -> McpService:
     """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
 

@@ -19,9 +19,8 @@ from tract_jupyter.exceptions import (
     McpTimeoutError,
     ToolExecutionError,
 )
-from tract_jupyter.models.canonical import plain, sha256
-from tract_jupyter.models.text import brief_repr, one_line
-from tract_jupyter.operations.check import TOOL_PREFIX
+from tract_jupyter.models import brief_repr, one_line, plain, sha256
+from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.toolkit.names import HELPERS, python_name
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import (
         CallToolResult,
+        Tool,
     )
 
     from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
@@ -52,6 +52,14 @@ class McpTool:
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+
+    @classmethod
+    def listed(cls, tool: Tool) -> McpTool:
+        """Return a tool of the SDK as plain data."""
+        hints = tool.annotations
+        claims = (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) if hints else ()
+        described = tool.description or tool.title or ""
+        return cls(tool.name, described, tool.input_schema, tool.output_schema, *claims)
 
 
 @contextmanager
@@ -84,7 +92,7 @@ class McpServer:
         headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
         timeout: seconds that a call may take, if it does not say.
         start_timeout: seconds until it must be ready.
-        max_result: the most bytes of text that one call may bring.
+        result_bytes: the most bytes of text that one call may bring.
         trust_annotations: believe what the server says about which of its tools only read, so that models may call
             these without being asked about.
 
@@ -103,17 +111,17 @@ class McpServer:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
         start_timeout: float = 30.0,
-        max_result: int = 1_000_000,
+        result_bytes: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> None:
         check_server(name, command, url)
-        check_limits(name, timeout=timeout, start_timeout=start_timeout, max_result=max_result)
+        check_limits(name, timeout=timeout, start_timeout=start_timeout, result_bytes=result_bytes)
         self._env, self._headers = checked_texts(name, "env", env), checked_texts(name, "headers", headers)
         self.name = name
         self.command = None if command is None else tuple(command)
         self.url = url
         self.timeout = timeout
-        self.max_result = max_result
+        self.result_bytes = result_bytes
         self.trust_annotations = trust_annotations
         self._start_timeout = start_timeout
         self._cwd = cwd
@@ -123,7 +131,7 @@ class McpServer:
         self.listed: tuple[McpTool, ...] = ()
         """Its tools, as it listed them last; another tuple as soon as it lists others."""
         self.problem = ""
-        """What was wrong with its last list of tools."""
+        """The problem with its last list of tools, if there was one."""
 
     @property
     def place(self) -> str:
@@ -194,11 +202,11 @@ class McpServer:
             self.timeout if timeout is None else timeout,
             "called",
         )
-        from tract_jupyter.toolkit.mcp.calls import reason_of, value_of
+        from tract_jupyter.toolkit.mcp.connection import reason_of, value_of
 
         if result.is_error:
             raise ToolExecutionError(full, given, reason_of(result))
-        return value_of(result, full, self.max_result)
+        return value_of(result, full, self.result_bytes)
 
     def close(self) -> None:
         """Disconnect, and end its program. A second call does nothing."""
@@ -239,13 +247,14 @@ class McpServer:
 
     async def _look(self, client: Client) -> None:
         """Adopt its list of tools; if the list cannot be used, none of them."""
-        from tract_jupyter.toolkit.mcp.calls import list_tools
+        from tract_jupyter.toolkit.mcp.connection import list_tools
 
         try:
-            listed, self.problem = await list_tools(client, self.name), ""
+            tools, self.problem = await list_tools(client, self.name), ""
         except McpError as error:
             self.listed, self.problem = (), str(error)
             raise
+        listed = tuple(map(McpTool.listed, tools))
         if listed != self.listed:  # what is made of them is kept as long as they are the same
             self.listed = listed
 
@@ -292,7 +301,7 @@ class McpServer:
 
 def _call(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> Awaitable[CallToolResult]:
 
-    from tract_jupyter.toolkit.mcp.calls import call_tool
+    from tract_jupyter.toolkit.mcp.connection import call_tool
 
     return call_tool(client, server, tool, arguments)
 
@@ -313,6 +322,8 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
         raise McpError(
             f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
         )
+    if isinstance(command, str) and command.startswith(("http://", "https://")):
+        raise McpError(f"MCP server {name!r} is reached by a URL, which is passed by name: url={command!r}")
     if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
         raise McpError(
             f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "

@@ -8,7 +8,7 @@ import threading
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import anyio
 from anyio import to_thread
@@ -18,9 +18,9 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from tract_jupyter.exceptions import McpError, UndecidedError
-from tract_jupyter.models.text import printable
-from tract_jupyter.prompts.tool_calls import SERVER_INSTRUCTIONS
-from tract_jupyter.review.channel import NoChannel
+from tract_jupyter.models import printable
+from tract_jupyter.prompts import SERVER_INSTRUCTIONS
+from tract_jupyter.review import NoChannel
 from tract_jupyter.toolkit.executor import failed
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
-    from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.operations import Operations
+    from tract_jupyter.review import Answer, Reviewer, Ticket
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
-    from tract_jupyter.tract import Tract
+    from tract_jupyter.toolkit.toolset import Toolset
 
 
 _LOOK_SECONDS: Final = 1.0  # how often a changed list of tools is looked for
@@ -49,6 +49,33 @@ _LONGEST_NAME: Final = 64
 _END_SECONDS: Final = 2.0
 
 
+class ServedTract(Protocol):
+    """The part of a tract that a server needs."""
+
+    @property
+    def location(self) -> str:
+        """The path or URL of the store."""
+        ...
+
+    @property
+    def operations(self) -> Operations:
+        """The dynamic operations, whose tools come and go."""
+        ...
+
+    @property
+    def reviewer(self) -> Reviewer:
+        """The part that asks a person about a client's calls."""
+        ...
+
+    def toolset(self, profile: str | ToolProfile, *, actor: str = ...) -> Toolset:
+        """Return the tools of a profile, called by a client."""
+        ...
+
+    def as_tools(self, profile: str | ToolProfile, *, format: Literal["mcp"]) -> list[dict[str, Any]]:  # noqa: A002
+        """Return these tools as MCP lists them."""
+        ...
+
+
 class McpService:
     """The MCP server of one tract.
 
@@ -56,7 +83,7 @@ class McpService:
         server: the SDK's server, for another transport than stdio.
     """
 
-    def __init__(self, tract: Tract, profile: str | ToolProfile, decision_timeout: float) -> None:
+    def __init__(self, tract: ServedTract, profile: str | ToolProfile, decision_timeout: float) -> None:
         from tract_jupyter import __version__
 
         self._tract = tract

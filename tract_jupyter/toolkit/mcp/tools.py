@@ -1,8 +1,8 @@
 """The tools of MCP servers among those of the executor: `NAME.tool`, and `tools.NAME.tool` in code.
 
 What a server says about its tools is a claim. A tool that cannot be used as it is described is left out, and the
-others stay. The hash of a definition covers all that was claimed and which server it was, so that an approval of one is
-none of another.
+others stay. The hash of a definition covers all that was claimed and which server it was, so that an approval of one
+does not cover another.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
-from tract_jupyter.models.canonical import digest
+from tract_jupyter.models import check_text, digest, one_line, printable
 from tract_jupyter.models.schema import count_parts
-from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.names import python_name
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from tract_jupyter.toolkit.mcp.client import McpServer, McpTool
 
@@ -41,41 +41,69 @@ class _Made:
 
 
 class McpTools:
-    """MCP servers by name, and their tools; a server that ended is started again at the next call."""
+    """MCP servers by name, and their tools; a server that ended is started again at the next call.
 
-    def __init__(self) -> None:
+    Args:
+        check_name: refuses a name for a server that other tools have.
+
+    Attributes:
+        servers: by name.
+    """
+
+    def __init__(self, check_name: Callable[[str], object]) -> None:
+        self._check_name = check_name
         self.servers: dict[str, McpServer] = {}
         # one attribute, since threads that ask at once must find the two in step
         self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """Return all of them by name; the same dict as long as no server lists others."""
+        """Return all tools by name; the same dict as long as no server lists others."""
         return self._up_to_date()[1]
 
     def add(
         self,
         name: str,
-        command: Sequence[str] | None,
-        check_name: Callable[[str], object],
-        **options: Any,
+        command: Sequence[str] | None = None,
+        *,
+        url: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        start_timeout: float = 30.0,
+        result_bytes: int = 1_000_000,
+        trust_annotations: bool = False,
     ) -> McpServer:
-        """Start a server, or connect to one; arguments as of `Tract.add_mcp_server`.
+        """Start a server, or connect to one; its tools are `tools.NAME.tool` until it is removed or the tract closed.
+
+        Its program may do all that you may do: add what you trust. It is not stored, so that no store starts programs.
+        Calls of your own are made as they are; those of a model are asked about, as for all tools.
 
         Args:
-            name: what it is called.
-            command: its program and arguments.
-            check_name: refuses a name that other tools have.
-            options: for `McpServer`.
+            name: what it is called here: a Python name.
+            command: the program and its arguments.
+            url: of a server over HTTP instead.
+            env: variables of the program besides PATH, HOME and the like. No others are passed on.
+            cwd: the folder that the program runs in.
+            headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
+            timeout: seconds that a call may take, if it does not say.
+            start_timeout: seconds until it must be ready.
+            result_bytes: the most bytes of text that one call may bring.
+            trust_annotations: believe what the server says about which of its tools only read, so that models may call
+                these without being asked about.
 
         Raises:
-            McpError: it cannot be started or reached, or the name is none or is taken.
+            McpError: it cannot be started or reached, or the name is not valid or is taken.
         """
         from tract_jupyter.toolkit.mcp.client import McpServer
 
-        server = McpServer(name, command, **options)
+        server = McpServer(
+            name, command, url=url, env=env, cwd=cwd, headers=headers, timeout=timeout, start_timeout=start_timeout,
+            result_bytes=result_bytes, trust_annotations=trust_annotations,
+        )  # fmt: skip
         if name in self.servers:
-            raise McpError(f"there is an MCP server {name!r} already; remove_mcp_server({name!r}) ends it")
-        check_name(name)
+            raise McpError(f"there is an MCP server {name!r} already; mcp.remove({name!r}) ends it")
+        self._check_name(name)
         server.start()
         self.servers[name] = server
         return server
@@ -84,7 +112,7 @@ class McpTools:
         """Return why some of a server's tools are left out.
 
         Raises:
-            McpError: there is no server of that name.
+            McpError: no server has that name.
         """
         self._check_known(name)
         return self._up_to_date()[0][name].problems
@@ -93,19 +121,22 @@ class McpTools:
         """End a server, and forget it with its tools.
 
         Raises:
-            McpError: there is none of that name.
+            McpError: no server has that name.
         """
         self._check_known(name)
         self.servers.pop(name).close()
 
     def close(self) -> None:
-        """End all of them."""
+        """End all servers."""
         while self.servers:
             self.servers.popitem()[1].close()
 
     def _check_known(self, name: str) -> None:
+        check_text(name, "the name of a server", error=McpError)
         if name not in self.servers:
-            known = f" There are: {', '.join(self.servers)}." if self.servers else " There is none."
+            known = (
+                f" There are: {', '.join(self.servers)}." if self.servers else " No server has been added."
+            )
             raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
 
     def _up_to_date(self) -> tuple[dict[str, _Made], dict[str, ToolDefinition]]:

@@ -1,0 +1,185 @@
+"""Four tasks, done by calls one by one and by a script, and what each way sends to the model.
+
+The model is scripted: it makes the calls that it is told to make. It counts each request whole, as a provider would:
+schemas, instructions, and all messages so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter import Tract
+from tract_jupyter.context import default_counter
+from tract_jupyter.models import canonical_json
+from tract_jupyter.toolkit import CODE_MODE, ToolConfig, ToolProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.toolkit import Toolset
+
+_OTHERS: Final = 100  # tools that nobody needs for these tasks, as a few servers bring them
+_DIRECT: Final = ToolProfile(
+    "direct", {name: ToolConfig(enabled=False) for name in CODE_MODE}, has_others=True, has_built_in=True
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked, the calls that answer it, and the script that makes the same calls.
+
+    Args:
+        name: of the row.
+        question: the user's.
+        calls: tool and arguments of each.
+        code: the script.
+        answer: what the script prints.
+        least: percent of all that is sent which a script saves at least.
+    """
+
+    name: str
+    question: str
+    calls: Sequence[tuple[str, dict[str, Any]]]
+    code: str
+    answer: str
+    least: float
+
+
+_TOPICS: Final = ("tides", "locks", "ferries", "dykes", "harbours", "buoys", "canals", "pilots")
+_PEOPLE: Final = tuple(f"P{number:02}" for number in range(20))
+
+TASKS: Final = (
+    Task(
+        "8 searches",
+        "Which of these eight topics have a page of the year 2019?",
+        [("web_search", {"query": topic}) for topic in _TOPICS],
+        f"for topic in {_TOPICS}:\n"
+        "    years = [hit['year'] for hit in tools.web_search(query=topic)]\n"
+        "    if 2019 in years:\n"
+        "        print(topic, years.count(2019))",
+        "ferries 1\n",
+        97.0,
+    ),
+    Task(
+        "20 files, one match",
+        "Which of the files f0.txt to f19.txt mentions the needle?",
+        [("read_file", {"path": f"f{number}.txt"}) for number in range(20)],
+        "for n in range(20):\n"
+        "    if 'needle' in tools.read_file(path=f'f{n}.txt'):\n"
+        "        print(f'f{n}.txt has it')",
+        "f13.txt has it\n",
+        99.0,
+    ),
+    Task(
+        "20 people's expenses",
+        "Who of P00 to P19 spent more than 2,000 in March?",
+        [("get_expenses", {"person": person}) for person in _PEOPLE],
+        "for n in range(20):\n"
+        "    person = f'P{n:02}'\n"
+        "    total = sum(row['amount'] for row in tools.get_expenses(person=person))\n"
+        "    if total > 2_000:\n"
+        "        print(person, total)",
+        "P07 2700\n",
+        99.0,
+    ),
+    Task(
+        "one file",
+        "How many errors are in server.log?",
+        [("read_file", {"path": "server.log"})],
+        "print(sum('ERROR' in line for line in tools.read_file(path='server.log').splitlines()))",
+        "12\n",
+        90.0,
+    ),
+)
+
+
+def web_search(query: str) -> list[dict[str, Any]]:
+    """Search the web, and return the best hits with the beginning of their text."""
+    text = f"What everybody should know about {query}, told by somebody who has seen them for years. " * 2
+    year = 2019 if query == "ferries" else 2020
+    return [
+        {"title": f"{query} {n}", "url": f"https://example.org/{query}/{n}", "text": text, "year": year + n}
+        for n in range(6)
+    ]
+
+
+def read_file(path: str) -> str:
+    """Read a text file of the project."""
+    if path == "server.log":
+        levels = ("ERROR" if n % 25 == 0 else "INFO" for n in range(300))
+        return "".join(
+            f"2026-03-01 12:00:{n % 60:02} {level} request {n} served\n" for n, level in enumerate(levels)
+        )
+    return "It was a quiet day at the harbour, and the ferries came and went. " * 30 + "needle" * (
+        path == "f13.txt"
+    )
+
+
+def get_expenses(person: str) -> list[dict[str, Any]]:
+    """List what a person spent in March, row by row."""
+    each = 90 if person == "P07" else 40
+    return [
+        {"day": n + 1, "what": "travel, meals and lodging", "amount": each, "currency": "EUR"}
+        for n in range(30)
+    ]
+
+
+def _other(account: str, limit: int = 20, since: str | None = None) -> list[dict[str, Any]]:
+    return [{"account": account, "limit": limit, "since": since}]
+
+
+class _Model:
+    """A model that counts what it is sent."""
+
+    def __init__(self, tools: Toolset, system: str) -> None:
+        self.sent = 0
+        self._count = default_counter().count_text
+        self._tools = tools
+        self._schemas = tools.schemas()
+        self._messages: list[dict[str, Any]] = [{"role": "system", "content": system}]
+
+    def ask(self, text: str) -> None:
+        """Put a question to it."""
+        self._messages.append({"role": "user", "content": text})
+        self._request()
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Let it make a call, and tell it the result in the next request."""
+        call = {
+            "id": f"call_{len(self._messages)}",
+            "function": {"name": tool, "arguments": canonical_json(arguments)},
+        }
+        self._messages.append({"role": "assistant", "tool_calls": [{"type": "function", **call}]})
+        output = self._tools.call(tool, arguments)
+        told = output if isinstance(output, str) else canonical_json(output)
+        self._messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
+        self._request()
+        return output
+
+    def _request(self) -> None:
+        self.sent += self._count(canonical_json({"tools": self._schemas, "messages": self._messages}))
+
+
+def compare(task: Task) -> tuple[float, float]:
+    """Do a task in both ways; return the part that a script saves: of what was sent, and by the meter.
+
+    Raises:
+        ValueError: the script did not find the answer.
+    """
+    with Tract.open() as tract:
+        for function in (web_search, read_file, get_expenses):
+            tract.tool(function, read_only=True)
+        for number in range(_OTHERS):
+            about = f"List the entries of register {number} for an account, the newest first."
+            tract.tool(_other, name=f"list_register_{number}", description=about, read_only=True)
+        direct = _Model(tract.toolset(_DIRECT), "")
+        direct.ask(task.question)
+        for tool, arguments in task.calls:
+            direct.call(tool, arguments)
+        in_code = _Model(tract.toolset("code"), tract.scripts.get_system_instructions(query=task.question))
+        in_code.ask(task.question)
+        told = in_code.call("notebook_execute", {"code": task.code})
+        if told["output"] != task.answer:
+            raise ValueError(f"{task.name}: {told}")
+        return 1 - in_code.sent / direct.sent, tract.tools.savings().share

@@ -1,0 +1,65 @@
+"""Which model is asked for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter.exceptions import ContentError, LLMConfigError
+
+
+@pytest.fixture
+def asked(tract):
+    """Has the tract ask, and returns the options of the newest request."""
+    tract.user("How tall is Ben Nevis?")
+    client = ScriptedClient(*["1,345 m"] * 5)
+    tract.configure_llm(client)
+
+    def ask(**options):
+        tract.generate(**options)
+        return client.asked[-1][1]
+
+    return ask
+
+
+def test_replies_have_the_settings_unless_a_call_says_otherwise(tract, asked):
+    assert asked() == {}
+    assert tract.models.configure("large", temperature=0.2) == {"model": "large", "temperature": 0.2}
+    assert asked() == {"model": "large", "temperature": 0.2}
+    assert asked(model="small") == {"model": "small", "temperature": 0.2}
+    assert tract.log()[0].generation_config["temperature"] == 0.2
+    assert tract.models.configure() == {}
+    assert asked() == {}
+
+
+def test_each_operation_has_its_own(tract, asked):
+    tract.models.configure("small", operation="compress")
+    assert asked() == {}
+    client = tract.llm
+    tract.compress()
+    assert client.asked[-1][1] == {"model": "small"}
+    assert tract.models.default.settings == {"compress": {"model": "small"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "told"),
+    [
+        ({"operation": "paint"}, ContentError, "operation is 'chat' or 'compress'"),
+        ({"model": " "}, LLMConfigError, "the name that the client knows it by"),
+        ({"temperature": -1}, LLMConfigError, "a number from 0 on"),
+        ({"temperature": float("nan")}, LLMConfigError, "a number from 0 on"),
+        ({"temperature": True}, LLMConfigError, "a number from 0 on"),
+    ],
+)
+def test_what_cannot_be_set_changes_nothing(tract, settings, error, told):
+    with pytest.raises(error, match=told):
+        tract.models.configure(**settings)
+    assert tract.models.default.settings == {}
+
+
+def test_a_model_asks_a_person_first(tract):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="too dear"))
+    result = tract.executor.execute("configure_model", {"model": "large"}, actor="agent:1")
+    assert (result.success, result.denied) == (False, True)
+    assert tract.models.default.settings == {}

@@ -1,0 +1,303 @@
+"""Usage and cost of a session, a reply and a turn; and the budget, which refuses before anything is sent."""
+
+from __future__ import annotations
+
+import threading
+from decimal import Decimal
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.llm.test_prices import ANTHROPIC, answering, tokens
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError, RunFailedError
+from tract_jupyter.llm import reported_cost
+from tract_jupyter.runs.profile import OperationProfile, run_operation
+
+
+def costing(usd, text="Hello."):
+    """A reply that costs so much."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "cost": usd}
+    return reply(text, usage=usage)
+
+
+@pytest.fixture
+def priced(tract):
+    """A tract whose model costs a dollar for each token of its replies."""
+    client = ScriptedClient(*["Hello."] * 9)
+    tract.models.use(client)
+    tract.models.price("your ScriptedClient", input=0, output=1_000_000)
+    return tract, client
+
+
+# --- what was used
+
+
+def test_a_session_by_model_and_purpose(tract):
+    tract.models.use(answering("claude-haiku-4-5", base_url=ANTHROPIC, usage=tokens(1_000, 100, cached=500)))
+    tract.models.use(ScriptedClient("Short."), operation="compress")
+    assert str(tract.costs()) == "nothing was asked yet"
+    tract.chat("A long question, at some length. " * 9)
+    tract.chat("Again")
+    tract.compress()
+    report = tract.costs()
+    chat, compress = report.lines
+    assert (chat.model, chat.operation, chat.requests) == ("claude-haiku-4-5", "chat", 2)
+    assert (chat.input_tokens, chat.cached_tokens, chat.output_tokens) == (2_000, 1_000, 200)
+    assert (compress.operation, compress.cost) == ("compress", None)
+    assert report.cost is None
+    assert report.known.usd == chat.cost.usd
+    assert str(report) == f"{chat.cost} and 1 request at an unknown price for 3 requests with 2,212 tokens"
+    assert repr(tract.costs) == f"<Costs of this session: {report}>"
+
+
+def test_a_reply_and_a_turn_keep_what_they_used(tmp_path):
+    """In the store, so that another process knows it too."""
+    client = answering("claude-haiku-4-5", base_url=ANTHROPIC, usage=tokens(1_000, 100))
+    with Tract.open(tmp_path / "t.db", model=client) as tract:
+        tract.system("Be brief.")
+        tract.chat("One")
+        response = tract.chat("Two")
+        assert response.cost == tract.costs().known.usd / 2
+    with Tract.open(tmp_path / "t.db") as tract:
+        assert tract.costs().lines == ()
+        assert tract.costs.of("HEAD").cost.usd == Decimal("0.0015")
+        two, one = tract.costs.turns()
+        assert (two.text, one.text, two.replies) == ("Two", "One", (response.commit_info.commit_hash,))
+        assert two.report.cost.usd == Decimal("0.0015")
+        assert [turn.text for turn in tract.costs.turns(1)] == ["Two"]
+        assert tract.costs.turns(0) == []
+
+
+def test_a_turn_of_several_replies_is_their_sum(tract):
+    tract.user("Do it")
+    for usd in (0.25, 0.5):
+        tract.models.use(ScriptedClient(costing(usd)))
+        tract.generate()
+    (turn,) = tract.costs.turns()
+    assert turn.report.cost.usd == Decimal("0.75")
+    assert len(turn.replies) == 2
+
+
+def test_a_reply_without_usage_says_nothing_in_its_commit_and_is_estimated_in_the_session(tract):
+    tract.models.use(ScriptedClient(reply("Hello.", usage=None)))
+    tract.chat("One")
+    assert tract.costs.of("HEAD").lines == ()
+    (line,) = tract.costs().lines
+    assert line.is_estimate
+    assert line.input_tokens > 0
+    assert line.output_tokens > 0
+    assert "≈" in str(tract.costs())
+
+
+def test_replies_that_were_thrown_away_count(tract):
+    tract.models.use(ScriptedClient(costing(0.25, "feet"), costing(0.5, "metres")))
+    tract.user("How tall?")
+    tract.generate(validator=lambda text: None if text == "metres" else "in metres")
+    assert tract.costs().cost.usd == Decimal("0.75")
+
+
+def test_tool_calls_count_where_usage_is_missing(tract):
+    tract.models.use(ScriptedClient(reply(None, call("look", {"at": "x" * 400}), usage=None)))
+    tract.user("Go")
+    tract.generate()
+    assert tract.costs().lines[0].output_tokens > 30
+
+
+@pytest.mark.parametrize(
+    ("error", "billed"),
+    [
+        (LLMRequestError("ended", code="cancelled"), True),
+        (LLMRequestError("silent", code="timeout"), True),
+        (LLMRequestError("not reached", code="timeout", is_transient=True), False),
+        (LLMRequestError("refused", status=401), False),
+        (ValueError("of the client"), False),
+        (KeyboardInterrupt(), True),
+    ],
+)
+def test_a_request_that_failed_counts_if_the_provider_was_at_work(tract, error, billed):
+    def fails(messages, **options):
+        raise error
+
+    tract.models.use(fails)
+    with pytest.raises(type(error)):
+        tract.chat("Hello")
+    assert len(tract.costs().lines) == billed
+
+
+def test_what_had_come_of_a_stream_counts(tract):
+    def breaks(messages, on_delta=None, **options):
+        on_delta("A few words of it")
+        raise LLMRequestError("broken")
+
+    class Breaking:
+        chat = staticmethod(breaks)
+
+    tract.models.use(Breaking())
+    with pytest.raises(LLMRequestError):
+        tract.models.client_for("chat").chat([{"role": "user", "content": "x"}], on_delta=lambda piece: None)
+    (line,) = tract.costs().lines
+    assert (line.is_estimate, line.output_tokens > 2) == (True, True)
+
+
+# --- the budget
+
+
+def test_a_request_that_could_exceed_it_is_not_sent(priced):
+    """Nothing is asked or committed; what was spent, what it would cost and how to go on is told."""
+    tract, client = priced
+    tract.costs.set_budget(usd=10)
+    tract.chat("One", max_tokens=8)  # up to 8 USD, and 2 in the end
+    with pytest.raises(LLMBudgetError) as caught:
+        tract.chat("Two", max_tokens=9)
+    told = str(caught.value)
+    assert (
+        "could exceed the budget of 10.00 USD: this session has spent 2.00 USD, and it would cost up to 9.00 USD"
+        in told
+    )
+    assert "at most 9 of output). To go on, type %tract budget 20.00 USD, or %tract budget off" in told
+    assert len(client.asked) == 1
+    assert tract.chat("Two", max_tokens=8).text == "Hello."  # the estimate of 8 became 2
+    tract.costs.remove_budget()
+    assert tract.chat("Three", max_tokens=9_999).text == "Hello."
+
+
+def test_a_budget_in_tokens_needs_no_price(tract):
+    client = ScriptedClient(*["Hello."] * 3)
+    tract.models.use(client)
+    tract.costs.set_budget(tokens=100)
+    tract.chat("One", max_tokens=20)
+    with pytest.raises(
+        LLMBudgetError, match=r"budget of 100 tokens: this session has used 12, and it would take about"
+    ):
+        tract.chat("Two", max_tokens=80)
+    with pytest.raises(LLMBudgetError, match=r"4,096 of output, as the request has no max_tokens"):
+        tract.chat("Two")
+    assert len(client.asked) == 1
+
+
+def test_what_was_spent_before_counts(priced):
+    tract, _ = priced
+    tract.chat("One")
+    tract.costs.set_budget(usd="2.5")
+    with pytest.raises(LLMBudgetError, match="has spent 2.00 USD"):
+        tract.chat("Two", max_tokens=1)
+
+
+def test_without_a_price_a_budget_in_dollars_cannot_be_held(tract):
+    client = ScriptedClient("Hello.")
+    tract.models.use(client)
+    tract.costs.set_budget(usd=2)
+    with pytest.raises(LLMBudgetError) as caught:
+        tract.chat("One")
+    told = str(caught.value)
+    assert "the price of your ScriptedClient is unknown" in told
+    assert "%tract budget 50000 tokens" in told
+    line = told.rpartition("as ")[2]
+    assert line == "tract.models.price('your ScriptedClient', input=1, output=5)"
+    eval(line, {"tract": tract})
+    assert tract.chat("One").text == "Hello."
+
+
+def test_every_purpose_is_held_to_it(priced, spec):
+    tract, client = priced
+    tract.user("A long question, at some length. " * 9)
+    tract.user("Another one, which is as long. " * 9)
+    tract.register_operation(spec(unhandled="ask"))
+    pending = tract.fire("citation_check", {"urls": []}, review=True)
+    tract.costs.set_budget(usd=1)
+    profile = OperationProfile.of("p", [run_operation("aux", "llm", order=1, text="Sum up.", tag="note")])
+    for ask in (tract.generate, tract.compress, lambda: pending.consult("Look.")):
+        with pytest.raises(LLMBudgetError):
+            ask()
+    with pytest.raises((RunFailedError, LLMBudgetError), match="budget"):
+        tract.generate(profile=profile)
+    assert "budget_exceeded" in repr(tract.runs()[0].operations[0])
+    with pytest.raises(LLMBudgetError):
+        pending.consult("Look.", client=client)
+    assert client.asked == []
+
+
+def test_a_model_by_name_is_held_to_it(tract):
+    own = ScriptedClient("x")
+    tract.models.add("own", own)
+    tract.costs.set_budget(tokens=5)
+    with pytest.raises(LLMBudgetError, match="5 tokens"):
+        tract.models.client("own").chat([{"role": "user", "content": "x"}])
+    assert own.asked == []
+
+
+def test_requests_under_way_count_with_what_they_may_cost(priced):
+    """Two at once cannot both take what is left."""
+    tract, _ = priced
+    entered, over = threading.Event(), threading.Event()
+
+    def slow(messages, **options):
+        entered.set()
+        over.wait()
+        return reply("Hello.")
+
+    tract.models.use(slow)
+    tract.models.price("your function", input=0, output=1_000_000)
+    tract.costs.set_budget(usd=10)
+    ask = tract.models.client_for("consult").chat
+    thread = threading.Thread(
+        target=ask, args=([{"role": "user", "content": "x"}],), kwargs={"max_tokens": 8}
+    )
+    thread.start()
+    entered.wait()
+    try:
+        with pytest.raises(LLMBudgetError):
+            ask([{"role": "user", "content": "x"}], max_tokens=8)
+    finally:
+        over.set()
+        thread.join()
+    assert ask([{"role": "user", "content": "x"}], max_tokens=8)
+
+
+def test_a_refused_request_leaves_the_budget_as_it_was(priced):
+    tract, _ = priced
+
+    def fails(messages, **options):
+        raise ValueError("no")
+
+    tract.models.use(fails, operation="consult")
+    tract.models.price("your function", input=0, output=1_000_000)
+    tract.costs.set_budget(usd=10)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no"):
+            tract.models.client_for("consult").chat([], max_tokens=9)
+    assert tract.costs().lines == ()
+
+
+def test_tools_that_are_offered_count(priced):
+    tract, client = priced
+    tract.costs.set_budget(tokens=200)
+    tool = {"type": "function", "function": {"name": "f", "description": "word " * 300, "parameters": {}}}
+    tract.user("x")
+    with pytest.raises(LLMBudgetError):
+        tract.generate(tools=[tool], max_tokens=10)
+    assert client.asked == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"usd": 0}, {"usd": -1}, {"usd": "much"}, {"usd": float("nan")}, {"usd": True}, {"tokens": 0},
+     {"tokens": 1.5}, {"tokens": "many"}, {"tokens": True}],
+)  # fmt: skip
+def test_what_is_no_budget(tract, wrong):
+    with pytest.raises(LLMConfigError):
+        tract.costs.set_budget(**wrong)
+    assert tract.costs.budget is None
+
+
+def test_a_budget_of_both(tract):
+    assert str(tract.costs.set_budget(usd=2, tokens=50_000)) == "2.00 USD and 50,000 tokens"
+    assert "budget: 2.00 USD and 50,000 tokens" in repr(tract.costs)
+
+
+def test_a_limit_of_money_is_told_what_a_reply_cost(tract):
+    """By its usage alone."""
+    tract.models.use(ScriptedClient(costing(0.25), "Hello."))
+    assert reported_cost("m", tract.chat("One").usage) == 0.25
+    assert reported_cost("m", tract.chat("Two").usage) is None

@@ -1,0 +1,308 @@
+"""A model acts until it has an answer; each step is stored, and what is done is not done again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.hooks.fakes import call, reply, said
+from tests.loop.conftest import told
+from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
+from tract_jupyter.models import Delta, TurnLimits
+from tract_jupyter.runs.profile import OperationProfile, run_operation
+from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
+
+LOOK = call("look", {"city": "Rome"}, "c1")
+
+
+def test_calls_are_carried_out_until_there_is_an_answer(talk, script, done):
+    client = script(reply("Let me see.", LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Sunny.")
+    response = talk.chat("How is it?")
+    assert (response.text, response.outcome, response.note) == ("Sunny.", "answer", "")
+    assert (response.steps, response.calls, response.tool_calls) == (3, 2, ())
+    assert response.usage == {"prompt_tokens": 30, "completion_tokens": 6, "total_tokens": 36}
+    assert done == [("look", "Rome"), ("look", "Oslo")]
+    assert said(talk) == [
+        ("user", "How is it?"), ("assistant", "Let me see."), ("tool", "sunny in Rome"), ("assistant", None),
+        ("tool", "sunny in Oslo"), ("assistant", "Sunny."),
+    ]  # fmt: skip
+    assert client.asked[0][1]["tools"] == client.asked[2][1]["tools"]
+    assert client.asked[2][0][: len(client.asked[1][0])] == client.asked[1][0]
+
+
+def test_without_tools_it_is_one_step(tract, script, talk):
+    talk.loop.tools = None
+    client = script("Fine.")
+    response = talk.chat("How is it?")
+    assert (response.text, response.steps, response.outcome) == ("Fine.", 1, "answer")
+    assert "tools" not in client.asked[0][1]
+
+
+def test_schemas_alone_are_the_callers_to_answer(talk, script, done):
+    schemas = talk.as_tools("self")
+    script(reply(None, LOOK), "Sunny.")
+    response = talk.chat("How is it?", tools=schemas)
+    assert [call.name for call in response.tool_calls] == ["look"]
+    assert not done
+    talk.tool_result("c1", "look", "rain")
+    assert talk.generate(tools=schemas).text == "Sunny."
+
+
+def test_a_profile_shows_its_tools_and_how_to_read_on(talk, script):
+    client = script("ok")
+    talk.chat("?", tools=ToolProfile("one", {"look": ToolConfig()}))
+    assert [tool["function"]["name"] for tool in client.asked[0][1]["tools"]] == ["read_result", "look"]
+
+
+def test_async_is_the_same(talk, script, done):
+    script(reply(None, LOOK), "Sunny.")
+    response = asyncio.run(talk.achat("How is it?"))
+    assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
+    script("Still.")
+    talk.user("And now?")
+    assert asyncio.run(talk.agenerate()).text == "Still."
+
+
+def test_a_turn_that_has_its_answer_is_over(talk, script):
+    with pytest.raises(ContentError, match=r"chat\(text\) begins one"):
+        script() and talk.chat(None)
+    script("Fine.")
+    talk.chat("How is it?")
+    response = talk.chat(None)
+    assert (response.text, response.steps) == ("Fine.", 0)
+
+
+def test_a_fault_in_the_second_request_keeps_the_first_step(talk, script, done):
+    script(reply(None, LOOK), LLMRequestError("HTTP 500"), "Sunny.")
+    with pytest.raises(LLMRequestError) as raised:
+        talk.chat("How is it?")
+    assert "chat(None) goes on" in raised.value.__notes__[0]
+    assert talk.chat(None).text == "Sunny."
+    assert done == [("look", "Rome")]
+
+
+def test_a_fault_in_the_first_request_sets_the_question_aside(talk, script):
+    script(LLMRequestError("HTTP 500"), "Back.")
+    with pytest.raises(LLMRequestError):
+        talk.chat("First")
+    assert talk.chat("Second").text == "Back."
+    assert [text for _, text in said(talk)] == ["Second", "Back."]
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        (reply(""), "the reply is empty"),
+        ({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}, "content filter"),
+        ({"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}, "max_tokens"),
+    ],
+)
+def test_nothing_is_no_answer(talk, script, response, words):
+    script(response)
+    with pytest.raises(LLMResponseError, match=words):
+        talk.chat("?")
+
+
+def test_a_limit_of_steps_says_so_and_the_turn_goes_on(talk, script, done):
+    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(3)), "Done.")
+    response = talk.chat("Go.", limits=TurnLimits(steps=2))
+    assert (response.outcome, response.steps) == ("limit", 2)
+    assert "2 steps" in response.note
+    assert "chat(None) goes on" in response.note
+    assert talk.chat(None, limits=TurnLimits(steps=2)).text == "Done."
+    assert len(done) == 3
+
+
+def test_a_limit_that_is_just_enough_ends_nothing(talk, script):
+    script(reply(None, LOOK), "Done.")
+    assert talk.chat("Go.", limits=TurnLimits(steps=2, calls=1)).outcome == "answer"
+
+
+def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done):
+    client = script(reply(None, LOOK, call("look", {"city": "Oslo"}, "c2")), "Done.")
+    response = talk.chat("Go.", limits=TurnLimits(calls=1))
+    assert (response.outcome, done) == ("limit", [("look", "Rome")])
+    assert talk.chat(None).text == "Done."
+    assert told(client) == [
+        "sunny in Rome", "not run: the limit of 1 tool calls of this turn is reached"
+    ]  # fmt: skip
+
+
+def test_tokens_are_those_that_the_provider_reports(talk, script):
+    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
+    assert talk.chat("Go.", limits=TurnLimits(tokens=20)).steps == 2
+
+
+def test_money_is_a_limit_where_the_price_is_known(talk, script):
+    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
+    talk.loop.price = None
+    with pytest.raises(ContentError, match="needs prices"):
+        talk.chat("Go.", limits=TurnLimits(usd=1))
+    talk.loop.price = lambda model, usage: 0.6
+    response = talk.chat("Go.", limits=TurnLimits(usd=1))
+    assert (response.outcome, response.steps) == ("limit", 2)
+    talk.loop.price = lambda model, usage: None
+    response = talk.chat(None, limits=TurnLimits(usd=1))
+    assert "the price of 'scripted-1' is not known" in response.note
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"tokens": 1.5}, {"usd": float("nan")}, {"seconds": True}])
+def test_a_limit_is_a_number_above_0(wrong):
+    with pytest.raises(ContentError, match="above 0"):
+        TurnLimits(**wrong)
+
+
+def test_the_same_call_with_the_same_outcome_is_made_twice(talk, script, done):
+    client = script(*(reply(None, call("look", {"city": "Rome"}, f"c{n}")) for n in range(9)))
+    response = talk.chat("Go.")
+    assert (response.outcome, response.steps, len(done)) == ("repeat", 4, 2)
+    assert "same outcome" in response.note
+    assert "made twice in a row" in told(client)[2]
+    client.replies = ["I see."]
+    assert talk.chat("Say something.").text == "I see."
+
+
+def test_two_calls_in_turn_are_noticed_too(talk, script, done):
+    cities = ["Rome", "Oslo"] * 5
+    script(*(reply(None, call("look", {"city": city}, f"c{n}")) for n, city in enumerate(cities)))
+    response = talk.chat("Go.")
+    assert (response.outcome, response.steps, len(done)) == ("repeat", 6, 4)
+
+
+def test_another_outcome_is_no_repetition(talk, script):
+    states = iter(["5 %", "20 %", "60 %", "100 %"])
+
+    @talk.tool(read_only=True)
+    def state() -> str:
+        """Tell how far it is."""
+        return next(states)
+
+    script(*(reply(None, call("state", {}, f"c{n}")) for n in range(4)), "Done.")
+    assert talk.chat("Go.").outcome == "answer"
+
+
+def test_ids_that_come_again_or_not_at_all_mix_nothing_up(talk, script):
+    client = script(
+        reply(None, LOOK),
+        reply(None, call("look", {"city": "Oslo"}, "c1"), call("look", {"city": "Kyiv"}, "c1")),
+        reply(None, {"function": {"name": "look", "arguments": '{"city": "Bern"}'}}),
+        "ok",
+    )
+    talk.chat("Go.")
+    assert told(client) == ["sunny in Rome", "sunny in Oslo", "sunny in Kyiv", "sunny in Bern"]
+    calls = [call for one in client.last_messages for call in one.get("tool_calls", ())]
+    assert len({call["id"] for call in calls}) == 4
+
+
+def test_a_users_function_takes_the_place_of_a_step(talk, script, done):
+    script()
+    replies = [reply(None, LOOK), reply("Rain.")]
+    talk.loop.ask = lambda messages, **options: replies.pop(0)
+    talk.loop.carry_out = lambda call, make: ToolResult(call.name, success=True, output="rain")
+    assert talk.chat("How is it?").text == "Rain."
+    assert not done
+    replies += [reply(None, call("look", {"city": "Oslo"}, "c2")), reply("Sun.")]
+    talk.loop.carry_out = lambda call, make: make()
+    talk.chat("And there?")
+    assert done == [("look", "Oslo")]
+
+
+def test_each_step_may_have_operations_around_it(talk, script, done):
+    profile = OperationProfile.of(
+        "p", [run_operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")]
+    )
+    client = script(reply(None, LOOK), "Sunny.")
+    response = talk.chat("How is it?", profile=profile)
+    assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
+    assert len(talk.runs()) == 2
+    assert response.run.status == "done"
+    assert len(client.asked) == 2
+
+
+def test_stop_ends_the_models_call_and_keeps_what_had_come(talk):
+    came = threading.Event()
+
+    class Slow:
+        def chat(self, messages, *, on_delta=None, **options):
+            on_delta(Delta("text", "Once upon "))
+            on_delta(Delta("text", "a time"))
+            came.set()
+            assert signal_of(talk).wait(10)
+            raise LLMRequestError("ended", code="cancelled")
+
+    talk.configure_llm(Slow())
+    threading.Thread(target=lambda: came.wait(10) and talk.loop.stop(), daemon=True).start()
+    response = talk.chat("Tell.", on_delta=lambda piece: None)
+    assert (response.outcome, response.text) == ("stopped", "Once upon a time")
+    assert (
+        talk.get_commit(response.commit_info.commit_hash).metadata["cut"] == "not run: stopped by the person"
+    )
+
+
+def signal_of(talk):
+    return talk.loop._running[0]
+
+
+def test_stopped_before_anything_came_the_question_is_open(talk, script):
+    class Silent:
+        def chat(self, messages, **options):
+            talk.loop.stop()
+            raise LLMRequestError("ended", code="cancelled")
+
+    talk.configure_llm(Silent())
+    response = talk.chat("Tell.")
+    assert (response.outcome, response.text, response.steps) == ("stopped", "", 0)
+    script("Once.")
+    assert talk.chat("Tell.").text == "Once."
+    assert [text for _, text in said(talk)] == ["Tell.", "Once."]
+
+
+def test_pause_ends_it_before_the_next_request(talk, script, done):
+    script(reply(None, LOOK), "Sunny.")
+    talk.loop.carry_out = lambda call, make: (talk.loop.pause(), make())[1]
+    response = talk.chat("How is it?")
+    assert (response.outcome, done) == ("stopped", [("look", "Rome")])
+    assert "paused" in response.note
+    assert talk.chat(None).text == "Sunny."
+
+
+def test_an_interrupt_leaves_no_call_without_an_answer(talk, script):
+    def interrupted(call, make):
+        raise KeyboardInterrupt
+
+    client = script(reply(None, call("fire_nothing", {}, "c1"), call("send", {"to": "a"}, "c2")), "Well.")
+    talk.reviewer.channel = type(talk.reviewer.channel)()
+    talk.executor.permission = lambda tool, actor: Permission.ALLOW
+    talk.loop.carry_out = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        talk.chat("Go.")
+    talk.loop.carry_out = None
+    assert talk.chat("And?").text == "Well."
+    assert "stopped by the person while it ran" in told(client)[1]
+
+
+def test_a_model_in_code_mode_is_told_once_how_to_write_scripts(talk, script, done):
+    code = "print(tools.look(city='Rome'))\ntools.look(city='Oslo')"
+    client = script(reply(None, call("notebook_execute", {"code": code})), "Sunny.", "Still.")
+    talk.chat("How is it?", tools="code")
+    talk.chat("And now?", tools="code")
+    systems = [[one["content"] for one in sent if one["role"] == "system"] for sent, _ in client.asked]
+    assert len(systems[0]) == 1
+    assert systems == [systems[0]] * 3
+    assert "notebook_execute" in systems[0][0]
+    assert done == [("look", "Rome"), ("look", "Oslo")]
+    assert told(client)[0].startswith("sunny in Rome\n")
+
+
+def test_what_the_session_may_spend_ends_a_turn_that_has_begun(talk, script, done):
+    client = script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(9)))
+    talk.costs.set_budget(tokens=60_000)
+    client.replies[1]["usage"] = {"prompt_tokens": 59_990, "completion_tokens": 2}
+    response = talk.chat("Go.")
+    assert (response.outcome, response.steps) == ("limit", 2)
+    assert "could exceed the budget" in response.note
+    talk.costs.remove_budget()
+    client.replies = ["Done."]
+    assert talk.chat(None).text == "Done."

@@ -1,0 +1,47 @@
+"""The scenarios of `tests/vectors/loop`: a scripted model on HTTP that checks each request, a scripted person, kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "vectors"
+NOT_YET: dict[str, str] = {}
+"""What cannot pass yet, with what it waits for; a scenario that passes must go from here."""
+QUICK = "happy,parallel,corrections,refusals,limits,repeats,hostile,large_results,code_mode"
+
+
+def failing(tmp_path, *options):
+    """The ids of the scenarios with a variant that fails, each with the first thing that is wrong."""
+    found = tmp_path / "found.json"
+    environment = {**os.environ, "LOOP_PRODUCT": str(FOLDER / "loop_product.py")}
+    ended = subprocess.run(
+        [sys.executable, FOLDER / "loop" / "driver.py", "--json", found, *options],
+        env=environment, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert found.exists(), ended.stdout + ended.stderr
+    rows = json.loads(found.read_text())
+    assert rows
+    return {row["id"]: (row["label"], row["fails"]) for row in rows if row["fails"]}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_quick_ones(dialect, tmp_path):
+    assert failing(tmp_path, "--dialect", dialect, "--how", "whole", "--only", QUICK) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("actor", ["sync", "async"])
+@pytest.mark.parametrize("how", ["whole", "stream"])
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_all_variants(dialect, how, actor, tmp_path):
+    found = failing(tmp_path, "--dialect", dialect, "--how", how, "--actor", actor)
+    assert {key: why for key, why in found.items() if key not in NOT_YET} == {}
+    assert set(found) >= set(NOT_YET), "shorten NOT_YET"

@@ -1,0 +1,254 @@
+"""`%tract model`, `%tract cost`, `%tract budget`; and keys in cells."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from types import SimpleNamespace
+
+import pytest
+from IPython.core.error import StdinNotImplementedError
+
+from tests.hooks.fakes import ScriptedClient, reply
+from tests.llm.providers import Answer, provider
+from tract_jupyter.llm import PROVIDERS
+
+KEY = "sk-abcdefghijklmnopqrstuvwx0042"
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    """No key of the machine's own, and no keyring."""
+    for each in PROVIDERS.values():
+        for variable in (*each.key_variables, *each.url_variables):
+            monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+
+
+def typing(monkeypatch, answer):
+    """Have somebody type this where a key is asked for; an exception is raised."""
+    asked = []
+
+    def ask(prompt):
+        asked.append(prompt)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(getpass, "getpass", ask)
+    return asked
+
+
+# --- %tract model
+
+
+def test_what_is_at_hand(shell, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    ring = SimpleNamespace(get_password=lambda service, user: KEY if user == "openrouter" else None)
+    monkeypatch.setitem(sys.modules, "keyring", ring)
+    text = shell.run("%tract model").text
+    assert "No model is asked yet." in text
+    assert "%tract model openai/gpt-6-luna asks that one" in text
+    assert "OPENAI_API_KEY is not set" in text
+    assert "from ANTHROPIC_API_KEY" in text
+    assert "from keyring tract_jupyter/openrouter" in text
+    assert KEY[:8] not in text
+
+
+def test_a_model_is_chosen_and_asked(shell):
+    with provider(Answer(reply("Hello."))) as here:
+        text = shell.run(f"%tract model mine --base-url {here.url}").text
+        assert "mine" in text
+        assert here.url in text
+        assert shell.run("print(tract.chat('Hi').text)").text == "Hello.\n"
+    assert here.bodies[0]["model"] == "mine"
+
+
+def test_a_model_without_a_key_says_what_is_missing(shell):
+    text = shell.run("%tract model anthropic/claude-sonnet-5-5").text
+    assert "There is no key yet: %tract model anthropic/claude-sonnet-5-5 --key asks for it." in text
+    assert "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN" in text
+
+
+def test_one_for_each_purpose(shell):
+    shell.run("%tract model ollama/qwen3")
+    text = shell.run("%tract model ollama/small --for compress").text
+    assert "everything else  ollama/qwen3" in text
+    assert "compress         ollama/small" in text
+    text = shell.run("%tract model off --for compress").text
+    assert "everything  ollama/qwen3" in text
+    assert "small" not in text
+    assert "ollama" not in shell.run("%tract model off").text
+
+
+def test_a_key_is_asked_for_and_never_shown(shell, monkeypatch):
+    asked = typing(monkeypatch, f" {KEY} ")
+    with provider(Answer(reply("Hello."))) as here:
+        text = shell.run(f"%tract model openai/gpt-6-luna --key --base-url {here.url}").text
+        shell.run("tract.chat('Hi')")
+        text += shell.run("%tract model").text + shell.run("tract.models").text
+    assert asked == ["Key for openai/gpt-6-luna: "]
+    assert here.requests[0][1]["Authorization"] == f"Bearer {KEY}"
+    assert "this session" in text
+    assert KEY[:8] not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (StdinNotImplementedError("no stdin"), "nobody can be asked for a key here"),
+        (EOFError(), "nobody can be asked for a key here"),
+        (" ", "no key was typed"),
+    ],
+)
+def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, told):
+    typing(monkeypatch, answer)
+    result = shell.run("%tract model openai/gpt-6-luna --key")
+    assert told in result.error
+    assert "openai/gpt-6-luna" in shell.run("%tract model").text
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("gpt-6-luna", "a model is written as PROVIDER/NAME"),
+        ("a b", "usage: %tract model"),
+        ("--for compress", "usage: %tract model"),
+        ("openai/x --for", "--for is followed by a purpose"),
+        ("openai/x --for paint", "operation is 'chat'"),
+        ("openai/x --base-url --key", "--base-url is followed by an address"),
+        ("openai/x --base-url nonsense", "base_url is a text such as"),
+        ("openai/x --loud", "has no option '--loud'"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told(shell, line, told):
+    result = shell.run(f"%tract model {line}")
+    assert told in result.error
+    assert shell.namespace["tract"].models.default.default is None
+
+
+def test_a_local_server_is_asked_only_where_that_is_wanted(shell, monkeypatch):
+    import httpx
+
+    looked = []
+
+    def get(url, **options):
+        looked.append(url)
+        if len(looked) > 1:
+            raise httpx.ConnectError("refused")
+        return SimpleNamespace(json=lambda: {"data": [{"id": "qwen3:8b"}]})
+
+    monkeypatch.setattr(httpx, "get", get)
+    shell.run("%tract model")
+    assert looked == []
+    assert "%tract model ollama/qwen3:8b" in shell.run("%tract model --local").text
+    assert looked == ["http://127.0.0.1:11434/v1/models"]
+    assert "does not answer" in shell.run("%tract model --local").text
+
+
+def test_completion(shell):
+    shell.run("tract.models.add('local', base_url='http://127.0.0.1:9/v1')")
+    offered = shell.complete("%tract model ")
+    assert {"local", "openai/gpt-6-luna", "--for", "--key", "--base-url", "--local"} <= set(offered)
+    assert "consult" in shell.complete("%tract model openai/x --for ")
+
+
+def test_the_setting_is_the_model_of_each_kernel(shell):
+    shell.run("%config TractJupyter.model = 'ollama/qwen3'")
+    shell.run("%reload_ext tract_jupyter")
+    assert "qwen3 at http://127.0.0.1:11434/v1" in shell.run("tract.models").text
+
+
+def test_a_setting_that_names_no_model_is_refused(shell, caplog):
+    shell.run("%config TractJupyter.model = 'qwen3'")
+    assert "a model is written as PROVIDER/NAME" in caplog.text
+
+
+def test_an_address_that_is_none_leaves_the_rest_to_be_used(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
+    shell.run("%config TractJupyter.model = 'openai/gpt-6-luna'")
+    shell.run("%reload_ext tract_jupyter")
+    text = shell.run("print(tract.llm)").text
+    assert "TractJupyter.model: base_url is a text such as" in text
+    assert text.endswith("None\n")
+
+
+# --- money
+
+
+@pytest.fixture
+def asked(shell):
+    """A shell whose model has replied twice: once with a cost, once without."""
+    tract = shell.namespace["tract"]
+    for usage in ({"prompt_tokens": 1_000, "completion_tokens": 20, "cost": 0.25}, None):
+        tract.models.use(ScriptedClient(reply("Hello.", usage=usage, model="m")))
+        tract.chat("How tall is Ben Nevis?")
+    return shell
+
+
+def test_what_was_spent(asked):
+    text = asked.run("%tract cost").text
+    assert "This session: 0.2500 USD and 1 request at an unknown price for 2 requests with ≈" in text
+    assert "price unknown" in text
+    assert "tract.models.price('your ScriptedClient', input=..., output=...) says it" in text
+    assert "How tall is Ben Nevis?" in text
+    assert "1,000" in text
+
+
+def test_nothing_was_spent(shell):
+    assert "nothing was asked yet" in shell.run("%tract cost").text
+    assert "%tract cost 50" in shell.run("%tract cost much").error
+
+
+@pytest.mark.parametrize(
+    ("line", "budget"),
+    [
+        ("2 USD", "2.00 USD"), ("2.50usd", "2.50 USD"), ("$3", "3.00 USD"), ("50000 tokens", "50,000 tokens"),
+        ("50,000 tokens", "50,000 tokens"), ("1 token", "1 token"), ("50_000 Tokens", "50,000 tokens"),
+    ],
+)  # fmt: skip
+def test_a_budget_is_set_shown_and_removed(shell, line, budget):
+    assert "There is no budget: %tract budget 2 USD" in shell.run("%tract budget").text
+    assert f"This session may spend {budget};" in shell.run(f"%tract budget {line}").text
+    assert f"Budget: {budget}" in shell.run("%tract cost").text
+    assert "There is no budget" in shell.run("%tract budget off").text
+
+
+@pytest.mark.parametrize("line", ["2", "USD", "$2 tokens", "two USD", "-1 USD", "1e3 USD", "2 EUR"])
+def test_what_is_no_budget(shell, line):
+    assert "usage: %tract budget" in shell.run(f"%tract budget {line}").error
+    assert shell.namespace["tract"].costs.budget is None
+
+
+def test_a_budget_of_nothing(shell):
+    assert "above 0" in shell.run("%tract budget 0 USD").error
+    assert "from 1 on" in shell.run("%tract budget 0 tokens").error
+
+
+def test_the_budget_refuses_in_a_cell(asked):
+    asked.run("%tract budget 100 tokens")
+    assert "could exceed the budget of 100 tokens" in asked.run("tract.chat('Again')").error
+
+
+# --- keys in cells
+
+
+def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
+    text = shell.run(f"x = 1\nkey = '{KEY}'").text
+    assert "Line 2 of this cell holds something like a key" in text
+    assert KEY[:8] not in text
+    assert shell.run("x = 'risk-management-for-absolute-beginners'").text == ""
+
+
+@pytest.mark.parametrize(
+    "line", ["model openai/x --key {}", "model openai/x --key={}", "nothing {}", "log {}"]
+)
+def test_a_key_in_a_line_is_refused_and_not_repeated(shell, line):
+    result = shell.run("%tract " + line.format(KEY))
+    assert "something like a key, so nothing was done" in result.error
+    assert KEY[:8] not in result.error + result.text
+
+
+def test_after_unloading_nothing_looks_at_cells(shell):
+    shell.run("%unload_ext tract_jupyter")
+    assert shell.run(f"key = '{KEY}'").text == ""

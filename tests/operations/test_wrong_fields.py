@@ -1,0 +1,98 @@
+"""Wrong values in the fields of a fired operation: nothing is approved, and nothing runs, before they are mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import ParameterError
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.operations import ActionDef
+
+FIELDS = {"urls": {"type": "list[str]", "required": True}, "n": {"type": "int", "default": 0}}
+SPOILT = {
+    "ill-typed": lambda p: p.fields.update(urls=3),
+    "ill-typed inside": lambda p: p.fields["urls"].append(3),
+    "missing": lambda p: p.fields.pop("urls"),
+    "unknown": lambda p: p.fields.update(more=1),
+    "all": lambda p: setattr(p, "fields", {"nope": 3}),
+}
+
+
+@pytest.fixture
+def make(tract, spec):
+    """Registers an operation with actions of these bodies, and returns what fires it for review."""
+
+    def made(**bodies):
+        actions = {name: ActionDef(name, "", {}, code) for name, code in bodies.items()}
+        tract.register_operation(spec(name="note", fields=FIELDS, actions=actions))
+        return tract.fire("note", {"urls": ["a"]}, review=True)
+
+    return made
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("decide", ["approve", "go"])
+def test_it_is_refused_and_stays_open_until_it_is_mended(make, spoil, decide):
+    pending = make(go="pending.result = 'ran'\npending.approve()")
+    spoil(pending)
+    with pytest.raises(ParameterError, match="^note: "):
+        getattr(pending, decide)()
+    assert (pending.status, pending.rounds, pending.result) == (PendingStatus.PENDING, 0, None)
+    pending.fields = {"urls": ["b"], "n": 1}
+    getattr(pending, decide)()
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_what_the_caller_runs_gets_no_wrong_field(tract, spec):
+    tract.register_operation(spec(name="note", fields=FIELDS, actions={}))
+    ran = []
+    pending = tract.fire("note", {"urls": ["a"]}, execute_fn=ran.append, review=True)
+    pending.fields["urls"] = 3
+    with pytest.raises(ParameterError, match="'urls'"):
+        pending.approve()
+    assert (pending.status, ran) == (PendingStatus.PENDING, [])
+
+
+def test_a_handler_that_puts_one_in_approves_nothing(tract, spec):
+    tract.register_operation(spec(name="note", fields=FIELDS, actions={}))
+    told = []
+
+    def handler(pending):
+        pending.fields["urls"] = 3
+        with pytest.raises(ParameterError) as caught:
+            pending.approve()
+        told.append(str(caught.value))
+        pending.reject("so much for that")
+
+    tract.on("note", handler)
+    assert tract.fire("note", {"urls": ["a"]}).status is PendingStatus.REJECTED
+    assert "'urls' should be a valid list" in told[0]
+
+
+@pytest.mark.parametrize("code", [
+    "pending.fields['n'] = 'many'\npending.approve()",
+    "pending.fields['n'] = 'many'",
+    "pending.fields['n'] = 'many'\nraise ValueError('first')",
+])  # fmt: skip
+def test_what_a_kernel_action_leaves_is_put_back(make, code):
+    pending = make(go=code)
+    with pytest.raises(ParameterError if "raise" not in code else ValueError):
+        pending.go()
+    assert (pending.status, pending.fields) == (PendingStatus.FAILED, {"urls": ["a"], "n": 0})
+    assert pending.executed_at is None
+    pending.approve()
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_after_its_approval_an_action_leaves_what_was_approved(make):
+    pending = make(go="pending.fields['n'] = 7\npending.approve()\npending.fields['n'] = 'many'")
+    with pytest.raises(ParameterError, match="'n' should be a valid integer"):
+        pending.go()
+    assert (pending.status, pending.fields["n"]) == (PendingStatus.APPROVED, 7)
+
+
+def test_it_can_be_rejected_as_it_is(make):
+    pending = make()
+    pending.fields["urls"] = 3
+    pending.reject("no")
+    assert pending.status is PendingStatus.REJECTED

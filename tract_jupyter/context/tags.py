@@ -1,0 +1,111 @@
+"""Tags: those that commits are made with, those that are added later, and what each is for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.models import check_tag, check_text, check_words
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.storage import Database, TagRows
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """A tag, what it is for, and how many commits have it."""
+
+    name: str
+    description: str
+    count: int
+
+
+class Tags:
+    """The tags of one tract: those that commits were made with, and those that were added.
+
+    Args:
+        database: where they are.
+        rows: those that were added.
+        commits: the commits that have them.
+    """
+
+    def __init__(self, database: Database, rows: TagRows, commits: Commits) -> None:
+        self._database = database
+        self._rows = rows
+        self._commits = commits
+
+    def add(self, commit_hash: str, tag: str) -> None:
+        """Add a tag to a commit. Unlike those it was made with, it can be removed. A second time changes nothing.
+
+        Args:
+            commit_hash: hash, prefix or branch of the commit.
+            tag: 1 to 255 characters.
+
+        Raises:
+            ContentError: this can be no tag.
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
+        check_tag(tag)
+        entry = self._commits.entry(commit_hash)
+        with self._database.write() as connection:
+            if tag not in entry.tags:
+                self._rows.add(connection, entry.commit_hash, tag)
+
+    def remove(self, commit_hash: str, tag: str) -> bool:
+        """Remove an added tag. Return False if it was not added, or is part of the commit.
+
+        Raises:
+            ContentError: the tag is no text.
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
+        check_text(tag, "tag")
+        entry = self._commits.entry(commit_hash)
+        with self._database.write() as connection:
+            return self._rows.remove(connection, entry.commit_hash, tag)
+
+    def of(self, commit_hash: str) -> tuple[str, ...]:
+        """Return all tags of a commit, sorted.
+
+        Raises:
+            CommitNotFoundError: `commit_hash` names nothing.
+        """
+        entry = self._commits.entry(commit_hash)
+        return tuple(sorted({*entry.tags, *self.added().get(entry.commit_hash, ())}))
+
+    def added(self) -> dict[str, tuple[str, ...]]:
+        """Return the added tags of each commit that has any."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        with self._database.read() as connection:
+            for commit_hash, tag in self._rows.all(connection):
+                found[commit_hash].append(tag)
+        return {commit_hash: tuple(tags) for commit_hash, tags in found.items()}
+
+    def copy(self, connection: Connection, moved: dict[str, str]) -> None:
+        """Give copies of commits the tags that were added to the originals."""
+        for commit_hash, tag in self._rows.all(connection):
+            if commit_hash in moved:
+                self._rows.add(connection, moved[commit_hash], tag)
+
+    def register(self, name: str, description: str = "") -> None:
+        """Note what a tag is for.
+
+        Raises:
+            ContentError: this can be no tag, or the description is no text.
+        """
+        check_tag(name)
+        check_words(check_text(description, "description"))
+        with self._database.write() as connection:
+            self._rows.describe(connection, name, description)
+
+    def list(self) -> list[TagInfo]:
+        """Return every tag that is registered or in use, by name, with its count."""
+        with self._database.read() as connection:
+            described = self._rows.descriptions(connection)
+            counts = Counter(tag for _, tag in self._rows.all(connection))
+            counts.update(self._rows.made_with(connection))
+        names = sorted({*described, *counts})
+        return [TagInfo(name, described.get(name, ""), counts[name]) for name in names]

@@ -1,0 +1,110 @@
+"""Verification of a store: every hash is computed anew, every link followed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.context.timeline import Timeline
+from tract_jupyter.exceptions import StoreError, TractError
+from tract_jupyter.storage import Step, checked, commit_hash, problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.storage import CommitRows, Database, Entry, RefRows
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Damage: something that is not as it was written. `where` is a commit, a content, a branch, or the store."""
+
+    where: str
+    problem: str
+
+
+def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
+    """Return everything that is damaged in a tract and its database; an empty list if all is well. Reads only.
+
+    Raises:
+        StoreCorruptError: it cannot be read, and the database cannot say what is wrong with it.
+    """
+    with database.read() as connection:
+        found = [Damage(database.location, problem) for problem in problems(connection)]
+    try:
+        return found + _of_tract(database, commits, refs)
+    except StoreError as error:
+        if not found:
+            raise
+        return [*found, Damage(database.location, str(error))]
+
+
+def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
+    with database.read() as connection:
+        entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
+        parents = commits.merge_parents_of(connection, entries)
+        found = [damage for entry in entries.values() for damage in _of_commit(entry, entries, parents)]
+        tools = sorted({entry.tools_hash for entry in entries.values() if entry.tools_hash})
+        found += [damage for name in tools for damage in _of_tools(connection, commits, name)]
+        return [*found, *_of_refs(connection, commits, refs, entries)]
+
+
+def _of_tools(connection: Connection, commits: CommitRows, tools_hash: str) -> Iterator[Damage]:
+    try:
+        commits.blobs(connection, json.loads(commits.blobs(connection, [tools_hash])[tools_hash])["tools"])
+    except TractError as error:
+        yield Damage(tools_hash, f"the tools that commits are linked to: {error}")
+
+
+def _of_commit(
+    entry: Entry, entries: dict[str, Entry], parents: dict[str, tuple[str, ...]]
+) -> Iterator[Damage]:
+    others = parents.get(entry.commit_hash, ())
+    try:
+        checked(entry.content_hash, entry.payload)
+    except TractError as error:
+        yield Damage(entry.content_hash, f"of commit {entry.commit_hash[:12]}: {error}")
+    try:
+        given = commit_hash(entry, entry.tract_id, entry.parent_hash, entry.created_at, others)
+    except (ValueError, TractError):
+        given = ""
+    if given != entry.commit_hash:
+        yield Damage(entry.commit_hash, "the commit is not what its hash says")
+    for name in (entry.parent_hash, entry.edit_target, *others):
+        if name is not None and name not in entries:
+            yield Damage(entry.commit_hash, f"it refers to {name[:12]}, which is missing")
+    parent = entries.get(entry.parent_hash or "")
+    if entry.generation != (parent.generation + 1 if parent else 0):
+        yield Damage(entry.commit_hash, "its place in the history is not what its parent says")
+
+
+def _of_refs(
+    connection: Connection, commits: CommitRows, refs: RefRows, entries: dict[str, Entry]
+) -> Iterator[Damage]:
+    for branch, tip in refs.branches(connection).items():
+        if tip is None:
+            continue
+        if tip not in entries:
+            yield Damage(branch, f"the branch points at {tip[:12]}, which is missing")
+            continue
+        try:
+            lineage = commits.lineage(connection, tip, Step)
+        except TractError as error:
+            yield Damage(branch, str(error))
+            continue
+        yield from _of_totals(Timeline(), lineage.rows, lineage.merged, entries)
+
+
+def _of_totals(
+    timeline: Timeline, steps: list[Step], merged: frozenset[str], entries: dict[str, Entry]
+) -> Iterator[Damage]:
+    for step in steps:
+        timeline.extend(step)
+        entry = entries.get(step.commit_hash)
+        if entry is None or step.commit_hash in merged:
+            continue
+        if timeline.totals != (entry.context_tokens, entry.context_messages):
+            yield Damage(entry.commit_hash, "the size of the context is not what its history gives")

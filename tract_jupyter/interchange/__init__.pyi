@@ -1,0 +1,14 @@
+from .chat import Shape as Shape
+from .chat import read_anthropic as read_anthropic
+from .chat import read_messages as read_messages
+from .chat import read_openai as read_openai
+from .entries import DataReference as DataReference
+from .entries import checked as checked
+from .entries import entry_of as entry_of
+from .notebook import load_notebook as load_notebook
+from .notebook import read_notebook as read_notebook
+from .notebook import write_notebook as write_notebook
+from .outputs import as_seen as as_seen
+from .outputs import bounded as bounded
+from .outputs import outputs_text as outputs_text
+from .outputs import without_escapes as without_escapes

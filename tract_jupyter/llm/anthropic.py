@@ -1,0 +1,573 @@
+"""Anthropic's Messages.
+
+References: https://platform.claude.com/docs/en/api/messages, /en/build-with-claude/streaming, /en/api/errors,
+/en/build-with-claude/preserved-thinking. Documented in docs/models.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tract_jupyter.exceptions import ContentError, LLMConfigError
+from tract_jupyter.llm.http import HTTPClient
+from tract_jupyter.llm.messages import (
+    INVALID_JSON,
+    ProviderBlocks,
+    Usage,
+    WrittenCall,
+    WrittenReply,
+    blocks_for,
+    cannot_send,
+    checked_tools,
+    dicts,
+    finish_of,
+    is_unfinished,
+    one_limit,
+    sound,
+    text_of,
+    with_own_ids,
+)
+from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.models import NO_TEXT, OPENING, Delta, anthropic_tool, brief_repr, provider_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.messages import FinishReason
+    from tract_jupyter.llm.sse import Assembly
+
+ANTHROPIC: Final = "https://api.anthropic.com"
+ANTHROPIC_VERSION: Final = "2026-10-21"
+MAX_TOKENS: Final = 16_000
+"""The limit of a reply where none is given; Messages want one."""
+_NAME: Final = "Anthropic's Messages"
+_FINISH: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+    "model_context_window_exceeded": "length", "pause_turn": "pause", "refusal": "refusal",
+}  # fmt: skip
+_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+_SAMPLING: Final = ("temperature", "top_p", "top_k")
+_OPENAI_ONLY: Final = (
+    "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs", "logit_bias", "n", "verbosity",
+)  # fmt: skip
+_EFFORTS: Final = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
+}
+# what the families after 5.0 have in common, among others that they refuse a tool choice that forces a call
+_NEWEST: Final = re.compile(r"claude-[a-z]+-(?:5-\d|[6-9])(?!\d)")
+# these think without being asked to
+_THINKS: Final = re.compile(r"claude-(?:opus|sonnet|fable|mythos)-5-\d(?!\d)")
+# an instruction within the conversation keeps its place there with these; with others it belongs to the system
+_SYSTEM_ANYWHERE: Final = re.compile(
+    r"claude-(?:opus-4-8|(?:opus|fable|mythos)-5|[a-z]+-5-\d|[a-z]+-[6-9])(?!\d)"
+)
+
+
+class AnthropicClient(HTTPClient):
+    """A client of Anthropic's Messages; see `models.LLMClient`. Threads may share it.
+
+    Messages, tools and options come in OpenAI's shape and are translated; Anthropic's own options (`thinking`,
+    `output_config`, ...) are sent as they are. `base_url` ends before `/v1`. The key is that of the environment
+    variable `ANTHROPIC_API_KEY` if none is given. The arguments are those of every `HTTPClient`.
+    """
+
+    provider_url: ClassVar[str] = ANTHROPIC
+    path: ClassVar[str] = "/v1/messages"
+    key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
+    default_max_tokens: ClassVar[int | None] = MAX_TOKENS
+    about_url: ClassVar[str] = "base_url, which ends before /v1"
+    hints: ClassVar[Mapping[str, str]] = {
+        r"bound to a different conversation|[Ii]nvalid `?signature`?":
+            "Leave provider_blocks out of the messages behind the first one that was changed",
+        r"Forced tool|tool_choice": "Leave tool_choice out, or give 'auto' or 'none'",
+    }  # fmt: skip
+
+    def _own_headers(self, key: str) -> dict[str, str]:
+        return {**super()._own_headers(key), "anthropic-version": ANTHROPIC_VERSION}
+
+    def _request(
+        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+    ) -> dict[str, Any]:
+        self._check_options(options, model)
+        tools = [_tool(tool) for tool in checked_tools(options)]
+        if _THINKS.search(model) and "reasoning_effort" not in options:
+            options.setdefault("thinking", {"type": "adaptive"})
+        body = {"cache_control": {"type": "ephemeral"}, **_options(options), "model": model, "stream": stream}
+        body |= _translated(messages, model)
+        if not tools and _used_tools(body["messages"]):
+            # calls in the history need definitions, also where none may follow
+            tools = [
+                {"name": name, "input_schema": {"type": "object"}} for name in _used_tools(body["messages"])
+            ]
+            body["tool_choice"] = {"type": "none"}
+        if tools:
+            body["tools"] = tools
+        if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
+            del body["thinking"]  # refused in a turn that did not begin with it; it is back with the next one
+        return {name: value for name, value in body.items() if value is not None}
+
+    def _check_options(self, options: Mapping[str, Any], model: str) -> None:
+        """Refuse what the provider would refuse, while it is known why.
+
+        Raises:
+            LLMConfigError: an option has no place.
+        """
+        version = next(value for name, value in self._headers.items() if name.lower() == "anthropic-version")
+        given = [name for name in _SAMPLING if options.get(name) is not None]
+        if given and version >= ANTHROPIC_VERSION:
+            raise cannot_send(
+                f"{given[0]} since version {ANTHROPIC_VERSION}", _NAME,
+                "leave it out, or give AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
+                "takes it",
+            )  # fmt: skip
+        other = [name for name in _OPENAI_ONLY if options.get(name) is not None]
+        if other:
+            raise cannot_send(f"the option {other[0]}", _NAME, "leave it out")
+        choice = options.get("tool_choice")
+        is_forced = choice not in (None, "auto", "none") and not (
+            isinstance(choice, dict) and choice.get("type") in {"auto", "none"}
+        )
+        if is_forced and _NEWEST.search(model):
+            raise cannot_send(
+                f"tool_choice={brief_repr(choice)} with {model}", _NAME,
+                "say in the messages which tool to call, and leave tool_choice out",
+            )  # fmt: skip
+
+    def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
+        if reply.get("type") == "error" or (reply.get("error") and "content" not in reply):
+            raise self._failures.told(reply.get("error") or reply)
+        if not isinstance(reply.get("content"), list):
+            there = ", ".join(map(str, reply)) or "nothing"
+            raise self._failures.error(f"its reply has no content (it has {there})")
+        return _written(reply, model).to_dict()
+
+    def _assembly(self, model: str) -> Assembly:
+        return _MessagesAssembly(model, self._failures.told)
+
+
+# --- options
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options by Anthropic's names. What has none of ours is passed on."""
+    options = dict(given)
+    limit = one_limit(options)
+    tools_at_once = options.pop("parallel_tool_calls", None)
+    choice = _tool_choice(
+        options.pop("tool_choice", None), at_once=tools_at_once, any_tools="tools" in options
+    )
+    stop, effort, form = (options.pop(name, None) for name in ("stop", "reasoning_effort", "response_format"))
+    for name in ("stream_options", "tools", "resend_reasoning"):
+        options.pop(name, None)
+    if choice is not None:
+        options["tool_choice"] = choice
+    if stop is not None:
+        options["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+    if effort is not None:
+        options |= _effort(effort, options)
+    if form is not None:
+        options["output_config"] = {**(options.get("output_config") or {}), **_output_format(form)}
+    thinking = options.get("thinking")
+    if isinstance(thinking, dict) and thinking.get("type") in {"adaptive", "enabled"}:
+        # by default its text stays away, and with it all that a model says between two calls
+        options["thinking"] = {"display": "summarized", **thinking}
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    options["max_tokens"] = (
+        MAX_TOKENS + (budget if isinstance(budget, int) else 0) if limit is None else limit
+    )
+    return options
+
+
+def _effort(effort: object, options: dict[str, Any]) -> dict[str, Any]:
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    if effort not in _EFFORTS:
+        raise cannot_send(
+            f"reasoning_effort={brief_repr(effort)}", _NAME, f"give one of {', '.join(_EFFORTS)}"
+        )
+    config = {"effort": _EFFORTS[str(effort)], **(options.get("output_config") or {})}
+    return {"thinking": options.get("thinking") or {"type": "adaptive"}, "output_config": config}
+
+
+def _output_format(form: object) -> dict[str, Any]:
+    kind = form.get("type") if isinstance(form, dict) else None
+    if isinstance(form, dict) and kind == "json_schema":
+        return {
+            "format": {"type": "json_schema", "schema": (form.get("json_schema") or {}).get("schema", {})}
+        }
+    if kind == "text":
+        return {}
+    raise cannot_send(
+        f"response_format={brief_repr(form)}", _NAME, "give one of type json_schema, with a schema"
+    )
+
+
+def _tool_choice(given: object, *, at_once: object, any_tools: bool) -> dict[str, Any] | None:
+    named = given.get("function") if isinstance(given, dict) else None
+    if isinstance(named, dict):
+        choice: dict[str, Any] | None = {"type": "tool", "name": named.get("name")}
+    elif isinstance(given, dict):
+        choice = dict(given)  # Anthropic's own
+    elif given is None:
+        choice = {"type": "auto"} if at_once is False and any_tools else None
+    elif given in ("auto", "none", "required"):
+        choice = {"type": "any" if given == "required" else given}
+    else:
+        raise LLMConfigError(
+            f"a tool_choice is 'auto', 'none', 'required' or a tool, not {brief_repr(given)}"
+        )
+    if choice is not None and at_once is False and choice["type"] != "none":
+        choice["disable_parallel_tool_use"] = True
+    return choice
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool as Anthropic takes it; its own ones, such as those that its servers run, as they are."""
+    if "function" not in tool:
+        return tool
+    try:
+        sent = anthropic_tool(tool)
+    except ContentError as error:
+        raise LLMConfigError(str(error)) from None
+    return {**sent, "strict": True} if tool["function"].get("strict") else sent
+
+
+# --- messages
+
+
+def _translated(messages: Sequence[dict[str, Any]], model: str) -> dict[str, Any]:
+    """Return `system` and `messages`.
+
+    What the system says first is the system prompt. A later instruction keeps its place with models that take it there,
+    right after the user's turn; with others it joins the system prompt.
+    """
+    system: list[str] = []
+    later: list[str] = []
+    turns: list[dict[str, Any]] = []
+    takes_system = bool(_SYSTEM_ANYWHERE.search(model))
+    for message in with_own_ids(messages):
+        if message.get("role") in {"system", "developer"}:
+            text = text_of(message.get("content"))
+            if text.strip():
+                (later if turns and takes_system else system).append(text)
+            continue
+        role, blocks = _blocks(message, model)
+        if role == "assistant":
+            _tell(turns, later)
+        _append(turns, role, blocks)
+    if turns and turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
+    _tell(turns, later)
+    return {**({"system": "\n\n".join(system)} if system else {}), "messages": turns}
+
+
+def _tell(turns: list[dict[str, Any]], later: list[str]) -> None:
+    if later:
+        turns.append({"role": "system", "content": [{"type": "text", "text": "\n\n".join(later)}]})
+        later.clear()
+
+
+def _append(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
+    if not blocks:
+        return
+    if not turns or turns[-1]["role"] != role:
+        turns.append({"role": role, "content": blocks})
+        return
+    content = turns[-1]["content"]
+    place = len(content)
+    if (
+        blocks[0]["type"] == "tool_result"
+    ):  # all results of a step are in one message, and before anything else
+        place = sum(block["type"] == "tool_result" for block in content)
+    content[place:place] = blocks
+
+
+def _blocks(message: Mapping[str, Any], model: str) -> tuple[str, list[dict[str, Any]]]:
+    content = message.get("content")
+    if message.get("role") == "tool":
+        return "user", [_result(message)]
+    if message.get("role") != "assistant":
+        return "user", list(_parts(content))
+    calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
+    raw = _kept_blocks(blocks_for(message, "anthropic", model), message, calls)
+    if raw:
+        return "assistant", raw
+    text = text_of(content) or str(message.get("refusal") or "")
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
+    uses = (
+        {"type": "tool_use", "id": one.id, "name": provider_name(one.name), "input": one.sent_values()}
+        for one in calls
+    )
+    return "assistant", [*blocks, *uses]
+
+
+def _kept_blocks(
+    blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]
+) -> list[dict[str, Any]]:
+    """Return the blocks as they came, if the message still says the same; the ids of calls are those of the message."""
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    said = [(one.name, one.sent_values()) for one in calls]
+    text = message.get("content")
+    if [(one.get("name"), one.get("input")) for one in uses] != said or _text(blocks) != text_of(text):
+        return []
+    of_message = iter(calls)
+    return [
+        _named(one, next(of_message)) if one.get("type") == "tool_use" else one
+        for one in blocks
+        if _can_go(one)
+    ]
+
+
+def _named(block: dict[str, Any], call: RawCall) -> dict[str, Any]:
+    return {**block, "id": call.id, "name": provider_name(call.name)}
+
+
+def _can_go(block: Mapping[str, Any]) -> bool:
+    # a blank text, which a model may send itself, is refused
+    return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
+
+
+def _result(message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    given = content if isinstance(content, str) else list(_parts(content))
+    result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+    if given if isinstance(given, list) else given.strip():
+        result["content"] = given
+    if message.get("is_error"):
+        result = {"content": NO_TEXT, **result, "is_error": True}
+    return result
+
+
+def _parts(content: object) -> Iterator[dict[str, Any]]:
+    """Yield the content of a message as blocks.
+
+    Raises:
+        LLMConfigError: a part has no place.
+    """
+    given: Iterable[Any] = (
+        content if isinstance(content, list | tuple) else [{"type": "text", "text": content or ""}]
+    )
+    for part in given:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text":
+            if str(part.get("text") or "").strip():
+                yield {"type": "text", "text": part["text"]}
+        elif kind == "image_url":
+            yield {"type": "image", "source": _image(part["image_url"])}
+        elif kind in {"image", "document", "search_result"}:
+            yield part
+        else:
+            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text or images")
+
+
+def _image(given: object) -> dict[str, Any]:
+    url = str(given.get("url") if isinstance(given, dict) else given)
+    found = re.fullmatch(r"data:([\w/+.-]+);base64,(.*)", url, re.DOTALL)
+    if found:
+        return {"type": "base64", "media_type": found[1], "data": found[2]}
+    return {"type": "url", "url": url}
+
+
+def _used_tools(turns: list[dict[str, Any]]) -> list[str]:
+    uses = (block for turn in turns for block in turn["content"] if block.get("type") == "tool_use")
+    return list(dict.fromkeys(block["name"] for block in uses))
+
+
+def _thinking_is_missing(turns: list[dict[str, Any]]) -> bool:
+    """Return True if the current turn calls tools and does not begin with its thinking, as that of another model."""
+    for turn in reversed(turns):
+        kinds = [block.get("type") for block in turn["content"]]
+        if turn["role"] == "user" and "text" in kinds:
+            return False
+        if (
+            turn["role"] == "assistant"
+            and "tool_use" in kinds
+            and kinds[0] not in {"thinking", "redacted_thinking"}
+        ):
+            return True
+    return False
+
+
+# --- reading
+
+
+def _text(blocks: Iterable[Mapping[str, Any]]) -> str:
+    return sound("".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text"))
+
+
+def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] | None = None) -> WrittenReply:
+    """Return the reply that a message is; `unended` are the places of blocks without an end, of one that was cut."""
+    blocks = dicts(reply["content"])
+    usage, declined = reply.get("usage"), reply.get("stop_details")
+    said = reply["stop_reason"] if isinstance(reply.get("stop_reason"), str) else None
+    usage = usage if isinstance(usage, dict) else {}
+    is_short = said in _CUT
+    calls = [
+        _call(block, is_cut=place in (unended or ()) or (is_short and block is blocks[-1]))
+        for place, block in enumerate(blocks)
+        if block.get("type") == "tool_use"
+    ]
+    thoughts = [str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"]
+    refusal = declined.get("explanation") if isinstance(declined, dict) and said == "refusal" else None
+    outer = {
+        "id": reply.get("id"),
+        "model": reply.get("model"),
+        "usage": Usage.of_anthropic(usage).to_dict() or None,
+        "provider_usage": usage or None,
+        "provider_events": reply.get("provider_events") or None,
+        "stop_details": declined,
+    }
+    return WrittenReply(
+        text=_text(blocks) or None,
+        calls=calls,
+        finish_reason=finish_of(said, _FINISH, calls=bool(calls)) if unended is None else None,
+        provider_finish_reason=said,
+        reasoning=sound("\n\n".join(filter(None, thoughts))),
+        reasoning_field="thinking",
+        refusal=str(refusal or ""),
+        blocks=ProviderBlocks("anthropic", model, tuple(blocks)) if blocks else None,
+        outer={name: value for name, value in outer.items() if value is not None},
+    )
+
+
+def _call(block: Mapping[str, Any], *, is_cut: bool) -> WrittenCall:
+    given = block.get("input")
+    given = given if isinstance(given, dict) else {}
+    text = given[INVALID_JSON] if set(given) == {INVALID_JSON} else json.dumps(given, ensure_ascii=False)
+    text = sound(str(text))
+    return WrittenCall(
+        str(block.get("id") or ""), str(block.get("name") or ""), text, is_cut or is_unfinished(text)
+    )
+
+
+_KINDS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning", "thinking")}
+
+
+class _MessagesAssembly:
+    """The message put together from the events so far."""
+
+    def __init__(self, model: str, told: Callable[[object], LLMRequestError]) -> None:
+        self._model = model
+        self._told = told
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._stopped: set[int] = set()
+        self._events: list[dict[str, Any]] = []
+        self.is_complete = False
+        self.is_over = False
+
+    def add(self, event: dict[str, Any]) -> Iterator[Delta]:
+        """Add an event."""
+        kind = event.get("type")
+        if kind == "error" or (event.get("error") and kind is None):
+            raise self._told(event.get("error") or event)
+        if kind == "message_start":
+            message = event.get("message")
+            self._message |= message if isinstance(message, dict) else {}
+        elif kind == "content_block_start":
+            yield from self._begin(event)
+        elif kind == "content_block_delta":
+            yield from self._grow(event)
+        elif kind == "content_block_stop":
+            self._stopped.add(_index(event))
+        elif kind == "message_delta":
+            self._end(event)
+        elif kind == "message_stop":
+            self.is_complete = self.is_over = True
+        elif kind != "ping":
+            self._events.append(event)
+
+    def _begin(self, event: dict[str, Any]) -> Iterator[Delta]:
+        block = event.get("content_block")
+        block = dict(block) if isinstance(block, dict) else {}
+        self._blocks[_index(event)] = block
+        if block.get("type") == "tool_use":
+            yield Delta("tool_call", "", self._place(_index(event)), str(block.get("name") or ""))
+        elif block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"]:
+            yield Delta("text", block["text"])
+
+    def _grow(self, event: dict[str, Any]) -> Iterator[Delta]:
+        index, delta = _index(event), event.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
+        kind, block = str(delta.get("type")), self._blocks.setdefault(index, {})
+        if kind == "input_json_delta":
+            text = str(delta.get("partial_json") or "")
+            self._pieces.setdefault((index, "input"), []).append(text)
+            if text and block.get("type") == "tool_use":
+                yield Delta("tool_call", text, self._place(index), str(block.get("name") or ""))
+            return
+        if kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+            return
+        for name, value in delta.items():  # deltas that are not known yet are kept in the same way
+            if isinstance(value, str) and name != "type":
+                self._pieces.setdefault((index, name), []).append(value)
+            elif name != "type" and value is not None:
+                block[name] = value
+        if kind in _KINDS:
+            shown, name = _KINDS[kind]
+            if delta.get(name):
+                yield Delta(shown, str(delta[name]))  # type: ignore[arg-type] # a literal, in a table
+
+    def _end(self, event: dict[str, Any]) -> None:
+        delta, usage = event.get("delta"), event.get("usage")
+        if isinstance(delta, dict):
+            self._message |= {name: value for name, value in delta.items() if value is not None}
+        if isinstance(usage, dict):  # it is cumulative
+            counted = {name: value for name, value in usage.items() if value is not None}
+            before = self._message.get("usage")
+            self._message["usage"] = {**(before if isinstance(before, dict) else {}), **counted}
+        self.is_complete = self.is_complete or bool(self._message.get("stop_reason"))
+
+    def _place(self, index: int) -> int:
+        uses = [place for place, block in self._blocks.items() if block.get("type") == "tool_use"]
+        return uses.index(index)
+
+    def _whole(self) -> dict[str, Any]:
+        blocks = [self._block(index) for index in sorted(self._blocks)]
+        return {**self._message, "content": blocks, "provider_events": self._events}
+
+    def _block(self, index: int) -> dict[str, Any]:
+        block = dict(self._blocks[index])
+        for (place, name), pieces in self._pieces.items():
+            text = "".join(pieces)
+            if place == index and name != "input":
+                begun = block.get(name)
+                block[name] = sound((begun if isinstance(begun, str) else "") + text)
+            elif place == index and text.strip():
+                block["input"] = _input(text)
+        return block
+
+    def reply(self) -> dict[str, Any]:
+        """Return the whole reply."""
+        return _written(self._whole(), self._model).to_dict()
+
+    def partial(self) -> dict[str, Any] | None:
+        """Return what has come."""
+        if not self._blocks:
+            return None
+        unended = {place for place, index in enumerate(sorted(self._blocks)) if index not in self._stopped}
+        return _written(self._whole(), self._model, unended=unended).to_dict()
+
+
+def _index(event: Mapping[str, Any]) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _input(text: str) -> dict[str, Any]:
+    """Return the input of a call; what is not a JSON object is kept as it came."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {INVALID_JSON: text}

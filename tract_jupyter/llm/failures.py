@@ -1,0 +1,245 @@
+"""What can go wrong with a request: what the provider says of it, in whichever words, and what to do."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.models import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import httpx
+
+    from tract_jupyter.llm.call import ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of failure: the code and reason of its error, whether it may pass, and what to do."""
+
+    code: str = "provider_error"
+    reason: str | None = None
+    is_transient: bool = False
+    advice: str = "Look at the options and messages of this call"
+
+
+_BUSY: Final = _Kind("rate_limited", None, is_transient=True, advice="Ask again{pause}, or less often")
+_OVERLOADED: Final = _Kind(reason="overloaded", is_transient=True, advice="Ask again{pause}")
+_TIMED_OUT: Final = _Kind("timeout", None, is_transient=True, advice="Ask again{pause}")
+_BROKEN: Final = _Kind(is_transient=True, advice="Ask again{pause}")
+_NO_KEY: Final = _Kind(reason="authentication", advice="{key}")
+_FORBIDDEN: Final = _Kind(reason="authentication", advice="Check what the key may be used for")
+_SPENT: Final = _Kind(reason="out_of_credit", advice="Look at your account with the provider")
+_NOT_FOUND: Final = _Kind(reason="not_found", advice="Check {url}, and the name of the model")
+_TOO_LONG: Final = _Kind(
+    reason="context_too_long", advice="Send a shorter context: compress it, or leave messages out"
+)
+_INVALID: Final = _Kind(reason="invalid_request")
+_UNKNOWN: Final = _Kind(advice="Ask again")
+
+# by the word of the body, since the status is 200 where the failure comes within a stream
+_BY_WORD: Final = {
+    "rate_limit_error": _BUSY, "rate_limit_exceeded": _BUSY, "too_many_requests": _BUSY,
+    "overloaded_error": _OVERLOADED, "overloaded": _OVERLOADED, "slow_down": _OVERLOADED,
+    "service_unavailable": _OVERLOADED, "service_unavailable_error": _OVERLOADED,
+    "timeout_error": _TIMED_OUT, "request_timeout": _TIMED_OUT, "vector_store_timeout": _TIMED_OUT,
+    "api_error": _BROKEN, "server_error": _BROKEN, "internal_server_error": _BROKEN, "internal_error": _BROKEN,
+    "authentication_error": _NO_KEY, "invalid_api_key": _NO_KEY, "permission_error": _FORBIDDEN,
+    "billing_error": _SPENT, "insufficient_quota": _SPENT, "billing_hard_limit_reached": _SPENT,
+    "not_found_error": _NOT_FOUND, "model_not_found": _NOT_FOUND,
+    "request_too_large": _TOO_LONG, "context_length_exceeded": _TOO_LONG, "string_above_max_length": _TOO_LONG,
+    "invalid_request_error": _INVALID, "invalid_prompt": _INVALID,
+}  # fmt: skip
+_BY_STATUS: Final = {
+    400: _INVALID, 401: _NO_KEY, 402: _SPENT, 403: _FORBIDDEN, 404: _NOT_FOUND, 408: _TIMED_OUT, 409: _BROKEN,
+    413: _TOO_LONG, 422: _INVALID, 429: _BUSY, 503: _OVERLOADED, 504: _TIMED_OUT, 524: _TIMED_OUT, 529: _OVERLOADED,
+}  # fmt: skip
+_IS_TOO_LONG: Final = re.compile(
+    r"context.{0,10}(length|window|size)|prompt is too long|input is too long|maximum context|too many (input )?tokens",
+    re.IGNORECASE,
+)
+_OK, _TOO_MANY, _SERVER_ERROR = 200, 429, 500
+_SHORTEST_SECRET: Final = 4
+_LONGEST_ANSWER: Final = 500  # characters of it in a message
+# a provider may repeat the ends of a key, with stars between them
+_LIKE_A_KEY: Final = re.compile(r"\bsk-[\w*.\u2026-]{4,}")
+
+
+class Failures:
+    """Makes the errors of one client.
+
+    Args:
+        place: the provider's address, for messages.
+        secrets: texts that no message may hold, also if the provider repeats them.
+        about_key: what to do where the provider does not take the key.
+        about_url: what to look at where nothing is found at the address.
+        hints: what to do where the provider's text matches a pattern.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        secrets: Iterable[str],
+        *,
+        about_key: str,
+        about_url: str,
+        hints: Mapping[str, str],
+    ) -> None:
+        self._place = place
+        self._about = {"key": about_key, "url": about_url}
+        self._hints = hints
+        found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
+        # the longest first: one may be a part of another
+        self._secrets = sorted(found, key=len, reverse=True)
+
+    def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
+        """Return an error that says what happened, why, and what to do."""
+        return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
+
+    def refused(self, response: httpx.Response, body: bytes) -> LLMRequestError:
+        """Return the error for a response that is not a success."""
+        status, said = response.status_code, json_of(body)
+        told = said.get("error") if isinstance(said, dict) else None
+        after = retry_after(response.headers.get("retry-after"))
+        exact = retry_after(response.headers.get("retry-after-ms"))
+        after = after if exact is None else exact / 1000
+        asked = response.headers.get("x-should-retry")
+        return self._classified(
+            told or body.decode("utf-8", "replace"),
+            f"HTTP {status} {one_line(response.reason_phrase, 100)}: ",
+            status=status,
+            after=after,
+            again={"true": True, "false": False}.get(asked or ""),
+        )
+
+    def told(self, error: object) -> LLMRequestError:
+        """Return the error for one that came with status 200, as within a stream."""
+        return self._classified(error, "it says: ")
+
+    def reply_of(self, body: bytes) -> dict[str, Any]:
+        """Read a whole reply.
+
+        Raises:
+            LLMRequestError: it is not a JSON object, or it tells of an error.
+        """
+        reply = json_of(body)
+        if not isinstance(reply, dict):
+            begins = one_line(self._masked(body[:_LONGEST_ANSWER].decode("utf-8", "replace")), 100)
+            raise self.error(
+                f"its answer is not a JSON object; it begins with {begins!r}",
+                f"Check {self._about['url']}", is_transient=False,
+            )  # fmt: skip
+        return reply
+
+    def _classified(
+        self,
+        told: object,
+        where: str,
+        *,
+        status: int | None = None,
+        after: float | None = None,
+        again: bool | None = None,
+    ) -> LLMRequestError:
+        given: Mapping[str, Any] = told if isinstance(told, dict) else {"message": told}
+        text = one_line(self._masked(str(given.get("message") or told)), _LONGEST_ANSWER)
+        kind = _kind(given, text, status)
+        pause = "" if after is None else f" in {after:.0f} s"
+        hint = next((hint for pattern, hint in self._hints.items() if re.search(pattern, text)), None)
+        is_later = f"{pause or ' later'}"
+        advice = hint or kind.advice.format(pause=is_later, **self._about)
+        code = "rate_limited" if status == _TOO_MANY else kind.code
+        return self.error(
+            f"{where}{text or 'without a text'}{pause and f' (try again{pause})'}", advice,
+            code=code, status=status, retry_after=after, reason=kind.reason,
+            is_transient=kind.is_transient if again is None else again,
+        )  # fmt: skip
+
+    @contextmanager
+    def named(self, call: ModelCall) -> Iterator[None]:
+        """Have what httpx raises be errors of ours; after a call was ended it is that, whatever broke."""
+        import httpx
+
+        try:
+            yield
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            call.check()
+            raise self._of_transport(error) from None
+        except LLMRequestError:
+            call.check()
+            raise
+        call.check()
+
+    def _of_transport(self, error: Exception) -> LLMRequestError:
+        import httpx
+
+        what = one_line(str(error), _LONGEST_ANSWER) or type(error).__name__
+        if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+            code = "timeout" if isinstance(error, httpx.TimeoutException) else "provider_error"
+            return self.error(
+                f"it cannot be reached ({what})", "Check base_url, and that the server is running",
+                code=code, is_transient=True,
+            )  # fmt: skip
+        if isinstance(error, httpx.TimeoutException):
+            # not sent again by itself: the provider may be at work on it, and be paid for it
+            return self.error("it was silent for too long", "Give a longer timeout", code="timeout")
+        return self.error(
+            f"the connection broke ({what})", is_transient=isinstance(error, httpx.TransportError)
+        )
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _LIKE_A_KEY.sub("***", text)
+
+
+def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
+    """Return what kind of failure it is: by its words, and only else by the status."""
+    words = [told.get(name) for name in ("code", "type")]
+    found = [_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD]
+    kind = next((one for one in found if one is not _INVALID), None)
+    number = next((word for word in words if isinstance(word, int)), None) if status is None else status
+    if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
+        return _TOO_LONG
+    if kind is None and number is not None:
+        kind = _BY_STATUS.get(number, _BROKEN if number >= _SERVER_ERROR else None)
+    return kind or (found[0] if found else _UNKNOWN if status is None else _INVALID)
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """Return what a provider may repeat of a secret: of the header `Bearer KEY`, also the key alone."""
+    words = secret.split()
+    return (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
+
+
+def retry_after(value: str | None) -> float | None:
+    """Return the seconds that a Retry-After header asks to wait: a number or a date (RFC 9110 section 10.2.3)."""
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        seconds = _until(value or "")
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _until(date: str) -> float:
+    try:
+        when = parsedate_to_datetime(date)
+    except (ValueError, IndexError, OverflowError):
+        return math.nan
+    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+def json_of(body: bytes) -> Any:
+    """Return the JSON value of a body; None if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

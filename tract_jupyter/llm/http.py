@@ -1,0 +1,437 @@
+"""What clients share that ask a model over HTTP: addresses, keys, bounds, retries, streaming, ending a call.
+
+A dialect is a subclass of `HTTPClient` that translates requests, whole replies and streams.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from abc import ABC, abstractmethod
+from contextlib import closing, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from urllib.parse import urlsplit
+
+from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.llm.call import ModelCall
+from tract_jupyter.llm.failures import Failures, json_of
+from tract_jupyter.llm.keys import masked
+from tract_jupyter.llm.messages import sound
+from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
+from tract_jupyter.models import Delta, brief_repr
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    import httpx
+
+    from tract_jupyter.llm.call import AbortSignal
+    from tract_jupyter.llm.sse import Assembly
+
+
+LONGEST_PAUSE: Final = 60.0
+"""Seconds. A provider that asks for more is not waited for: the error says how long it would be."""
+MAX_REPLY: Final = 32 * 1024 * 1024
+"""Bytes of a reply; what is larger is refused."""
+_LONGEST_OWN_PAUSE: Final = 8.0
+_CONNECT_TIMEOUT: Final = 10.0  # seconds
+_OK: Final = 200
+_DONE: Final = b"[DONE]"
+
+T = TypeVar("T")
+
+
+class HTTPClient(ABC):
+    """A client that asks a model over HTTP; see `models.LLMClient`. Threads may share it.
+
+    Args:
+        model: the model that is asked unless a call names another one.
+        base_url: where the provider is; the address of the dialect's own provider if left out.
+        api_key: the key, by default that of the environment variable of the dialect's provider; an empty text for none.
+        timeout: seconds without a sign of the provider after which a call fails.
+        max_retries: how often a request is sent again after a refusal (429), a failure of the provider (5xx) or of the
+            connection; with a pause that the provider names (Retry-After), or that grows.
+        backoff: seconds of the first pause; each further one is twice as long, at most 8 s.
+        headers: more headers to send.
+        transport: an `httpx.BaseTransport` to send by, instead of the network.
+        about_key: what an error advises where the provider does not take the key: where it comes from.
+        about_model: what an error advises where no model is named.
+
+    Raises:
+        LLMConfigError: an argument cannot be used.
+    """
+
+    provider_url: ClassVar[str]
+    """The address of the dialect's own provider."""
+    path: ClassVar[str]
+    """The path that requests go to, after the address."""
+    key_variable: ClassVar[str]
+    """The environment variable of the key."""
+    default_max_tokens: ClassVar[int | None] = None
+    """The tokens that a reply may have where the request does not say; None if that is left to the provider."""
+    about_url: ClassVar[str] = "base_url"
+    """What to look at where nothing is found at the address."""
+    hints: ClassVar[Mapping[str, str]] = {}
+    """What to do where an error of the provider matches a pattern."""
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        max_retries: int = 2,
+        backoff: float = 0.5,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
+        about_key: str = "",
+        about_model: str = "",
+    ) -> None:
+        # before anything can fail: a traceback may show variables
+        api_key = None if api_key is None else masked(api_key)
+        headers = {name: masked(value) for name, value in (headers or {}).items()}
+        self.model = model
+        self.base_url = _checked_url(self.provider_url if base_url is None else base_url, self.provider_url)
+        self.timeout = _checked_number(timeout, "timeout", least=0.001)
+        self.max_retries = int(_checked_number(max_retries, "max_retries"))
+        self.backoff = _checked_number(backoff, "backoff")
+        key = masked(os.environ.get(self.key_variable, "")) if api_key is None else api_key
+        if not isinstance(key, str):
+            raise LLMConfigError(f"api_key is a text, not of the type {type(key).__name__}")
+        self._headers = _checked_headers(self._own_headers(key.strip()), headers)
+        self._failures = Failures(
+            self.base_url,
+            [key, *headers.values()],
+            about_key=about_key or self._about_key(api_key, headers),
+            about_url=self.about_url,
+            hints=self.hints,
+        )
+        self._about_model = (
+            about_model or f"give one to {type(self).__name__}(model), or as chat(messages, model=...)"
+        )
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._calls: set[ModelCall] = set()
+        self._is_closed = False
+        self._ssl: ssl.SSLContext | None = None
+
+    def __repr__(self) -> str:
+        key = ", with a key" if "Authorization" in self._headers else ""
+        return f"<{type(self).__name__} {self.model or 'no model'} at {self.base_url}{key}>"
+
+    # --- the dialect
+
+    @abstractmethod
+    def _request(
+        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+    ) -> dict[str, Any]:
+        """Return the body of a request.
+
+        Raises:
+            LLMConfigError: the dialect has no place for something in it.
+        """
+
+    @abstractmethod
+    def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
+        """Return a whole reply in the form between rooms.
+
+        Raises:
+            LLMRequestError: it is no reply.
+        """
+
+    @abstractmethod
+    def _assembly(self, model: str) -> Assembly:
+        """Return what puts a streamed reply together."""
+
+    def _own_headers(self, key: str) -> dict[str, str]:
+        """Return the headers that each request has."""
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        return {**headers, "Authorization": masked(f"Bearer {key}")} if key else headers
+
+    # --- asking
+
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        on_delta: Callable[[Delta], object] | None = None,
+        abort: AbortSignal | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return the reply in OpenAI's shape, with what the provider put into it.
+
+        Args:
+            messages: what to reply to, in OpenAI's shape; see docs/models.md for what a message may hold besides.
+            on_delta: called with each piece of the reply as it comes.
+            abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`; that of
+                `llm.call.ended_by` if left out.
+            **options: `model`, `temperature`, `max_tokens`, `tools`, ..., as chat completions name them, or as the
+                provider does.
+
+        Raises:
+            LLMRequestError: there is no reply; `code` tells why, and `partial` has what had come of it.
+            LLMConfigError: no model is named, or the request has no form in the provider's dialect.
+        """
+        if on_delta is None:
+            model, body = self._body(messages, options, stream=False)
+            with self._call(abort) as call:
+                return self._tried(call, lambda: self._asked(call, model, body))
+        with closing(self.stream(messages, abort=abort, **options)) as stream:
+            for delta in stream:
+                on_delta(delta)
+            return stream.reply
+
+    def stream(
+        self, messages: list[dict[str, Any]], *, abort: AbortSignal | None = None, **options: Any
+    ) -> ReplyStream:
+        """Return the pieces of the reply as they come; the whole reply is in `reply` after the last one.
+
+        Arguments and errors as for `chat`; errors come while it is read. A request is not sent again once a piece
+        has come.
+        """
+        return ReplyStream(self._streamed(*self._body(messages, options, stream=True), abort))
+
+    # --- ending
+
+    def cancel(self) -> None:
+        """End all calls that are under way, in whichever thread; they raise `LLMRequestError`, code `cancelled`."""
+        with self._lock:
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+
+    def close(self) -> None:
+        """End all calls, and take no more."""
+        with self._lock:
+            self._is_closed = True
+        self.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- one request
+
+    def _body(
+        self, messages: list[dict[str, Any]], options: dict[str, Any], *, stream: bool
+    ) -> tuple[str, bytes]:
+        """Return the model that is asked, and the request as it is sent."""
+        given = dict(options)
+        model = given.pop("model", None) or self.model
+        if not isinstance(model, str) or not model:
+            raise LLMConfigError(f"no model is named; {self._about_model}")
+        given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
+        body = self._request(messages, given, model=model, stream=stream)
+        try:
+            # half a character, as in the output of a tool, is not worth the request
+            return model, sound(json.dumps(body, allow_nan=False, ensure_ascii=False)).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
+
+    @contextmanager
+    def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
+        with ModelCall(abort) as call:
+            with self._lock:
+                if self._is_closed:
+                    raise LLMConfigError(f"{self!r} was closed; make another one")
+                self._calls.add(call)
+            try:
+                yield call
+            finally:
+                with self._lock:
+                    self._calls.discard(call)
+
+    def _tried(self, call: ModelCall, attempt: Callable[[], T]) -> T:
+        return with_retries(attempt, call, max_retries=self.max_retries, backoff=self.backoff)
+
+    def _asked(self, call: ModelCall, model: str, body: bytes) -> dict[str, Any]:
+        with self._answer(call, body) as response:
+            return self._read(self._failures.reply_of(b"".join(self._bounded(response))), model)
+
+    def _streamed(
+        self, model: str, body: bytes, abort: AbortSignal | None
+    ) -> Iterator[Delta | dict[str, Any]]:
+        """Yield the pieces, and the whole reply last."""
+        with self._call(abort) as call:
+            # a failure is tried again until there is a first piece: whoever has it must not get it twice
+            first, rest = self._tried(call, lambda: _begun(self._pieces(call, model, body)))
+            yield first
+            yield from rest
+
+    def _pieces(self, call: ModelCall, model: str, body: bytes) -> Iterator[Delta | dict[str, Any]]:
+        assembly = self._assembly(model)
+        characters = WholeCharacters()
+        try:
+            with self._answer(call, body) as response:
+                if "application/json" in response.headers.get("content-type", ""):
+                    body = b"".join(self._bounded(response))
+                    reply = self._read(self._failures.reply_of(body), model)
+                    yield from deltas_of(reply)
+                    yield reply  # this provider streams nothing
+                    return
+                for delta in self._deltas(response, assembly):
+                    yield characters.of(delta)
+        except LLMRequestError as error:
+            error.partial = assembly.partial()
+            raise
+        yield assembly.reply()
+
+    def _deltas(self, response: httpx.Response, assembly: Assembly) -> Iterator[Delta]:
+        import httpx
+
+        try:
+            for name, data in events(self._bounded(response)):
+                if data == _DONE:
+                    assembly.is_complete = True
+                    return
+                for event in _objects(data):
+                    if event is None:
+                        raise httpx.RemoteProtocolError("an event of the stream is damaged")
+                    yield from assembly.add({"type": name, **event} if name else event)
+                if assembly.is_over:
+                    return
+        except httpx.TransportError:
+            if not assembly.is_complete:  # else only the usage is missing
+                raise
+        if not assembly.is_complete:
+            raise self._failures.error("the stream ended before the reply did", is_transient=True)
+
+    @contextmanager
+    def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
+        """Send a request, and give its successful response for reading."""
+        call.check()
+        url, trace = f"{self.base_url}{self.path}", {"trace": call.trace}
+        with (
+            self._failures.named(call),
+            self._http() as http,
+            http.stream("POST", url, headers=self._headers, content=body, extensions=trace) as response,
+        ):
+            if response.status_code != _OK:
+                raise self._failures.refused(response, b"".join(self._bounded(response)))
+            yield response
+
+    def _http(self) -> AbstractContextManager[httpx.Client]:
+        """Return a connection for one request, so that ending a call does not affect another one."""
+        import httpx
+
+        timeout = httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
+        if self._transport is not None:
+            return nullcontext(
+                httpx.Client(transport=self._transport, timeout=timeout)
+            )  # it is not ours to close
+        with self._lock:
+            self._ssl = self._ssl or httpx.create_ssl_context()  # reading all certificates takes its time
+        return httpx.Client(verify=self._ssl, timeout=timeout)
+
+    def _bounded(self, response: httpx.Response) -> Iterator[bytes]:
+        """Yield the bytes of a response, up to a limit."""
+        size = 0
+        for part in response.iter_bytes():
+            size += len(part)
+            if size > MAX_REPLY:
+                raise self._failures.error(f"the answer is larger than {MAX_REPLY:,} bytes")
+            yield part
+
+    def _about_key(self, api_key: str | None, headers: Mapping[str, str] | None) -> str:
+        name = type(self).__name__
+        if api_key:
+            return f"Check the key that {name} was given as api_key"
+        if any(each.lower() != "user-agent" for each in headers or {}):
+            return f"Check the headers that {name} was given"
+        if api_key is None:
+            return (
+                f"Check the key in the environment variable {self.key_variable}, or give {name}(api_key=...)"
+            )
+        return f"It wants a key, and is sent none: give {name}(api_key=...)"
+
+
+def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
+    """Yield the JSON objects of an event, None for one that is damaged; other data means nothing here."""
+    whole = json_of(data)
+    # some servers leave out the empty line between two events
+    for value, text in (
+        [(whole, data)] if whole is not None else ((json_of(one), one) for one in data.split(b"\n"))
+    ):
+        if isinstance(value, dict) or text.startswith(b"{"):
+            yield value
+
+
+def with_retries(attempt: Callable[[], T], call: ModelCall, *, max_retries: int, backoff: float) -> T:
+    """Call `attempt` until it succeeds or its failure is permanent, and return its result.
+
+    Raises:
+        LLMRequestError: the last failure.
+    """
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    own = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
+
+    def pause(state: Any) -> float:
+        named = state.outcome.exception().retry_after
+        return float(own(state)) if named is None else float(named)
+
+    retrying = Retrying(
+        stop=stop_after_attempt(max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
+        sleep=call.pause, reraise=True,
+    )  # fmt: skip
+    return retrying(attempt)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return (
+        isinstance(error, LLMRequestError)
+        and error.is_transient
+        and (error.retry_after is None or error.retry_after <= LONGEST_PAUSE)
+    )
+
+
+def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
+    return next(pieces), pieces
+
+
+def _checked_url(url: object, example: str) -> str:
+    try:
+        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() else None
+    except ValueError:  # such as half an IPv6 address
+        parts = None
+    # first of all, so that no message repeats a password
+    if parts is not None and ("@" in parts.netloc or parts.query or parts.fragment):
+        raise LLMConfigError(
+            "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
+            "api_key or headers"
+        )
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        given = "one with a user or password" if "@" in str(url) else brief_repr(url)
+        raise LLMConfigError(f"base_url is a text such as {example!r}, not {given}")
+    return str(url).rstrip("/")
+
+
+def _checked_number(value: object, what: str, *, least: float = 0) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value < least
+    ):
+        raise LLMConfigError(f"{what} is a number from {least} on, not {brief_repr(value)}")
+    return value
+
+
+def _checked_headers(own: dict[str, str], more: Mapping[str, str] | None) -> dict[str, str]:
+    """Return all headers. Errors about them do not show their values."""
+    names = {name.lower() for name in more or {}}
+    headers = {name: value for name, value in own.items() if name.lower() not in names} | dict(more or {})
+    for name, value in headers.items():
+        if not (isinstance(value, str) and value.isascii() and value.isprintable()):
+            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; look at the key")
+    return headers

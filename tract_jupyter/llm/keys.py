@@ -1,0 +1,227 @@
+"""Keys of providers: where each comes from. A key itself is in no repr, pickle or message."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+from tract_jupyter.exceptions import LLMConfigError
+
+KEYRING_SERVICE: Final = "tract_jupyter"
+"""The service under which keys are looked for in the system's keyring; the user is the provider's name."""
+KEYRING_SECONDS: Final = 3.0
+"""How long the keyring may take. One that is locked may wait for a dialog that nobody sees."""
+
+# capitals alone: hardly any key looks like this, so one that was given by mistake is refused rather than kept
+_VARIABLE: Final = re.compile(r"(?!AKIA)[A-Z_][A-Z0-9_]{0,63}")
+# OpenAI's, Anthropic's and OpenRouter's begin with sk-, Google's with AIza, Groq's with gsk_, GitHub's with ghp_ ...
+_KEY: Final = re.compile(
+    r"(?<![\w-])(?:sk-[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{16,}|AIza[\w-]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,})"
+)
+
+
+class Secret(str):
+    """A key as text, which is masked wherever its repr is shown, as in the frames of a verbose traceback."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+    def strip(self, chars: str | None = None, /) -> Secret:
+        """Return the key without what surrounds it."""
+        return Secret(super().strip(chars))
+
+    def __reduce_ex__(self, _protocol: object) -> Any:
+        raise LLMConfigError("a key cannot be pickled or copied")
+
+
+def masked(key: Any) -> Any:
+    """Return a key as a text that no repr shows; anything else as it is."""
+    return Secret(key) if isinstance(key, str) else key
+
+
+def key_lines(source: str) -> list[int]:
+    """Return the lines of a text that hold something like a key, counted from 1."""
+    if "sk" not in source and "AIza" not in source and "gh" not in source and "hf_" not in source:
+        return []
+    return [number for number, line in enumerate(source.splitlines(), 1) if _KEY.search(line)]
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """The places that a key may come from, in this order; never shows the key itself.
+
+    Attributes:
+        given: the key, if it was given in this process.
+        variables: environment variables; the first that is set counts.
+        service, user: the entry of the system's keyring; empty if it is not looked into.
+        needed: whether the model is not asked without a key.
+    """
+
+    variables: tuple[str, ...] = ()
+    service: str = ""
+    user: str = ""
+    given: Secret | None = field(default=None, repr=False)
+    needed: bool = True
+
+    @classmethod
+    def of(cls, key_env: object, key_ring: object) -> KeySource | None:
+        """Read the arguments of `Models.add`; None if neither is given.
+
+        Raises:
+            LLMConfigError: the argument is invalid. It is not repeated, since it may be the key itself.
+        """
+        if key_env is not None and key_ring is not None:
+            raise LLMConfigError("a key comes from one place: give key_env or key_ring, not both")
+        if key_env is not None:
+            if not isinstance(key_env, str) or not _VARIABLE.fullmatch(key_env):
+                raise LLMConfigError(
+                    "key_env is the name of an environment variable in capitals, such as 'OPENAI_API_KEY', and never "
+                    "the key; nothing was kept"
+                )
+            return cls((key_env,))
+        if key_ring is None:
+            return None
+        service, slash, user = key_ring.partition("/") if isinstance(key_ring, str) else ("", "", "")
+        if not (service and slash and user):
+            raise LLMConfigError(
+                "key_ring is an entry of the system's keyring as 'service/user', such as 'openai/me', and never the "
+                "key; nothing was kept"
+            )
+        return cls(service=service, user=user)
+
+    @classmethod
+    def of_given(cls, key: object) -> KeySource:
+        """Keep a key that was given in this process.
+
+        Raises:
+            LLMConfigError: it is not a text, or is empty.
+        """
+        if not isinstance(key, str) or not key.strip():
+            raise LLMConfigError(
+                "api_key is the key, a text that is not empty; leave it out to have it from the environment"
+            )
+        return cls(given=Secret(key.strip()))
+
+    @property
+    def is_set(self) -> bool:
+        """True if there is a key."""
+        return self._found() is not None
+
+    def found_in(self) -> str:
+        """Return where the key is, within a sentence; where it may be, if there is none."""
+        found = self._found()
+        return self.told if found is None else _told(found[1])
+
+    def read(self, name: str) -> str:
+        """Return the key of the model or credential `name`; empty if there is none, and none is needed.
+
+        Raises:
+            LLMConfigError: the key is not set; with the line to type.
+        """
+        found = self._found()
+        if found is not None or not self.needed:
+            return "" if found is None else found[0]
+        if len(self.variables) == 1 and not self.service:
+            raise LLMConfigError(
+                f"the key of {name!r} comes from the environment variable {self.variables[0]}, which is not set; type "
+                f"import getpass, os; os.environ[{self.variables[0]!r}] = getpass.getpass()"
+            )
+        if self.variables:
+            raise LLMConfigError(
+                f"there is no key for {name!r} in {self.told}, and no request was sent. Type "
+                f"%tract model {name} --key to be asked for it, or import getpass, os; "
+                f"os.environ[{self.variables[0]!r}] = getpass.getpass()"
+            )
+        if keyring() is None:
+            raise LLMConfigError(
+                f"the key of {name!r} comes from the system's keyring, and the package keyring is not installed; "
+                "type %pip install keyring"
+            )
+        raise LLMConfigError(
+            f"the system's keyring has no entry {self.service!r} of {self.user!r} for the key of {name!r}; type "
+            f"import getpass, keyring; keyring.set_password({self.service!r}, {self.user!r}, getpass.getpass())"
+        )
+
+    def _found(self) -> tuple[Secret, str] | None:
+        """Return the key and the place that has it; None if no place has."""
+        if self.given is not None:
+            return self.given, _GIVEN
+        for variable in self.variables:
+            value = Secret(os.environ.get(variable, "").strip())
+            if value:
+                return value, variable
+        value = _entry(self.service, self.user) if self.service else Secret()
+        return (value, self._entry_name) if value else None
+
+    @property
+    def _entry_name(self) -> str:
+        return f"keyring {self.service}/{self.user}"
+
+    @property
+    def _places(self) -> list[str]:
+        if self.given is not None:
+            return [_GIVEN]
+        return [*self.variables, *([self._entry_name] if self.service else [])]
+
+    @property
+    def told(self) -> str:
+        """The places of the key, within a sentence."""
+        return " or ".join(map(_told, self._places))
+
+    def __str__(self) -> str:
+        """Return the place of the key, or all that it may come from."""
+        found = self._found()
+        return " or ".join(self._places) if found is None else found[1]
+
+
+_GIVEN: Final = "this session"
+
+
+def _told(place: str) -> str:
+    """Return a place of a key as it is said in a sentence."""
+    if place == _GIVEN:
+        return "what was given in this session"
+    if place.startswith("keyring "):
+        return f"the entry {place.removeprefix('keyring ')} of the system's keyring"
+    return f"the environment variable {place}"
+
+
+def keyring() -> Any:
+    """Return the package keyring; None if it is not installed."""
+    try:
+        return import_module("keyring")
+    except ImportError:
+        return None
+
+
+def _entry(service: str, user: str) -> Secret:
+    """Return an entry of the system's keyring; empty if there is none, or if the keyring does not answer in time."""
+    found: list[str] = []
+
+    def look() -> None:
+        ring = keyring()
+        try:
+            found.append("" if ring is None else str(ring.get_password(service, user) or "").strip())
+        except Exception:  # noqa: BLE001 # a locked or absent keyring raises errors of its own
+            found.append("")
+
+    if time.monotonic() < _silent_until[0]:
+        return Secret()
+    thread = threading.Thread(target=look, name="tract-keyring", daemon=True)
+    thread.start()
+    thread.join(KEYRING_SECONDS)
+    if not found:
+        _silent_until[0] = time.monotonic() + _KEYRING_REST
+    return Secret(found[0] if found else "")
+
+
+_KEYRING_REST: Final = 60.0
+_silent_until: Final = [0.0]
+"""When a keyring that did not answer is asked again."""

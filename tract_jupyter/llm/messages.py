@@ -1,0 +1,382 @@
+"""What messages and replies hold beside OpenAI's chat shape, which is their form between rooms; see docs/models.md.
+
+Each dialect translates into this form and back. What the form has no place for is kept as the provider sent it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.models import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Dialect = Literal["chat", "responses", "anthropic"]
+"""OpenAI's chat completions, which most providers speak; OpenAI's Responses; Anthropic's Messages."""
+DIALECTS: Final = get_args(Dialect)
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause"]
+"""Why a reply ended: those of chat completions, and two that other dialects have: the model declined; the provider
+paused a long turn, and goes on when the message is sent back."""
+
+INVALID_JSON: Final = "INVALID_JSON"
+"""The key under which arguments are sent back that are not a JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBlocks:
+    """What a provider's message was made of: raw, complete and in order.
+
+    Attributes:
+        dialect: the dialect they are written in.
+        model: the model that was asked, by the name it was asked by; only that one may read them.
+        blocks: content blocks of Anthropic, output items of Responses, or the one message of chat completions.
+    """
+
+    dialect: Dialect
+    model: str
+    blocks: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> ProviderBlocks | None:
+        """Return the blocks of a message; None if it has none that can be read."""
+        given = message.get("provider_blocks")
+        if not isinstance(given, dict) or given.get("dialect") not in DIALECTS:
+            return None
+        model, blocks = given.get("model"), given.get("blocks")
+        if not isinstance(model, str) or not isinstance(blocks, list | tuple) or not blocks:
+            return None
+        if not all(isinstance(block, dict) for block in blocks):
+            return None
+        return cls(given["dialect"], model, tuple(blocks))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value of a message's `provider_blocks`."""
+        return {"dialect": self.dialect, "model": self.model, "blocks": list(self.blocks)}
+
+
+def blocks_for(message: Mapping[str, Any], dialect: Dialect, model: str) -> tuple[dict[str, Any], ...]:
+    """Return the raw blocks of a message that this model can be sent back; none if it has none."""
+    found = ProviderBlocks.of(message)
+    is_readable = found is not None and (found.dialect, found.model) == (dialect, model)
+    return found.blocks if found is not None and is_readable else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one request, the same for each provider. None means that the provider does not say; never 0.
+
+    Attributes:
+        input_tokens: all of the prompt, with what was read from the cache and written to it.
+        cached_tokens: of these, read from the provider's cache.
+        cache_write_tokens: of these, written to it.
+        output_tokens: all of the reply, with the reasoning.
+        reasoning_tokens: of these, the reasoning.
+        raw: what the provider said.
+    """
+
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    raw: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, response: Mapping[str, Any]) -> Usage:
+        """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names."""
+        usage, raw = response.get("usage"), response.get("provider_usage")
+        usage = usage if isinstance(usage, dict) else {}
+        if "input_tokens" in usage and "prompt_tokens" not in usage:
+            is_anthropic = any(name.startswith("cache_") for name in usage)
+            return cls.of_anthropic(usage) if is_anthropic else cls.of_responses(usage)
+        raw = raw if isinstance(raw, dict) else usage
+        given, made = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+        cached = _count(given, "cached_tokens")
+        return cls(
+            _count(usage, "prompt_tokens"),
+            _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,  # as DeepSeek names it
+            _count(given, "cache_write_tokens"),
+            _count(usage, "completion_tokens"),
+            _count(made, "reasoning_tokens"),
+            raw,
+        )
+
+    @classmethod
+    def of_anthropic(cls, usage: Mapping[str, Any]) -> Usage:
+        """Read the usage of Anthropic's Messages, whose `input_tokens` are without those of the cache."""
+        read, written = (
+            _count(usage, "cache_read_input_tokens"),
+            _count(usage, "cache_creation_input_tokens"),
+        )
+        fresh = _count(usage, "input_tokens")
+        return cls(
+            None if fresh is None else fresh + (read or 0) + (written or 0),
+            read,
+            written,
+            _count(usage, "output_tokens"),
+            _count(_part(usage, "output_tokens_details"), "thinking_tokens"),
+            dict(usage),
+        )
+
+    @classmethod
+    def of_responses(cls, usage: Mapping[str, Any]) -> Usage:
+        """Read the usage of OpenAI's Responses."""
+        given, made = _part(usage, "input_tokens_details"), _part(usage, "output_tokens_details")
+        return cls(
+            _count(usage, "input_tokens"),
+            _count(given, "cached_tokens"),
+            _count(given, "cache_write_tokens"),
+            _count(usage, "output_tokens"),
+            _count(made, "reasoning_tokens"),
+            dict(usage),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value of a response's `usage`: names of chat completions, without what is not known."""
+        given = {"cached_tokens": self.cached_tokens, "cache_write_tokens": self.cache_write_tokens}
+        made = {"reasoning_tokens": self.reasoning_tokens}
+        both = (self.input_tokens, self.output_tokens)
+        found: dict[str, Any] = {
+            "prompt_tokens": self.input_tokens,
+            "completion_tokens": self.output_tokens,
+            "total_tokens": None if None in both else sum(one or 0 for one in both),
+            "prompt_tokens_details": _known(given) or None,
+            "completion_tokens_details": _known(made) or None,
+        }
+        return _known(found)
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = usage.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int | None:
+    number = usage.get(name)
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
+
+
+# --- writing a reply
+
+
+@dataclass(slots=True)
+class WrittenCall:
+    """A tool call as a dialect read it."""
+
+    id: str
+    name: str
+    arguments: str
+    is_cut: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return an entry of `tool_calls`; one that must never run says `cut`."""
+        function = {"name": self.name, "arguments": self.arguments}
+        call = {"id": self.id, "type": "function", "function": function}
+        return {**call, "cut": True} if self.is_cut else call
+
+
+@dataclass(slots=True)
+class WrittenReply:
+    """A reply as a dialect read it.
+
+    Attributes:
+        text: what the model says; None if it says nothing.
+        calls: the tools that it calls; ids may be missing.
+        reasoning: what it thought, as far as the provider shows it.
+        reasoning_field: the name under which the provider sent that.
+        refusal: what it said when it declined.
+        finish_reason: why it ended; None if it did not come to its end.
+        provider_finish_reason: the same, in the provider's word.
+        blocks: what is kept beside; None if the message says all of it.
+        outer: `id`, `created`, `model`, `usage`, ... of the response.
+    """
+
+    text: str | None
+    calls: list[WrittenCall]
+    finish_reason: FinishReason | None
+    provider_finish_reason: str | None = None
+    reasoning: str = ""
+    reasoning_field: str = ""
+    refusal: str = ""
+    blocks: ProviderBlocks | None = None
+    outer: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the response in the form between rooms."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.refusal:
+            message["refusal"] = self.refusal
+        if self.calls:
+            _name_calls(self.calls, self.outer.get("id"))
+            message["tool_calls"] = [call.to_dict() for call in self.calls]
+        if self.reasoning:
+            message |= {"reasoning": self.reasoning, "reasoning_field": self.reasoning_field}
+        if self.blocks is not None:
+            message["provider_blocks"] = self.blocks.to_dict()
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
+        if self.provider_finish_reason not in {None, self.finish_reason}:
+            choice["provider_finish_reason"] = self.provider_finish_reason
+        return {**self.outer, "object": "chat.completion", "choices": [choice]}
+
+
+def finish_of(
+    said: str | None, words: Mapping[str, FinishReason], *, calls: bool, refusal: bool = False
+) -> FinishReason:
+    """Return why a complete reply ended. An unknown word, or none, is a plain end.
+
+    Args:
+        said: the provider's word.
+        words: the words that its dialect has.
+        calls: whether it calls tools; providers differ in what they say then.
+        refusal: whether the model said that it declines.
+    """
+    known = words.get(said or "", "stop")
+    if known in {"stop", "tool_calls"}:
+        return "tool_calls" if calls else "refusal" if refusal else "stop"
+    return known
+
+
+def is_unfinished(text: str) -> bool:
+    """Return True if a text is only the beginning of a JSON text, or empty."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        pass
+    except ValueError:
+        pass
+    else:
+        return False
+    depth, quoted, escaped = 0, False, False
+    for character in text:
+        if quoted:
+            quoted = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            quoted = True
+        else:
+            depth += (character in "{[") - (character in "}]")
+    return quoted or depth > 0 or not text.strip()
+
+
+def sound(text: str) -> str:
+    """Return a text with the halves of characters joined that came apart; a half that is alone is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+_ID: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_ID: Final = 40
+
+
+def _name_calls(calls: list[WrittenCall], reply_id: object) -> None:
+    """Give each call an id that no other one of the reply has, as their answers name them by it."""
+    taken: set[str] = set()
+    for place, call in enumerate(calls):
+        first = call.id or f"call_{_ID.sub('_', str(reply_id or ''))[: _LONGEST_ID - 10]}_{place}"
+        call.id = _another(first, taken)
+        taken.add(call.id)
+
+
+def _another(first: str, taken: set[str]) -> str:
+    found, number = first, 1
+    while found in taken:
+        number += 1
+        found = f"{first[: _LONGEST_ID - 5]}_{number}"
+    return found
+
+
+# --- sending messages
+
+
+def with_own_ids(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the messages with ids of calls that are unique and that every provider takes; answers follow.
+
+    The same messages always get the same ids, so that what was sent before is sent again unchanged.
+    """
+    taken: set[str] = set()
+    open_calls: dict[
+        str, list[str]
+    ] = {}  # by their first id; the ids that are sent, the next to be answered first
+    for message in messages:
+        calls = message.get("tool_calls")
+        if message.get("role") == "tool":
+            given = str(message.get("tool_call_id") or "")
+            sent = open_calls.get(given) or [_another(_clean(given), set())]
+            yield {**message, "tool_call_id": sent.pop(0)}
+        elif isinstance(calls, list | tuple) and calls:
+            named = []
+            for place, call in enumerate(calls):
+                given = str(call.get("id") or f"call_{place}")
+                wire = _another(_clean(given), taken)
+                taken.add(wire)
+                open_calls.setdefault(given, []).append(wire)
+                named.append({**call, "id": wire})
+            yield {**message, "tool_calls": named}
+        else:
+            yield dict(message)
+
+
+def _clean(given: str) -> str:
+    return _ID.sub("_", given)[:64] or "call"
+
+
+def dicts(given: object) -> list[dict[str, Any]]:
+    """Return the dicts of a list: what a provider sends may be anything."""
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list | tuple) else []
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message's content: a text, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts: Iterable[Any] = content if isinstance(content, list | tuple) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def cannot_send(what: str, dialect: str, advice: str) -> LLMConfigError:
+    """Return the error for something that a dialect has no place for."""
+    return LLMConfigError(f"{dialect} has no place for {what}, so nothing was sent; {advice}")
+
+
+def one_limit(options: dict[str, Any]) -> int | None:
+    """Take `max_tokens` and `max_completion_tokens`, which mean the same, out of the options.
+
+    Raises:
+        LLMConfigError: they differ.
+    """
+    given = [options.pop(name, None) for name in ("max_tokens", "max_completion_tokens")]
+    found = {one for one in given if one is not None}
+    if len(found) > 1:
+        raise LLMConfigError(
+            f"max_tokens and max_completion_tokens mean the same, and are {brief_repr(given)}; give one of them"
+        )
+    return next(iter(found), None)
+
+
+def checked_tools(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tools; where there are none, take out the options that providers refuse without them.
+
+    Raises:
+        LLMConfigError: a tool must be called, and there is none.
+    """
+    tools = list(options.get("tools") or ())
+    if not tools:
+        choice = options.get("tool_choice")
+        if choice not in (None, "auto", "none"):
+            raise LLMConfigError(f"tool_choice={brief_repr(choice)} needs tools, and none are given")
+        for name in ("tools", "tool_choice", "parallel_tool_calls"):
+            options.pop(name, None)
+    return tools

@@ -1,0 +1,241 @@
+"""What requests cost, in US dollars: by prices of the user's own, or by the tables of genai-prices, offline.
+
+What is not known is None and never 0. Each request is priced by itself, as long prompts may fall into a dearer tier.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.models import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from tract_jupyter.llm.messages import Usage
+
+MILLION: Final = 1_000_000
+# a name that ends so is taken for the model of that date, at the same price
+_DATED: Final = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)")
+_USUAL_TIERS: Final = frozenset({None, "auto", "default", "standard"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of one request, or of several.
+
+    Attributes:
+        usd: in US dollars.
+        is_estimate: whether tokens or price are a guess; shown with `≈` then.
+    """
+
+    usd: Decimal
+    is_estimate: bool = False
+
+    def __str__(self) -> str:
+        return f"{'≈' if self.is_estimate else ''}{usd_text(self.usd)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """The price of a model in US dollars for a million tokens.
+
+    Attributes:
+        input: of the prompt.
+        output: of the reply, with the reasoning.
+        cached: of what is read from the provider's cache; as `input` if None.
+        cache_write: of what is written to it; as `input` if None.
+    """
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
+    cache_write: Decimal | None = None
+
+    def of(self, usage: Usage) -> Decimal:
+        """Return what a request costs whose tokens are known."""
+        read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+        fresh = max((usage.input_tokens or 0) - read - written, 0)
+        cached = self.input if self.cached is None else self.cached
+        cache_write = self.input if self.cache_write is None else self.cache_write
+        total = fresh * self.input + read * cached + written * cache_write
+        return (total + (usage.output_tokens or 0) * self.output) / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """The model that a request goes to, as far as its price is concerned.
+
+    Attributes:
+        shown: what it is called in texts.
+        model: the provider's name of it; empty if nobody named one.
+        names: all that it is called: registered, with the provider, without; a price of the user's is looked for in
+            this order.
+        provider: the provider's name in the tables of prices; empty if it has none.
+        base_url: its address; says who the provider is where nobody named one.
+    """
+
+    shown: str
+    model: str = ""
+    names: tuple[str, ...] = ()
+    provider: str = ""
+    base_url: str | None = None
+
+
+class Prices:
+    """The prices of models: the user's own, and the tables of genai-prices where there is none."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, ModelPrice] = {}
+
+    def set(
+        self, name: str, *, input: object, output: object, cached: object = None, cache_write: object = None  # noqa: A002 # the usual words
+    ) -> ModelPrice:  # fmt: skip
+        """Have a price of the user's count for a model from now on.
+
+        Raises:
+            LLMConfigError: a price is not a number from 0 on.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise LLMConfigError(f"a price belongs to the name of a model, not to {brief_repr(name)}")
+        price = ModelPrice(
+            _price(input, "input"),
+            _price(output, "output"),
+            None if cached is None else _price(cached, "cached"),
+            None if cache_write is None else _price(cache_write, "cache_write"),
+        )
+        self.own[name] = price
+        return price
+
+    def cost(
+        self,
+        asked: AskedModel,
+        usage: Usage,
+        *,
+        replied: str | None = None,
+        tier: object = None,
+        at: datetime | None = None,
+    ) -> Cost | None:
+        """Return what a request costs; None if its tokens or the price of its model are not known.
+
+        Args:
+            asked: the model that it went to.
+            usage: its tokens.
+            replied: the model that the reply names.
+            tier: the `service_tier` that the reply names; the tables have the usual one only.
+            at: when it was made; now if None.
+        """
+        stated = usage.raw.get("cost")  # OpenRouter bills in US dollars, and says how much
+        if isinstance(stated, int | float) and not isinstance(stated, bool) and stated >= 0:
+            return Cost(Decimal(str(stated)))
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        for name in (*asked.names, replied):
+            if name is not None and name in self.own:
+                return Cost(self.own[name].of(usage))
+        found = self._listed(asked, usage, replied, at)
+        return Cost(found.usd, found.is_estimate or tier not in _USUAL_TIERS) if found is not None else None
+
+    def _listed(
+        self, asked: AskedModel, usage: Usage, replied: str | None, at: datetime | None
+    ) -> Cost | None:
+        """ModelPrice a request by the tables: by the name that was asked for, unless another model replied."""
+        is_alias = bool(replied) and bool(asked.model) and str(replied).startswith(asked.model)
+        names = [asked.model, replied] if is_alias or not replied else [replied, asked.model]
+        costs = [_listed_cost(name, asked, usage, at) for name in names if name]
+        known = [cost for cost in costs if cost is not None]
+        return next((cost for cost in known if not cost.is_estimate), known[0] if known else None)
+
+
+def _listed_cost(model: str, asked: AskedModel, usage: Usage, at: datetime | None) -> Cost | None:
+    if not asked.provider and asked.base_url is None:
+        return None
+    try:
+        return _priced(model, asked, usage, at)
+    except Exception:  # noqa: BLE001 # unknown model, tokens that make no sense, ...: a reply is worth more than its bill
+        return None
+
+
+def _priced(model: str, asked: AskedModel, usage: Usage, at: datetime | None) -> Cost | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    long_lived = _long_lived(usage)
+    counts = Counts(
+        input_tokens=max(usage.input_tokens or 0, read + written),
+        output_tokens=usage.output_tokens,
+        **({"cache_read_tokens": read} if read else {}),
+        **({"cache_write_tokens": written} if written else {}),
+        **({"cache_write_1h_tokens": long_lived} if 0 < long_lived <= written else {}),
+    )
+    where: dict[str, Any] = (
+        {"provider_id": asked.provider} if asked.provider else {"provider_api_url": asked.base_url}
+    )
+    found = calc_price(counts, model, genai_request_timestamp=at, **where)
+    is_exact = _is_named(found.model, model)
+    return None if is_exact is None else Cost(found.total_price, is_estimate=not is_exact)
+
+
+def _long_lived(usage: Usage) -> int:
+    """Return how many tokens were written to Anthropic's cache for an hour, which costs more."""
+    creation = usage.raw.get("cache_creation")
+    number = creation.get("ephemeral_1h_input_tokens") if isinstance(creation, dict) else 0
+    return number if isinstance(number, int) else 0
+
+
+def _is_named(found: Any, name: str) -> bool | None:
+    """Return True if the tables name the model, False if they name the one that this is a dated version of.
+
+    None if they only know names that begin like this one: that may be another model, at another price.
+    """
+    known = {found.id, *_texts(found.match)}
+    if name in known:
+        return True
+    return (
+        False if any(name.startswith(one) and _DATED.fullmatch(name[len(one) :]) for one in known) else None
+    )
+
+
+def _texts(match: Any) -> Iterator[str]:
+    """Yield the names, and the beginnings of names, that a rule of the tables goes by."""
+    for attribute in ("equals", "starts_with"):
+        text = getattr(match, attribute, None)
+        if isinstance(text, str):
+            yield text
+    for attribute in ("or_", "and_"):
+        for part in getattr(match, attribute, None) or ():
+            yield from _texts(part)
+
+
+def dollars(given: object) -> Decimal | None:
+    """Return an amount of US dollars; None if it is not a number from 0 on."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+        return None
+    try:
+        number = Decimal(str(given))
+    except ArithmeticError:
+        return None
+    return number if number.is_finite() and number >= 0 else None
+
+
+def _price(given: object, what: str) -> Decimal:
+    found = dollars(given)
+    if found is None:
+        raise LLMConfigError(
+            f"{what} is the price of a million tokens in US dollars, a number from 0 on, not {brief_repr(given)}"
+        )
+    return found
+
+
+def usd_text(usd: Decimal) -> str:
+    """Return dollars as they are shown: cents, and more digits where that would be nothing."""
+    if usd and abs(usd) < Decimal("0.0001"):
+        return "less than 0.0001 USD"
+    digits = 2 if abs(usd) >= 1 or not usd else 4
+    return f"{usd:,.{digits}f} USD"

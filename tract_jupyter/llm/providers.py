@@ -1,0 +1,171 @@
+"""The providers that a model's name may begin with, as in `openai/NAME`: their addresses, keys and dialects."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import LLMConfigError, nearest
+from tract_jupyter.llm.keys import KEYRING_SERVICE, KeySource, Secret
+from tract_jupyter.llm.messages import DIALECTS
+from tract_jupyter.models import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHAT: Final = "chat"
+"""The dialect that most providers speak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider whose models are written as `NAME/MODEL`.
+
+    Attributes:
+        name: what such a name begins with.
+        base_url: its address, with the version.
+        dialect: how it is talked to.
+        own_dialect: how it is talked to at its own address, where that is another dialect.
+        key_variables: the environment variables that may have its key.
+        url_variables: those that may have another address.
+        needs_key: whether it is not asked without a key.
+        prices: its name in the tables of prices; empty if its models have none.
+        example: a model of it that is not about to be shut down, for examples.
+    """
+
+    name: str
+    base_url: str
+    dialect: str = CHAT
+    own_dialect: str = ""
+    key_variables: tuple[str, ...] = ()
+    url_variables: tuple[str, ...] = ()
+    needs_key: bool = True
+    prices: str = ""
+    example: str = ""
+
+    def address(self) -> str:
+        """Return the address: that of the environment, or else its own."""
+        for variable in self.url_variables:
+            found = os.environ.get(variable, "").strip()
+            if found:
+                return _ollama_url(found) if variable == "OLLAMA_HOST" else found
+        return self.base_url
+
+    def key_source(self) -> KeySource:
+        """Return where its key comes from: the environment, then the system's keyring."""
+        return KeySource(
+            self.key_variables, KEYRING_SERVICE if self.needs_key else "", self.name, needed=self.needs_key
+        )
+
+    def dialect_at(self, base_url: str) -> str:
+        """Return how it is talked to at an address."""
+        return self.own_dialect if self.own_dialect and base_url == self.base_url else self.dialect
+
+    @property
+    def example_model(self) -> str:
+        """A model of it as it is written, for examples."""
+        return f"{self.name}/{self.example}"
+
+
+PROVIDERS: Final = {
+    one.name: one
+    for one in (
+        Provider(
+            "openai", "https://api.openai.com/v1", own_dialect="responses", key_variables=("OPENAI_API_KEY",),
+            url_variables=("OPENAI_BASE_URL",), prices="openai", example="gpt-6-luna",
+        ),
+        Provider(
+            "anthropic", "https://api.anthropic.com", "anthropic",
+            key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), url_variables=("ANTHROPIC_BASE_URL",),
+            prices="anthropic", example="claude-sonnet-5-5",
+        ),
+        Provider(
+            "ollama", "http://127.0.0.1:11434/v1", key_variables=("OLLAMA_API_KEY",), url_variables=("OLLAMA_HOST",),
+            needs_key=False, example="qwen3",
+        ),
+        Provider(
+            "openrouter", "https://openrouter.ai/api/v1", key_variables=("OPENROUTER_API_KEY",), prices="openrouter",
+            example="anthropic/claude-sonnet-5.5",
+        ),
+        Provider(
+            "gemini", "https://generativelanguage.googleapis.com/v1beta/openai",
+            key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), prices="google", example="gemini-3.8-flash",
+        ),
+    )
+}  # fmt: skip
+"""By name, in the order in which they are listed. The names of models in documentation are those of `example`."""
+
+EXAMPLE: Final = PROVIDERS["openai"].example_model
+"""The model that messages name where somebody has to choose one."""
+HOW_TO_CHOOSE: Final = f"type %tract model {EXAMPLE}, or tract.models.use({EXAMPLE!r})"
+"""The line that chooses a model, within a sentence."""
+
+
+def provider_of(model: str) -> tuple[Provider, str] | None:
+    """Return the provider that a model's name begins with, and the rest of the name; None if it begins with none."""
+    name, slash, rest = model.partition("/")
+    found = PROVIDERS.get(name)
+    return (found, rest) if found is not None and slash and rest.strip() else None
+
+
+def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigError:
+    """Return the error for a name that is neither a provider's model nor registered."""
+    prefixes = ", ".join(f"{name}/" for name in PROVIDERS)
+    close = nearest(model.partition("/")[0], PROVIDERS) if "/" in model else nearest(model, registered)
+    known = f"; registered here: {', '.join(map(repr, registered))}" if registered else ""
+    close = "" if model.partition("/")[0] in PROVIDERS else close
+    return LLMConfigError(
+        f"{brief_repr(model)} names no model, and no request was sent: a model is written as PROVIDER/NAME with one of "
+        f"{prefixes}, such as {EXAMPLE}, or as a plain NAME with base_url{known}.{close}"
+    )
+
+
+def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str, **options: Any) -> Any:
+    """Return a client of a dialect.
+
+    Raises:
+        LLMConfigError: an argument cannot be used, or there is no such dialect.
+    """
+    if dialect not in DIALECTS:
+        raise LLMConfigError(f"dialect is {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
+    room, name = _CLIENTS[dialect]
+    client = getattr(import_module(f"tract_jupyter.llm.{room}"), name)
+    return client(model, base_url=base_url, api_key=Secret(api_key), **options)
+
+
+_CLIENTS: Final = {
+    "chat": ("openai", "OpenAIClient"),
+    "responses": ("responses", "ResponsesClient"),
+    "anthropic": ("anthropic", "AnthropicClient"),
+}
+_HAS_SCHEME: Final = re.compile(r"[a-z]+://")
+_OLLAMA_PORT: Final = 11434
+
+
+def _ollama_url(host: str) -> str:
+    """Return the address for `OLLAMA_HOST`, which is what a server listens on: `0.0.0.0`, `host:port`, or a URL."""
+    url = host if _HAS_SCHEME.match(host) else f"http://{host}"
+    scheme, _, place = url.rstrip("/").partition("://")
+    name, colon, port = place.partition(":")
+    name = "127.0.0.1" if name in {"", "0.0.0.0"} else name  # noqa: S104 # where it listens everywhere, it is here, too
+    if not colon and scheme == "http":
+        port = str(_OLLAMA_PORT)
+    place = f"{name}:{port}" if port else name
+    return f"{scheme}://{place}" if place.endswith("/v1") else f"{scheme}://{place}/v1"
+
+
+_LOOK: Final = 2.0  # seconds
+
+
+def served_models(base_url: str) -> list[str] | None:
+    """Ask a server that speaks OpenAI's dialect, such as a local Ollama, which models it has; None if it is silent."""
+    import httpx
+
+    try:
+        listed = httpx.get(f"{base_url}/models", timeout=_LOOK).json()["data"]
+        return [str(one["id"]) for one in listed]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,214 @@
+"""A client whose replies can always be kept and sent again: what was written wrong is a call that can be answered.
+
+Models name tools that no API allows, write arguments that are no JSON, leave ids out or give them twice, and are cut in
+the middle of a call. A provider refuses all of that in the next request. So each call of a reply gets an id that no
+other call of the conversation has, a name that may be sent, and arguments that are an object; what could not be read
+stands in that object under `INVALID_JSON`, with why. Such a call is never made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import LLMResponseError
+from tract_jupyter.llm.call import can_stream
+from tract_jupyter.llm.messages import INVALID_JSON
+from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.models import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from tract_jupyter.models import LLMClient
+
+REASON: Final = "why_unreadable"
+"""Stands beside `INVALID_JSON`, the arguments that could not be read, and says why."""
+_LONGEST_RAW: Final = 500
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 64
+_CUT: Final = (
+    "the reply ended before this call was complete (finish_reason {reason!r}); "
+    "write it again, shorter if it was long"
+)
+_REFUSED: Final = frozenset({"content_filter", "refusal"})
+
+
+class ReadableClient:
+    """A client whose replies have calls that can be read, kept and sent again.
+
+    Args:
+        client: who is asked.
+        offered: the names under which tools are offered.
+        seen: is given the messages of each request, and its reply as it is handed on.
+    """
+
+    def __init__(
+        self,
+        client: LLMClient,
+        offered: Collection[str],
+        seen: Callable[[list[dict[str, Any]], dict[str, Any]], object],
+    ) -> None:
+        self._client = client
+        self._offered = offered
+        self._seen = seen
+
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        on_delta: Callable[[Any], object] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Ask; see `models.LLMClient`.
+
+        Raises:
+            LLMResponseError: the provider refused to reply, or the reply is empty.
+        """
+        streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
+        response = self._client.chat(messages, **streamed, **options)
+        if isinstance(response, dict):
+            response = readable(response, used_ids(messages), self._offered)
+            self._seen(messages, response)
+            check_said_something(response)
+        return response
+
+
+def used_ids(messages: list[dict[str, Any]]) -> set[str]:
+    """Return the ids of all calls in a conversation."""
+    calls = (call for message in messages for call in message.get("tool_calls") or ())
+    return {call["id"] for call in calls}
+
+
+def readable(response: dict[str, Any], ids: set[str], offered: Collection[str]) -> dict[str, Any]:
+    """Return a reply whose calls can be kept and sent again; what is no reply at all stays as it is.
+
+    Args:
+        response: in the shape of a chat completion.
+        ids: those of earlier calls; the new ones are added.
+        offered: the names of the tools; a name that had to be changed is never one of them.
+    """
+    choice = _first_choice(response)
+    message = choice.get("message")
+    given = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(given, list) or not all(isinstance(call, dict) for call in given):
+        return response
+    finish = str(choice.get("finish_reason") or "")
+    calls = []
+    for place, call in enumerate(given):
+        raw = RawCall.of(call, place)
+        is_last = place == len(given) - 1
+        arguments = _arguments(call, raw, finish, is_last=is_last)
+        function = {
+            "name": _allowed_name(raw.name, offered),
+            "arguments": json.dumps(arguments, ensure_ascii=False),
+        }
+        calls.append({"id": _new_id(call.get("id"), ids), "type": "function", "function": function})
+    changed = {**choice, "message": {**message, "tool_calls": calls}}  # type: ignore[dict-item] # it is a dict
+    return {**response, "choices": [changed, *response["choices"][1:]]}
+
+
+def why_unreadable(arguments: Mapping[str, Any]) -> str:
+    """Return what was wrong with a call's arguments; empty if they could be read."""
+    return str(arguments[REASON]) if set(arguments) == {INVALID_JSON, REASON} else ""
+
+
+def check_said_something(response: dict[str, Any]) -> None:
+    """Check that a reply has a text or calls something.
+
+    Raises:
+        LLMResponseError: the provider's filter ended it, or it is empty.
+    """
+    choice = _first_choice(response)
+    message = choice.get("message")
+    if not isinstance(message, dict) or message.get("tool_calls"):
+        return
+    content = message.get("content") or message.get("refusal")
+    if content and not (isinstance(content, str) and not content.strip()):
+        return
+    finish = choice.get("finish_reason")
+    if finish in _REFUSED:
+        raise LLMResponseError(
+            f"the provider's content filter refused to answer (finish_reason {brief_repr(finish)}), and there is no "
+            "text; nothing was committed. Say it in other words, or ask another model"
+        )
+    cut = ": it used up its tokens; allow more with max_tokens" if finish == "length" else ""
+    raise LLMResponseError(
+        f"the reply is empty: it has no text and calls nothing (finish_reason {brief_repr(finish)}){cut}; nothing was "
+        "committed. Ask again"
+    )
+
+
+# ---
+
+
+def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
+    choices = response.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
+
+
+def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool) -> dict[str, Any]:
+    """Return the arguments of a call, or what could not be read of them."""
+    function = call.get("function")
+    written = function.get("arguments") if isinstance(function, dict) else None
+    if call.get("cut") or finish in _REFUSED:
+        return _unread(raw.arguments if written else "", _CUT.format(reason=finish))
+    if finish == "length" and is_last and written in (None, "", "{}", {}):
+        return _unread("", _CUT.format(reason=finish))  # whatever it takes without arguments
+    try:
+        # RawCall.values knows no duplicates and takes NaN, which has no JSON form
+        found = json.loads(raw.arguments, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        cut = finish == "length" and is_last
+        why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
+        return _unread(raw.arguments, why)
+    if not isinstance(found, dict):
+        return _unread(raw.arguments, f"the arguments are a JSON object, not {type(found).__name__}")
+    return _storable(found)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _brief(error: Exception) -> str:
+    return "they are nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+
+
+def _unread(text: str, why: str) -> dict[str, Any]:
+    return {INVALID_JSON: _encodable(text[:_LONGEST_RAW]), REASON: _encodable(why)}
+
+
+def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments without half characters, which can be neither stored nor sent."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    clean = _encodable(text)
+    stored: dict[str, Any] = arguments if clean == text else json.loads(clean)
+    return stored
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _allowed_name(name: str, offered: Collection[str]) -> str:
+    if name in offered:
+        return name
+    allowed = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "unnamed"
+    while allowed != name and allowed in offered:  # what is offered was not what it wrote
+        allowed = f"{allowed[: _LONGEST_NAME - 1]}_" if len(allowed) < _LONGEST_NAME else f"_{allowed[:-1]}"
+    return allowed
+
+
+def _new_id(given: Any, ids: set[str]) -> str:
+    """Return the id as it was given, or, where it cannot be sent or is taken, another one."""
+    text = given if isinstance(given, str) and _ID.fullmatch(given) else "call"
+    found, number = text, len(ids) + 1
+    while found in ids or found == "call":
+        found = f"{text[:32]}_{number}"
+        number += 1
+    ids.add(found)
+    return found

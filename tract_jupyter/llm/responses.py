@@ -1,0 +1,439 @@
+"""OpenAI's Responses, without which its reasoning models have no tools.
+
+Nothing is stored with the provider: each request has all of the conversation, and what the model thought comes back
+encrypted. References: https://platform.openai.com/docs/api-reference/responses, /docs/guides/reasoning. Documented in
+docs/models.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tract_jupyter.llm.http import HTTPClient
+from tract_jupyter.llm.messages import (
+    ProviderBlocks,
+    Usage,
+    WrittenCall,
+    WrittenReply,
+    blocks_for,
+    cannot_send,
+    checked_tools,
+    dicts,
+    finish_of,
+    is_unfinished,
+    one_limit,
+    sound,
+    text_of,
+    with_own_ids,
+)
+from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
+from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.models import Delta, brief_repr, provider_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.messages import FinishReason
+    from tract_jupyter.llm.sse import Assembly
+
+_NAME: Final = "OpenAI's Responses"
+_FINISH: Final[dict[str, FinishReason]] = {
+    "completed": "stop", "max_output_tokens": "length", "max_messages": "length", "content_filter": "content_filter",
+}  # fmt: skip
+_ENDED: Final = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+)
+_CHAT_ONLY: Final = ("frequency_penalty", "presence_penalty", "seed", "stop", "logit_bias", "logprobs", "n")
+# models that do not reason refuse to be asked for it
+_NO_REASONING: Final = re.compile(r"gpt-[34](?!\d)|chatgpt-|-chat-latest")
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+
+
+class ResponsesClient(HTTPClient):
+    """A client of OpenAI's Responses; see `models.LLMClient`. Threads may share it.
+
+    Messages, tools and options come in the shape of chat completions and are translated; options of Responses
+    (`reasoning`, `text`, `include`, ...) are sent as they are. `base_url` ends with the version. The key is that of the
+    environment variable `OPENAI_API_KEY` if none is given; the arguments are those of every `HTTPClient`.
+    """
+
+    provider_url: ClassVar[str] = OPENAI
+    path: ClassVar[str] = "/responses"
+    key_variable: ClassVar[str] = KEY_VARIABLE
+    about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
+    hints: ClassVar[Mapping[str, str]] = {
+        r"[Ee]ncrypted content is not supported": "Give include=[], since this model does not reason",
+        r"reasoning summar": "Give reasoning={'effort': ...} without a summary instead of reasoning_effort",
+    }
+
+    def _request(
+        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+    ) -> dict[str, Any]:
+        tools = [_tool(tool) for tool in checked_tools(options)]
+        translated = _options(options)
+        body = {
+            "store": False,
+            **translated,
+            "model": model,
+            "stream": stream,
+            **_translated(messages, model),
+        }
+        if not _NO_REASONING.search(model):
+            body.setdefault("include", [_ENCRYPTED])
+        if tools:
+            body["tools"] = tools
+        if stream and self.base_url == OPENAI:
+            body.setdefault("stream_options", {"include_obfuscation": False})
+        return {name: value for name, value in body.items() if value is not None}
+
+    def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
+        _check(reply, self._failures.told)
+        if not isinstance(reply.get("output"), list):
+            there = ", ".join(map(str, reply)) or "nothing"
+            raise self._failures.error(f"its reply has no output (it has {there})")
+        return _written(reply, model).to_dict()
+
+    def _assembly(self, model: str) -> Assembly:
+        return _ResponseAssembly(model, self._failures.told)
+
+
+# --- sending
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options by the names of Responses. What has none of chat completions is passed on."""
+    options = dict(given)
+    for name in _CHAT_ONLY:
+        if options.pop(name, None) is not None:
+            raise cannot_send(f"the option {name}", _NAME, "leave it out")
+    for name in ("tools", "resend_reasoning"):
+        options.pop(name, None)
+    limit = one_limit(options)
+    if limit is not None:
+        options["max_output_tokens"] = limit
+    effort, form, verbosity = (
+        options.pop(name, None) for name in ("reasoning_effort", "response_format", "verbosity")
+    )
+    if effort is not None:
+        # a summary is all of the reasoning that people can read
+        summary = {} if effort == "none" else {"summary": "auto"}
+        options["reasoning"] = {"effort": effort, **summary, **(options.get("reasoning") or {})}
+    text = {
+        **({"format": _text_format(form)} if form else {}),
+        **({"verbosity": verbosity} if verbosity else {}),
+    }
+    if text:
+        options["text"] = {**text, **(options.get("text") or {})}
+    choice = options.get("tool_choice")
+    if isinstance(choice, dict) and isinstance(choice.get("function"), dict):
+        options["tool_choice"] = {"type": "function", "name": choice["function"].get("name")}
+    stream_options = options.get("stream_options")
+    if isinstance(stream_options, dict):
+        kept = {name: value for name, value in stream_options.items() if name != "include_usage"}
+        options["stream_options"] = kept or None
+    return options
+
+
+def _text_format(form: Any) -> Any:
+    schema = form.get("json_schema") if isinstance(form, dict) else None
+    return {"type": "json_schema", **schema} if isinstance(schema, dict) else form
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        return tool  # one of Responses' own
+    # strict if left out, which would change schemas that were not made for it
+    sent = {"type": "function", "parameters": None, "strict": False, **function}
+    return {name: value for name, value in sent.items() if value is not None or name == "parameters"}
+
+
+def _translated(messages: Sequence[dict[str, Any]], model: str) -> dict[str, Any]:
+    """Return `instructions` and `input`: what the system says first are the instructions."""
+    instructions: list[str] = []
+    items: list[dict[str, Any]] = []
+    for message in with_own_ids(messages):
+        role, content = message.get("role"), message.get("content")
+        if role in {"system", "developer"}:
+            if not items:
+                instructions.append(text_of(content))
+            elif text_of(content).strip():
+                items.append({"role": "developer", "content": text_of(content)})
+        elif role == "tool":
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": message["tool_call_id"],
+                    "output": _output(content),
+                }
+            )
+        elif role == "assistant":
+            items += _items(message, model)
+        else:
+            items.append({"role": "user", "content": _content(content)})
+    told = "\n\n".join(text for text in instructions if text.strip())
+    return {**({"instructions": told} if told else {}), "input": items}
+
+
+def _items(message: Mapping[str, Any], model: str) -> list[dict[str, Any]]:
+    """Return a message of the assistant as items: those that came, if it still says the same."""
+    calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
+    blocks = blocks_for(message, "responses", model)
+    made = [(one.get("name"), one.get("arguments")) for one in blocks if one.get("type") == "function_call"]
+    if (
+        blocks
+        and made == [(one.name, one.arguments) for one in calls]
+        and _text(blocks) == text_of(message.get("content"))
+    ):
+        of_message = iter(calls)
+        return [
+            _named(one, next(of_message)) if one.get("type") == "function_call" else one for one in blocks
+        ]
+    text = text_of(message.get("content")) or str(message.get("refusal") or "")
+    said = [{"role": "assistant", "content": text}] if text else []
+    return [
+        *said,
+        *({"type": "function_call", "call_id": one.id, **one.to_openai()["function"]} for one in calls),
+    ]
+
+
+def _named(item: dict[str, Any], call: RawCall) -> dict[str, Any]:
+    return {**item, "call_id": call.id, "name": provider_name(call.name)}
+
+
+def _output(content: object) -> Any:
+    return content if isinstance(content, str) else _content(content)
+
+
+def _content(content: object) -> Any:
+    """Return the content of a message as Responses take it.
+
+    Raises:
+        LLMConfigError: a part has no place.
+    """
+    if not isinstance(content, list | tuple):
+        return content or ""
+    return [_part(part) for part in content]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind == "text":
+        return {"type": "input_text", "text": part["text"]}
+    if kind == "image_url":
+        given = part["image_url"] if isinstance(part["image_url"], dict) else {"url": part["image_url"]}
+        return {"type": "input_image", "image_url": given.get("url"), "detail": given.get("detail") or "auto"}
+    if kind == "file" and isinstance(part.get("file"), dict):
+        return {"type": "input_file", **part["file"]}
+    if kind in {"input_text", "input_image", "input_file"}:
+        return dict(part)
+    raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or files")
+
+
+# --- reading
+
+
+def _check(reply: Mapping[str, Any], told: Callable[[object], LLMRequestError]) -> None:
+    """Raise the error that a reply tells of."""
+    error, status = reply.get("error"), str(reply.get("status"))
+    if error and status in {"None", "failed", "cancelled"}:
+        raise told(error)
+    if status in {"failed", "cancelled"}:
+        raise told(
+            {"type": "server_error", "message": f"the response is {reply['status']}, without a reason"}
+        )
+
+
+def _parts_of(items: Iterable[Mapping[str, Any]], kind: str, name: str) -> Iterator[str]:
+    for item in items:
+        for part in dicts(item.get("content")) if item.get("type") == "message" else ():
+            if part.get("type") == kind and isinstance(part.get(name), str):
+                yield part[name]
+
+
+def _text(items: Iterable[Mapping[str, Any]]) -> str:
+    return sound("".join(_parts_of(items, "output_text", "text")))
+
+
+def _reasoning(items: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
+    """Return the readable part of the reasoning, and the field that has it: itself, or else a summary of it."""
+    thoughts = [item for item in items if item.get("type") == "reasoning"]
+    for field in ("content", "summary"):
+        parts = [part for item in thoughts for part in dicts(item.get(field))]
+        text = "\n\n".join(str(part.get("text") or "") for part in parts)
+        if text.strip():
+            return sound(text), field
+    return "", ""
+
+
+def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> WrittenReply:
+    items = dicts(reply["output"])
+    status, details = reply.get("status"), reply.get("incomplete_details")
+    said = details.get("reason") if isinstance(details, dict) and status == "incomplete" else status
+    said = said if isinstance(said, str) else None
+    calls = [_call(item, ended=status) for item in items if item.get("type") == "function_call"]
+    refusal = sound("".join(_parts_of(items, "refusal", "refusal")))
+    reasoning, field = _reasoning(items)
+    usage = reply.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    outer = {
+        "id": reply.get("id"),
+        "created": reply.get("created_at"),
+        "model": reply.get("model"),
+        "usage": Usage.of_responses(usage).to_dict() or None,
+        "provider_usage": usage or None,
+        "provider_events": reply.get("provider_events") or None,
+        "service_tier": reply.get("service_tier"),
+        "input_transformations": reply.get("input_transformations") or None,
+    }
+    return WrittenReply(
+        text=_text(items) or None,
+        calls=calls,
+        finish_reason=finish_of(said, _FINISH, calls=bool(calls), refusal=bool(refusal))
+        if is_whole
+        else None,
+        provider_finish_reason=said,
+        reasoning=reasoning,
+        reasoning_field=field,
+        refusal=refusal,
+        blocks=ProviderBlocks("responses", model, tuple(items)) if items else None,
+        outer={name: value for name, value in outer.items() if value is not None},
+    )
+
+
+def _call(item: Mapping[str, Any], *, ended: object) -> WrittenCall:
+    given = str(item.get("call_id") or item.get("id") or "")
+    arguments = sound(str(item.get("arguments") or ""))
+    return WrittenCall(given, str(item.get("name") or ""), arguments, _is_cut(item, ended=ended))
+
+
+def _is_cut(item: Mapping[str, Any], *, ended: object) -> bool:
+    arguments = str(item.get("arguments") or "")
+    status = item.get("status")
+    if status == "incomplete" or (arguments and is_unfinished(arguments)):
+        return True
+    # without arguments, the end of the item or of the response tells
+    return not arguments and status != "completed" and ended != "completed"
+
+
+_DELTAS: Final = {
+    "response.output_text.delta": "text", "response.refusal.delta": "text",
+    "response.reasoning_summary_text.delta": "reasoning", "response.reasoning_text.delta": "reasoning",
+}  # fmt: skip
+_ARGUMENTS: Final = "response.function_call_arguments.delta"
+
+
+class _ResponseAssembly:
+    """The response put together from the events so far."""
+
+    def __init__(self, model: str, told: Callable[[object], LLMRequestError]) -> None:
+        self._model = model
+        self._told = told
+        self._response: dict[str, Any] = {}
+        self._items: dict[int, dict[str, Any]] = {}
+        self._texts: dict[tuple[int, int, str], list[str]] = {}
+        self._done: set[int] = set()
+        self._events: list[dict[str, Any]] = []
+        self.is_complete = False
+        self.is_over = False
+
+    def add(self, event: dict[str, Any]) -> Iterator[Delta]:
+        """Add an event."""
+        kind, index = str(event.get("type") or ""), event.get("output_index")
+        index = index if isinstance(index, int) else 0
+        if kind == "error" or (event.get("error") and not kind):
+            raise self._told(event.get("error") or event)
+        if isinstance(event.get("response"), dict):
+            self._response |= event["response"]
+            if kind in _ENDED:
+                self._response.setdefault("status", kind.removeprefix("response."))
+                _check(self._response, self._told)
+                self.is_complete = self.is_over = True
+        elif kind in {"response.output_item.added", "response.output_item.done"}:
+            yield from self._add_item(index, event, is_done=kind.endswith("done"))
+        elif kind == _ARGUMENTS or kind in _DELTAS:
+            yield from self._grow(kind, index, event)
+        elif not kind.startswith("response."):
+            self._events.append(event)  # the others repeat what these say
+
+    def _add_item(self, index: int, event: Mapping[str, Any], *, is_done: bool) -> Iterator[Delta]:
+        item = event.get("item")
+        item = dict(item) if isinstance(item, dict) else {}
+        is_new = index not in self._items
+        self._items[index] = item
+        if is_done:
+            self._done.add(index)
+        if is_new and item.get("type") == "function_call":
+            yield Delta(
+                "tool_call", str(item.get("arguments") or ""), self._place(index), str(item.get("name") or "")
+            )
+
+    def _grow(self, kind: str, index: int, event: Mapping[str, Any]) -> Iterator[Delta]:
+        text = event.get("delta")
+        if not isinstance(text, str) or not text:
+            return
+        part = event.get("content_index", event.get("summary_index"))
+        self._texts.setdefault((index, part if isinstance(part, int) else 0, kind), []).append(text)
+        if kind != _ARGUMENTS:
+            yield Delta(_DELTAS[kind], text)  # type: ignore[arg-type] # a literal, in a table
+        elif self._items.get(index, {}).get("type") == "function_call":
+            yield Delta("tool_call", text, self._place(index), str(self._items[index].get("name") or ""))
+
+    def _place(self, index: int) -> int:
+        calls = [place for place, item in self._items.items() if item.get("type") == "function_call"]
+        return calls.index(index)
+
+    def _whole(self) -> dict[str, Any]:
+        output = self._response.get("output") if self.is_complete else None
+        if not output:  # not all servers repeat it at the end
+            found = {index for index, _, _ in self._texts} | set(self._items)
+            output = [self._item(index) for index in sorted(found)]
+        return {**self._response, "output": output, "provider_events": self._events}
+
+    def _item(self, index: int) -> dict[str, Any]:
+        item = self._items.get(index, {})
+        if index in self._done:
+            return item
+        return _from_deltas(
+            item, {kind: "".join(text) for (place, _, kind), text in self._texts.items() if place == index}
+        )
+
+    def reply(self) -> dict[str, Any]:
+        """Return the whole reply."""
+        return _written(self._whole(), self._model).to_dict()
+
+    def partial(self) -> dict[str, Any] | None:
+        """Return what has come."""
+        if not self._items and not self._texts:
+            return None
+        return _written(self._whole(), self._model, is_whole=False).to_dict()
+
+
+def _from_deltas(item: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
+    """Return an item of which the end has not come, with what has."""
+    if item.get("type") == "function_call":
+        return {
+            **item,
+            "arguments": texts.get(_ARGUMENTS) or item.get("arguments") or "",
+            "status": "incomplete",
+        }
+    if item.get("type") == "reasoning":
+        summary, content = (
+            texts.get("response.reasoning_summary_text.delta"),
+            texts.get("response.reasoning_text.delta"),
+        )
+        more: dict[str, Any] = {"summary": [{"type": "summary_text", "text": summary}]} if summary else {}
+        return {
+            **item,
+            **more,
+            **({"content": [{"type": "reasoning_text", "text": content}]} if content else {}),
+        }
+    text = texts.get("response.output_text.delta")
+    parts: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}] if text else []
+    refusal = texts.get("response.refusal.delta")
+    parts += [{"type": "refusal", "refusal": refusal}] if refusal else []
+    if not parts:
+        return item
+    return {"type": "message", "role": "assistant", **item, "content": parts, "status": "incomplete"}

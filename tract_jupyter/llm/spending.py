@@ -1,0 +1,427 @@
+"""What the requests of a session have used and cost, and the budget that refuses one that could exceed it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import (
+    ContentError,
+    LLMBudgetError,
+    LLMConfigError,
+    LLMRequestError,
+    LLMResponseError,
+)
+from tract_jupyter.llm.call import CANCELLED
+from tract_jupyter.llm.messages import Usage
+from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tract_jupyter.models import LLMClient
+
+ASSUMED_OUTPUT: Final = 4_096
+"""Tokens of a reply that a budget reckons with where a request has no `max_tokens`."""
+_PER_MESSAGE: Final = 4  # tokens around each, as the context counts them
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingBudget:
+    """What a session may spend on requests to models.
+
+    Attributes:
+        usd: US dollars; None for no limit.
+        tokens: input and output together; None for no limit.
+
+    Raises:
+        LLMConfigError: a limit is not a number above 0, or there is none.
+    """
+
+    usd: Decimal | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        if self.usd is None and self.tokens is None:
+            raise LLMConfigError("a budget has a limit: usd=2, or tokens=50_000")
+        if self.usd is not None:
+            usd = dollars(self.usd)
+            if not usd:  # not a number, or 0
+                raise LLMConfigError(f"usd is a number of US dollars above 0, not {brief_repr(self.usd)}")
+            object.__setattr__(self, "usd", usd)
+        if self.tokens is not None and (type(self.tokens) is not int or self.tokens < 1):
+            raise LLMConfigError(f"tokens is a whole number from 1 on, not {brief_repr(self.tokens)}")
+
+    def __str__(self) -> str:
+        limits = [] if self.usd is None else [usd_text(self.usd)]
+        return " and ".join([*limits, *([] if self.tokens is None else [counted(self.tokens, "token")])])
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """What requests to one model for one purpose have used and cost.
+
+    Attributes:
+        model: the model, as `PROVIDER/NAME`, or as it is registered.
+        operation: what it was asked for: `chat`, `compress`, ...
+        requests: how many.
+        input_tokens: of all prompts, with what came from the provider's cache.
+        cached_tokens: of these, read from the cache.
+        output_tokens: of all replies.
+        cost: None if the price is unknown.
+        is_estimate: whether some of the tokens are estimates, as the provider said nothing.
+    """
+
+    model: str
+    operation: str
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: Cost | None = None
+    is_estimate: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: CostLine) -> CostLine:
+        return replace(
+            self,
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=None if self.cost is None or other.cost is None else _sum((self.cost, other.cost)),
+            is_estimate=self.is_estimate or other.is_estimate,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What requests have used and cost, by model and purpose; those with an unknown price in lines of their own.
+
+    Attributes:
+        lines: one for each model and purpose.
+        budget: what may be spent; None if there is no limit.
+    """
+
+    lines: tuple[CostLine, ...] = ()
+    budget: SpendingBudget | None = None
+
+    @classmethod
+    def of(cls, lines: Iterable[CostLine], budget: SpendingBudget | None = None) -> CostReport:
+        """Join the lines that are of one model and purpose."""
+        joined: dict[tuple[str, str, bool], CostLine] = {}
+        for line in lines:
+            key = (line.model, line.operation, line.cost is None)
+            joined[key] = joined[key] + line if key in joined else line
+        return cls(tuple(joined.values()), budget)
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all of it cost; None if a price is unknown."""
+        return None if self.unknown else self.known
+
+    @property
+    def known(self) -> Cost:
+        """What those requests cost whose price is known."""
+        return _sum(line.cost for line in self.lines if line.cost is not None)
+
+    @property
+    def unknown(self) -> tuple[CostLine, ...]:
+        """The lines whose price is unknown."""
+        return tuple(line for line in self.lines if line.cost is None)
+
+    @property
+    def requests(self) -> int:
+        """How many requests there were."""
+        return sum(line.requests for line in self.lines)
+
+    @property
+    def tokens(self) -> int:
+        """Input and output of all requests together."""
+        return sum(line.tokens for line in self.lines)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether some of the tokens are estimates."""
+        return any(line.is_estimate for line in self.lines)
+
+    def __str__(self) -> str:
+        if not self.lines:
+            return "nothing was asked yet"
+        unpriced = sum(line.requests for line in self.unknown)
+        told = [] if unpriced == self.requests else [str(self.known)]
+        if unpriced:
+            told.append(f"{counted(unpriced, 'request')} at an unknown price" if told else "an unknown price")
+        about = "≈" if self.is_estimate else ""
+        what = f"{counted(self.requests, 'request')} with {about}{counted(self.tokens, 'token')}"
+        return f"{' and '.join(told)} for {what}"
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    found = list(costs)
+    total = sum((cost.usd for cost in found), Decimal(0))
+    return Cost(total, is_estimate=any(cost.is_estimate for cost in found))
+
+
+def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa: ARG001 # as limits of money want it
+    """Return what a reply cost in US dollars, as `Spending.ask` has noted in its usage; None if that is not known."""
+    usd = usage.get("cost")
+    return float(usd) if isinstance(usd, int | float) and not isinstance(usd, bool) else None
+
+
+class Spending:
+    """Sends the requests of one session, counts what they use and cost, and holds its budget. Threads may share it.
+
+    Args:
+        count: counts the tokens of a text.
+    """
+
+    def __init__(self, count: Callable[[str], int] | None = None) -> None:
+        self._count = count or _rough_count
+        self.prices = Prices()
+        self.budget: SpendingBudget | None = None
+        self._lock = threading.Lock()
+        self._lines: dict[tuple[str, str, bool], CostLine] = {}
+        self._reserved: list[CostLine] = []
+
+    def report(self) -> CostReport:
+        """Return what was used and spent so far."""
+        with self._lock:
+            return CostReport(tuple(self._lines.values()), self.budget)
+
+    def ask(
+        self,
+        client: LLMClient,
+        messages: list[dict[str, Any]],
+        options: Mapping[str, Any],
+        *,
+        asked: AskedModel,
+        operation: str,
+    ) -> dict[str, Any]:
+        """Send a request if the budget allows it, and note what it used: each request of a tract comes through here.
+
+        Before it is sent, its messages and tools are counted, and `max_tokens` of output are added, or what the client
+        asks for without it, or else `ASSUMED_OUTPUT`; with what the session has spent, and with what other requests
+        under way may cost, that must be within the budget. Afterwards what the provider reports takes the place of the
+        estimate. A request that was ended on the way is noted with an estimate, one that the provider refused is not.
+
+        Args:
+            client: who is asked.
+            messages: what to reply to.
+            options: those of the client; `on_delta` is called as always.
+            asked: the model, for its price.
+            operation: what it is asked for.
+
+        Returns:
+            The reply; its usage has the cost in US dollars as `cost`, if that is known.
+
+        Raises:
+            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars; it was
+                not sent.
+        """
+        reserved = self._reserve(client, messages, options, asked, operation)
+        came: list[str] = []
+        try:
+            reply = client.chat(messages, **_listened(options, came))
+        except BaseException as error:
+            if came or _may_be_billed(error):
+                self._note(self._usage({}, messages, options, "".join(came)), asked, operation, {})
+            raise
+        else:
+            noted: dict[str, Any] = self._noted(reply, messages, options, asked, operation)
+            return noted
+        finally:
+            if reserved is not None:
+                with self._lock:
+                    self._reserved.remove(reserved)
+
+    # --- before
+
+    def _reserve(
+        self,
+        client: LLMClient,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        asked: AskedModel,
+        operation: str,
+    ) -> CostLine | None:
+        """Return what a request may cost, which counts until it has ended; None where there is no budget."""
+        if self.budget is None:
+            return None
+        given = options.get("max_tokens") or options.get("max_completion_tokens")
+        own = getattr(client, "default_max_tokens", None)
+        most = next((one for one in (given, own) if isinstance(one, int) and one > 0), ASSUMED_OUTPUT)
+        usage = Usage(self._tokens_of(messages, options), output_tokens=most)
+        line = _line(usage, asked, operation, self.prices.cost(asked, usage), is_estimate=True)
+        with self._lock:
+            self._check(line, is_assumed=most is not given)
+            self._reserved.append(line)
+        return line
+
+    def _check(self, line: CostLine, *, is_assumed: bool) -> None:
+        """Raise `LLMBudgetError` unless the budget allows a request."""
+        budget = self.budget
+        if budget is None:
+            return
+        so_far = CostReport.of([*self._lines.values(), *self._reserved])
+        what = (
+            f"{line.input_tokens:,} tokens of input and "
+            + (
+                f"{line.output_tokens:,} of output, as the request has no max_tokens"
+                if is_assumed
+                else f"at most {line.output_tokens:,} of output"
+            )
+        )  # fmt: skip
+        if budget.tokens is not None and so_far.tokens + line.tokens > budget.tokens:
+            raise LLMBudgetError(
+                f"the request was not sent, as it could exceed the budget of {counted(budget.tokens, 'token')}: this "
+                f"session has used {so_far.tokens:,}, and it would take about {line.tokens:,} ({what}). To go on, type "
+                f"%tract budget {_rounded(so_far.tokens + 2 * line.tokens)} tokens, or %tract budget off"
+            )
+        if budget.usd is None:
+            return
+        if line.cost is None:
+            raise LLMBudgetError(
+                f"the request was not sent, as the price of {line.model} is unknown, and the budget is in US dollars: "
+                f"give one in tokens, as %tract budget 50000 tokens, or the price in US dollars for a million tokens, "
+                f"as tract.models.price({line.model!r}, input=1, output=5)"
+            )
+        if so_far.known.usd + line.cost.usd > budget.usd:
+            unknown = sum(one.requests for one in so_far.unknown)
+            besides = f" besides {counted(unknown, 'request')} at an unknown price" if unknown else ""
+            more = so_far.known.usd + 2 * line.cost.usd
+            raise LLMBudgetError(
+                f"the request was not sent, as it could exceed the budget of {usd_text(budget.usd)}: this session has "
+                f"spent {so_far.known}{besides}, and it would cost up to {usd_text(line.cost.usd)} ({what}). To go on, "
+                f"type %tract budget {max(more, budget.usd * 2):.2f} USD, or %tract budget off"
+            )
+
+    # --- afterwards
+
+    def _noted(
+        self,
+        reply: Any,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        asked: AskedModel,
+        operation: str,
+    ) -> Any:
+        """Note the reply, and return it with its cost."""
+        response = reply if isinstance(reply, dict) else {}
+        usage = Usage.of(response)
+        if usage.input_tokens is None or usage.output_tokens is None:
+            self._note(self._usage(response, messages, options), asked, operation, response)
+            return reply
+        cost = self._note(usage, asked, operation, response)
+        if cost is None or "cost" in response["usage"]:
+            return reply
+        about = {"cost_is_estimate": True} if cost.is_estimate else {}
+        return {**response, "usage": {**response["usage"], "cost": float(cost.usd), **about}}
+
+    def _note(
+        self, usage: Usage, asked: AskedModel, operation: str, response: Mapping[str, Any]
+    ) -> Cost | None:
+        is_estimate = not usage.raw
+        replied = response.get("model")
+        cost = self.prices.cost(
+            asked,
+            usage,
+            replied=replied if isinstance(replied, str) else None,
+            tier=response.get("service_tier"),
+        )
+        if cost is not None and is_estimate:
+            cost = replace(cost, is_estimate=True)
+        line = _line(usage, asked, operation, cost, is_estimate=is_estimate)
+        key = (line.model, operation, cost is None)
+        with self._lock:
+            self._lines[key] = self._lines[key] + line if key in self._lines else line
+        return cost
+
+    def _usage(
+        self,
+        response: Mapping[str, Any],
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        came: str = "",
+    ) -> Usage:
+        """Estimate what the provider did not say."""
+        said = Usage.of(response)
+        output = said.output_tokens
+        if output is None:
+            output = self._count(came or _written(response))
+        given = self._tokens_of(messages, options) if said.input_tokens is None else said.input_tokens
+        return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
+
+    def _tokens_of(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> int:
+        """Estimate the tokens of a request: its messages, and the tools that it offers."""
+        parts = [_text(message.get("content")) + _text(message.get("tool_calls")) for message in messages]
+        tools = options.get("tools")
+        return sum(self._count(part) + _PER_MESSAGE for part in parts) + (
+            self._count(_text(tools)) if tools else 0
+        )
+
+
+def _line(
+    usage: Usage, asked: AskedModel, operation: str, cost: Cost | None, *, is_estimate: bool
+) -> CostLine:
+    return CostLine(
+        asked.shown, operation, 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0, cost,
+        is_estimate,
+    )  # fmt: skip
+
+
+def _listened(options: Mapping[str, Any], came: list[str]) -> dict[str, Any]:
+    """Return the options, with an `on_delta` that also keeps what comes."""
+    on_delta = options.get("on_delta")
+    if on_delta is None:
+        return dict(options)
+
+    def keep(delta: Any) -> None:
+        came.append(str(getattr(delta, "text", delta)))
+        on_delta(delta)
+
+    return {**options, "on_delta": keep}
+
+
+def _may_be_billed(error: BaseException) -> bool:
+    """Return True if the provider may have been at work when a request failed: it was ended, or waited for in vain."""
+    if isinstance(error, LLMRequestError):
+        return error.code == CANCELLED or (error.code == "timeout" and not error.is_transient)
+    return not isinstance(error, Exception)  # an interrupt
+
+
+def _written(response: Mapping[str, Any]) -> str:
+    """Return all that the model wrote; empty if that cannot be read."""
+    try:
+        reply = Reply.of(response)
+    except LLMResponseError:
+        return ""
+    return reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return canonical_json(value)
+    except ContentError:
+        return safe_repr(value)
+
+
+def _rough_count(text: str) -> int:
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+
+
+def _rounded(tokens: int) -> int:
+    """Return a number of tokens that is easily typed, and not smaller."""
+    return -(-tokens // 1_000) * 1_000

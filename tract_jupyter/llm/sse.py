@@ -1,0 +1,145 @@
+"""Reading a reply as it comes: server-sent events, and what a dialect puts together from them.
+
+Reference: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.llm.messages import sound
+from tract_jupyter.models import Delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def events(parts: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the events of a stream: the name, empty if it has none, and the data.
+
+    Lines end with LF, CR LF or CR; comments and other fields are skipped. What comes after the last empty line is
+    yielded as well: some servers leave that line out.
+    """
+    name, data = "", list[bytes]()
+    for line in _lines(parts):
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if not line:
+            if data:
+                yield name, b"\n".join(data)
+            name, data = "", []
+        elif field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value.decode("utf-8", "replace")
+    if data:
+        yield name, b"\n".join(data)
+
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Split a stream at the line ends of the standard alone: JSON texts may contain other ones of Unicode."""
+    rest: list[bytes] = []
+    after_cr = False
+    for part in parts:
+        # of a CR LF that came apart, the CR has ended the line
+        text = part[1:] if after_cr and part.startswith(b"\n") else part
+        after_cr = part.endswith(b"\r") if part else after_cr
+        *lines, last = _LINE_END.split(text)
+        for line in lines:
+            yield b"".join([*rest, line])
+            rest = []
+        rest.append(last)
+    yield b"".join(rest)
+
+
+class Assembly(Protocol):
+    """A reply that is put together from the events of a stream."""
+
+    is_complete: bool
+    """True once the provider said why the reply ended."""
+    is_over: bool
+    """True once nothing more can follow."""
+
+    def add(self, event: dict[str, Any]) -> Iterable[Delta]:
+        """Add an event, and return what is new of the reply.
+
+        Raises:
+            LLMRequestError: it tells of an error.
+        """
+        ...
+
+    def reply(self) -> dict[str, Any]:
+        """Return the whole reply, in the shape of one that was not streamed."""
+        ...
+
+    def partial(self) -> dict[str, Any] | None:
+        """Return what has come, as a reply without `finish_reason`; None if nothing has."""
+        ...
+
+
+class WholeCharacters:
+    """Deltas of whole characters: the first half of one is held back until the second one, which may come apart."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, int], str] = {}
+
+    def of(self, delta: Delta) -> Delta:
+        """Return the delta with whole characters."""
+        place = (delta.kind, delta.index)
+        text = self._held.pop(place, "") + delta.text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._held[place], text = text[-1], text[:-1]
+        text = sound(text)
+        return delta if text == delta.text else replace(delta, text=text)
+
+
+def deltas_of(reply: dict[str, Any]) -> Iterator[Delta]:
+    """Yield what a whole reply would have been streamed as."""
+    message = reply["choices"][0]["message"]
+    if message.get("reasoning"):
+        yield Delta("reasoning", message["reasoning"])
+    said = message["content"] or message.get("refusal")
+    if said:
+        yield Delta("text", said)
+    for place, call in enumerate(message.get("tool_calls", ())):
+        yield Delta("tool_call", call["function"]["arguments"], place, call["function"]["name"])
+
+
+class ReplyStream:
+    """The pieces of one reply, to be read once; the whole reply is in `reply` after the last one."""
+
+    def __init__(self, pieces: Iterator[Delta | dict[str, Any]]) -> None:
+        self._pieces = pieces
+        self._reply: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Delta]:
+        for piece in self._pieces:
+            if isinstance(piece, Delta):
+                yield piece
+            else:
+                self._reply = piece
+
+    @property
+    def reply(self) -> dict[str, Any]:
+        """The whole reply, as `chat` returns it; what was not read yet is read now.
+
+        Raises:
+            LLMRequestError: it did not come to its end.
+        """
+        for _ in self:
+            pass
+        if self._reply is None:
+            raise LLMRequestError("the stream was not read to its end, so there is no whole reply; ask again")
+        return self._reply
+
+    def close(self) -> None:
+        """Stop reading, and end the request."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,14 @@
+"""The tool loop: a model acts until it has an answer, or something ends its turn; each step is stored first.
+
+`loop` is the part `Tract.loop`: what is offered, what a turn may take, stop and pause. `turn` is one turn on the store;
+what a turn consists of is `llm.acting`, which a consultation shares. `calls` carries the calls of one step out: asked
+about together, reads side by side, writes in order. `answers` makes texts for the model of what came of them. `journal`
+remembers, until the answers are committed, which calls were begun and which have ended. `threads` awaits a turn.
+Knows `toolkit`, `hooks`, `review`, `context`, `storage`, `llm`, `prompts`.
+"""
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,62 @@
+"""Turns of a model that acts: how one may end, and what it may take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import brief_repr
+
+
+class TurnOutcome(StrEnum):
+    """How a turn ended."""
+
+    ANSWER = "answer"
+    """The model said something and called nothing."""
+    LIMIT = "limit"
+    """The turn took what it may take."""
+    REPEAT = "repeat"
+    """The model made the same call again, with the same outcome."""
+    WAITING = "waiting"
+    """Calls wait for a person's decision, and nobody could be asked, or nobody answered."""
+    STOPPED = "stopped"
+    """A person stopped it, or paused it."""
+    ERROR = "error"
+    """No reply came; in code that is an exception."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """What one turn may take; None for any number.
+
+    Attributes:
+        steps: requests of the model.
+        calls: tool calls, those of scripts too.
+        tokens: as the provider reports them, of all requests; estimated where it reports none.
+        usd: money; only for models whose price is known.
+        seconds: from the beginning of the turn, waiting for a person not included.
+    """
+
+    steps: int | None = 50
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check what a person wrote.
+
+        Raises:
+            ContentError: a limit is no number above 0.
+        """
+        for one in fields(self):
+            given = getattr(self, one.name)
+            is_whole = one.name in {"steps", "calls", "tokens"}
+            is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
+            if given is not None and (not is_number or given <= 0):
+                kind = "a whole number" if is_whole else "a number"
+                raise ContentError(
+                    f"the limit of {one.name} is {kind} above 0, or None for any; not {brief_repr(given)}"
+                )

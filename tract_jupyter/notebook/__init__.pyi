@@ -1,0 +1,14 @@
+from .cell_syntax import parse_cell as parse_cell
+from .cell_syntax import parse_python as parse_python
+from .channels import NotebookChannel as NotebookChannel
+from .commands.profiles import ProfileView as ProfileView
+from .dry_run import Refusal as Refusal
+from .dry_run import is_store as is_store
+from .dry_run import steps as steps
+from .dry_run import verify as verify
+from .dry_run import verify_store as verify_store
+from .extension import await_waiting_cells as await_waiting_cells
+from .extension import load as load
+from .extension import unload as unload
+from .fire_line import parse_fire as parse_fire
+from .front_end import FrontEnd as FrontEnd

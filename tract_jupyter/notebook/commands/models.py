@@ -1,0 +1,270 @@
+"""The commands of `%tract` about language models: which are asked, what they cost, and how much they may."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.error import StdinNotImplementedError
+
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
+from tract_jupyter.models import counted, one_line
+from tract_jupyter.notebook.commands.command import Command, limit, option
+from tract_jupyter.notebook.views.html import Grid, GridView
+
+if TYPE_CHECKING:
+    from tract_jupyter.llm import CostReport, ModelConnection, Provider
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.tract import Tract
+
+_MODEL_USAGE: Final = "model [PROVIDER/NAME | NAME --base-url URL | off] [--for PURPOSE] [--key] [--local]"
+_BUDGET_USAGE: Final = "budget [N USD | N tokens | off]"
+_OFF: Final = "off"
+_QUESTION: Final = 60
+
+# --- which model is asked
+
+
+def _model(notebook: NotebookSession, words: list[str]) -> GridView:
+    purpose, rest = _value_of(words, "--for", "a purpose")
+    base_url, rest = _value_of(rest, "--base-url", "an address")
+    asks_key, rest = option(rest, "--key")
+    is_local, rest = option(rest, "--local")
+    models = notebook.tract.models
+    if not rest and not (purpose or base_url or asks_key):
+        return _at_hand(notebook.tract, is_local=is_local)
+    if len(rest) != 1 or is_local:
+        raise OperationError(
+            f"usage: %tract {_MODEL_USAGE}; %tract model {EXAMPLE} asks that one from now on"
+        )
+    operation: Any = purpose
+    if rest == [_OFF]:
+        models.use(None, operation=operation)
+        return GridView("Models", (), (_asked(notebook.tract),))
+    chosen = models.use(rest[0], operation=operation, base_url=base_url)
+    if asks_key:
+        chosen = models.use(rest[0], operation=operation, base_url=base_url, api_key=_typed_key(rest[0]))
+    return GridView("Models", _advice(chosen), (_asked(notebook.tract),))
+
+
+def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
+    """Return the word after an option, None without it, and the other words.
+
+    Raises:
+        OperationError: nothing follows it.
+    """
+    if name not in words:
+        return None, words
+    place = words.index(name)
+    if place + 1 >= len(words) or words[place + 1].startswith("--"):
+        raise OperationError(f"{name} is followed by {what}; usage: %tract {_MODEL_USAGE}")
+    return words[place + 1], [*words[:place], *words[place + 2 :]]
+
+
+def _typed_key(model: str) -> str:
+    """Ask for a key. It is typed into a field that shows nothing, and is kept nowhere but in this kernel.
+
+    Raises:
+        OperationError: nobody can be asked here, or nothing was typed.
+    """
+    try:
+        key = getpass.getpass(f"Key for {model}: ").strip()
+    except (StdinNotImplementedError, EOFError, OSError):
+        raise OperationError(
+            "nobody can be asked for a key here, as this notebook runs without anybody at it; the model is chosen, and "
+            "its key comes from the environment or the system's keyring"
+        ) from None
+    if not key:
+        raise OperationError(
+            "no key was typed; the model is chosen, and its key is looked for where it was before"
+        )
+    return key
+
+
+def _advice(chosen: ModelConnection | None) -> tuple[str, ...]:
+    """Return what is still missing before a model can be asked, and how to keep the choice."""
+    if chosen is None:
+        return ()
+    kept = f"Until the kernel ends; %config TractJupyter.model = {chosen.name!r} in ipython_config.py is for each one."
+    if chosen.key is None or not chosen.key.needed or chosen.key.is_set:
+        return (kept,)
+    return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", kept)
+
+
+def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
+    nothing = "No model is asked yet." if tract.models.default.default is None else ""
+    told = f"%tract model {EXAMPLE} asks that one, --for compress only for summaries; --key asks for its key."
+    grids = [_asked(tract), _registered(tract), _providers()]
+    return GridView(
+        "Models", tuple(filter(None, (nothing, told))), (*grids, *([_served()] if is_local else []))
+    )
+
+
+def _asked(tract: Tract) -> Grid:
+    llm = tract.models.default
+    chosen = [("everything else" if llm.chosen else "everything", llm.default), *sorted(llm.chosen.items())]
+    rows = []
+    for purpose, connection in chosen:
+        if connection is not None:
+            settings = ", ".join(f"{name}={value}" for name, value in llm.settings.get(purpose, {}).items())
+            rows.append((purpose, *_connection_row(connection), settings))
+    heads = ("For", "Model", "Where", "Key", "Settings")
+    return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
+
+
+def _connection_row(connection: ModelConnection) -> tuple[str, str, str]:
+    key = connection.key
+    where = "" if key is None else str(key)
+    return (
+        connection.name or connection.model or connection.place,
+        connection.place,
+        where if key is None or key.is_set else f"{where}: not set" if key.needed else "none needed",
+    )
+
+
+def _registered(tract: Tract) -> Grid:
+    rows = tuple((name, *_connection_row(one)[1:], one.model or "") for name, one in tract.models.items())
+    return Grid(
+        ("Name", "Where", "Key", "Model"), rows, "Registered with tract.models.add", code=frozenset({"Name"})
+    )
+
+
+def _providers() -> Grid:
+    rows = tuple(
+        (f"%tract model {one.example_model}", _key_state(one), one.address()) for one in PROVIDERS.values()
+    )
+    return Grid(("Type", "Key", "Where"), rows, "At hand", code=frozenset({"Type"}))
+
+
+def _key_state(provider: Provider) -> str:
+    key = provider.key_source()
+    if key.is_set:
+        return f"from {key}"
+    return f"{' or '.join(key.variables)} is not set" if provider.needs_key else "none needed"
+
+
+def _served() -> Grid:
+    """Return the models of a local Ollama, which is asked for them."""
+    ollama = PROVIDERS["ollama"]
+    served = served_models(ollama.address())
+    rows = tuple((f"%tract model ollama/{name}",) for name in served or ())
+    title = f"Ollama at {ollama.address()}" + ("" if served is not None else " does not answer")
+    return Grid(("Type",), rows or (("",),), title, code=frozenset({"Type"}))
+
+
+def _model_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract model` and the words that are given."""
+    if given[-1:] == ["--for"]:
+        return [(word, "purpose") for word in MODEL_OPERATIONS]
+    if any(not word.startswith("-") for word in given):
+        return []
+    return [
+        *((name, "model") for name in notebook.tract.models),
+        *((one.example_model, "model") for one in PROVIDERS.values()),
+    ]
+
+
+# --- money
+
+
+def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
+    costs = notebook.tract.costs
+    report, turns = costs(), costs.turns(limit("cost", words))
+    budget = f"Budget: {report.budget}" if report.budget is not None else ""
+    unpriced = sorted({line.model for line in report.unknown})
+    unknown = (
+        f"The price of {', '.join(unpriced)} is unknown: tract.models.price({unpriced[0]!r}, input=..., output=...) "
+        "says it, in US dollars for a million tokens."
+        if unpriced
+        else ""
+    )
+    rows = tuple(
+        (one_line(turn.text, _QUESTION), *_figures(turn.report)) for turn in turns if turn.report.lines
+    )
+    grids = (
+        Grid(_HEADS, _lines(report), "This session", code=frozenset({"Model"}), right=_RIGHT),
+        Grid(("Turn", *_FIGURES), rows, "Turns of this branch, the newest first", right=_RIGHT),
+    )
+    return GridView("Cost", tuple(filter(None, (f"This session: {report}.", budget, unknown))), grids)
+
+
+_FIGURES: Final = ("Requests", "Input", "From cache", "Output", "Cost")
+_HEADS: Final = ("Model", "For", *_FIGURES)
+_RIGHT: Final = frozenset(_FIGURES)
+
+
+def _lines(report: CostReport) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            line.model,
+            line.operation,
+            f"{line.requests:,}",
+            _tokens(line.input_tokens, line.is_estimate),
+            _tokens(line.cached_tokens, line.is_estimate) if line.cached_tokens else "",
+            _tokens(line.output_tokens, line.is_estimate),
+            "price unknown" if line.cost is None else str(line.cost),
+        )
+        for line in report.lines
+    )
+
+
+def _figures(report: CostReport) -> tuple[str, ...]:
+    lines, about = report.lines, report.is_estimate
+    cached = sum(line.cached_tokens for line in lines)
+    return (
+        f"{report.requests:,}",
+        _tokens(sum(line.input_tokens for line in lines), about),
+        _tokens(cached, about) if cached else "",
+        _tokens(sum(line.output_tokens for line in lines), about),
+        "price unknown" if report.cost is None else str(report.cost),
+    )
+
+
+def _tokens(number: int, is_estimate: bool) -> str:  # noqa: FBT001 # a figure and how sure it is
+    return f"{'≈' if is_estimate else ''}{number:,}"
+
+
+_BUDGET: Final = re.compile(
+    r"(?i)(?P<dollar>\$)?(?P<number>\d[\d_,]*(\.\d+)?|\.\d+)\s*(?P<unit>usd|tokens?)?"
+)
+
+
+def _budget(notebook: NotebookSession, words: list[str]) -> GridView:
+    costs = notebook.tract.costs
+    if words == [_OFF]:
+        costs.remove_budget()
+    elif words:
+        match = _BUDGET.fullmatch(" ".join(words))
+        unit = (match["unit"] or ("usd" if match["dollar"] else "")).lower() if match else ""
+        if match is None or not unit or (match["dollar"] and unit != "usd"):
+            raise OperationError(
+                f"usage: %tract {_BUDGET_USAGE}, such as %tract budget 2 USD or %tract budget 50000 tokens"
+            )
+        number = Decimal(match["number"].replace(",", "").replace("_", ""))
+        if unit == "usd":
+            costs.set_budget(usd=number)
+        else:
+            costs.set_budget(tokens=int(number))
+    report = costs()
+    if report.budget is None:
+        told = "There is no budget: %tract budget 2 USD, or %tract budget 50000 tokens, sets one for this session."
+    else:
+        told = f"This session may spend {report.budget}; a request that could exceed that is not sent."
+    unpriced = sum(line.requests for line in report.unknown)
+    besides = f"{counted(unpriced, 'request')} had no known price." if unpriced else ""
+    return GridView("Budget", tuple(filter(None, (told, f"So far: {report}.", besides))))
+
+
+COMMANDS = (
+    Command(
+        _MODEL_USAGE,
+        "choose the language model to ask; without a name: what is asked and what is at hand",
+        _model,
+        (_model_words, "--for", "--base-url", "--key", "--local"),
+    ),
+    Command("cost [N]", "show what this session and the newest turns have used and cost", _cost),
+    Command(_BUDGET_USAGE, "limit what this session may spend on models", _budget, (_OFF,)),
+)

@@ -1,0 +1,284 @@
+"""Cells of `%%tract_operation` and `%%tract_check`: parse, then review, activate or only check them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+from IPython.display import display
+
+from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode, Span, in_order, split_lines
+from tract_jupyter.exceptions import OperationError, SpecError, nearest
+from tract_jupyter.models import PendingStatus, printable
+from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
+from tract_jupyter.notebook.dry_run import ErrorStep, definition_in
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
+from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped, heading, style_tag
+from tract_jupyter.operations import known_names_of, spec_diff
+from tract_jupyter.review import CodeBlock, block_text, by_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+    from tract_jupyter.hooks import Pending
+    from tract_jupyter.notebook.session import NotebookSession, RanCells
+    from tract_jupyter.operations import Advice, OperationSpec
+    from tract_jupyter.tract import Tract
+
+
+def define(
+    notebook: NotebookSession,
+    name: str,
+    text: str,
+    *,
+    form: str,
+    activate: bool,
+    ask: bool,
+    sandbox: bool,
+    wait: bool,
+) -> Awaitable[None] | None:
+    """Define an operation from a cell's text.
+
+    Returns:
+        With `wait`, an awaitable that ends with the decision, and raises `UsageError` unless that approves; else None.
+
+    Raises:
+        SpecError: with the line of the cell; nothing was registered.
+    """
+    parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
+    try:
+        pending = _begin(notebook.tract, parsed, activate=activate)
+    except SpecError as error:
+        raise parsed.in_cell(error) from None
+    return _activated_or_stop(pending) if wait else None
+
+
+def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
+    """Activate or show for review; return what is left to decide."""
+    if _is_active(tract, parsed.spec):
+        display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))
+        return None
+    if activate:
+        _activate(tract, parsed)
+        return None
+    pending = tract.operations.propose(parsed.spec, triggered_by="a cell")
+    tract.reviewer.show(pending)
+    return pending
+
+
+async def _activated_or_stop(pending: Pending | None) -> None:
+    """Wait; a rejection stops "Run All" here rather than at the first use."""
+    if pending is not None and (await pending).status is not PendingStatus.APPROVED:
+        raise UsageError(f"{pending.title}: {pending.status} {pending.rejection_reason}".rstrip())
+
+
+def _is_active(tract: Tract, spec: OperationSpec) -> bool:
+    active = tract.operations.registry.reviewed_spec(spec.name)
+    return active is not None and active.spec_hash == spec.spec_hash
+
+
+def _activate(tract: Tract, parsed: ParsedCell) -> None:
+    """Activate at once; still show what the analysis finds and what has changed."""
+    spec = parsed.spec
+    before = tract.operations.registry.get_spec(spec.name)
+    tract.operations.activate(spec, replace=True)
+    display(_activated(parsed, before, tract.operations.advice))
+
+
+def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> GridView:
+    spec = parsed.spec
+    lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
+    lines += [advice.note] if advice.note else []
+    if before is not None:
+        lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
+    grid = Grid(
+        ("Line", "Level", "Rule", "Code", "Finding"),
+        tuple(_finding_rows(parsed, advice)),
+        "Findings",
+        code=frozenset({"Rule", "Code"}),
+    )
+    return GridView(f"Operation {spec.name} is active", tuple(lines), (grid,))
+
+
+def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each rule that found something in an action, the worst first, with lines of the cell, if any."""
+    for name, action in parsed.spec.actions.items():
+        before = parsed.first_lines.get(name, 1) - 1
+        for rule in by_rule(
+            advice.analyzer.analyze(action.code, known_names=known_names_of(parsed.spec, action)).findings
+        ):
+            numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
+            place = numbers if parsed.first_lines else f"{name}: {numbers}"
+            worst = rule.worst
+            yield place, worst.level.value, worst.code, worst.text, f"{worst.reason} {worst.remedy}"
+
+
+_TITLE = "Checked, not run"
+_OPTIONS = ("--strict", "--mode")
+
+
+class Checker:
+    """Analyses cells, knowing the names of those that ran in this kernel.
+
+    Args:
+        notebook: the state of this kernel.
+        ran: the cells that ran.
+    """
+
+    def __init__(self, notebook: NotebookSession, ran: RanCells) -> None:
+        self._notebook = notebook
+        self._ran = ran
+        self._known: list[str] = []
+        self._analysis = AnalysisSession(notebook.advice.analyzer)
+
+    def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
+        """Analyse code; with a mode, say whether that would block it."""
+        advice = self._notebook.advice
+        try:
+            parts = _definition_parts(code, advice)
+        except OperationError as error:
+            return CheckView((), advice.note, mode, f"Defining it would fail: {error}")
+        if parts is None:
+            self._learn()
+            tools = self._notebook.tract.executor.tools() if self._notebook.is_open else ()
+            parts = (CheckedCode("Code", code, self._analysis.analyze(code, tools=tools)),)
+        return CheckView(parts, advice.note, mode)
+
+    def _learn(self) -> None:
+        """Tell the analysis the names of what ran since; tell it everything anew if the rules have changed."""
+        analyzer, cells = self._notebook.advice.analyzer, self._ran.all()
+        if self._analysis.analyzer is not analyzer:
+            self._analysis, self._known = AnalysisSession(analyzer), []
+        if cells[: len(self._known)] != self._known:
+            self._analysis.reset()
+            self._known = []
+        for cell in cells[len(self._known) :]:
+            self._analysis.ran(cell)
+        self._known = cells
+
+
+@dataclass(frozen=True)
+class CheckedCode:
+    """A piece of code, and what was found in it."""
+
+    title: str
+    code: str
+    result: AnalysisResult
+
+    @property
+    def block(self) -> CodeBlock:
+        """The code with its findings, to be shown."""
+        return CodeBlock(self.title, self.code, self.result.findings)
+
+
+@dataclass(frozen=True)
+class CheckView(View):
+    """The findings in code that did not run: in all of it, or in the actions it defines; or why it defines nothing."""
+
+    parts: tuple[CheckedCode, ...]
+    note: str
+    mode: SandboxMode | None
+    problem: str = ""
+
+    def to_html(self) -> str:
+        """Return the verdict, and the code with its findings if there are any; everything escaped."""
+        lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
+        code = "".join(map(code_html, self._blocks()))
+        return (
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-check" '
+            f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
+        )
+
+    def to_text(self) -> str:
+        """Return the same in plain text."""
+        return printable("\n".join([_TITLE, *self._lines(), *map(block_text, self._blocks())]))
+
+    def _blocks(self) -> list[CodeBlock]:
+        return [part.block for part in self.parts if part.result.findings]
+
+    def _lines(self) -> list[str]:
+        named = len(self.parts) > 1
+        found = [
+            f"{part.title}: {part.result.summary()}" if named else part.result.summary()
+            for part in self.parts
+        ]
+        verdict = ""
+        if self.mode is not None and self.parts:
+            blocks = any(part.result.blocked_by(self.mode) for part in self.parts)
+            verdict = f"The mode {self.mode.value!r} {'would block' if blocks else 'would not block'} it."
+        return [line for line in (self.problem, *found, self.note, verdict) if line]
+
+
+def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | None:
+    """Analyse the actions that a `%%tract_operation` cell defines; return None for any other cell.
+
+    In a Python body lines and columns are those of the cell, else those of the action's code.
+
+    Raises:
+        OperationError: it defines nothing; the message says why.
+    """
+    step = definition_in(cell)
+    if step is None:
+        return None
+    if isinstance(step, ErrorStep):
+        raise OperationError(step.why)
+    spec = step.parsed.checked()
+    parts = tuple(
+        CheckedCode(
+            name, action.code, advice.analyzer.analyze(action.code, known_names=known_names_of(spec, action))
+        )
+        for name, action in spec.actions.items()
+    )
+    if not step.parsed.first_lines:
+        return parts
+    before = step.line - 1
+    found = [_in_cell(part, cell, before + step.parsed.first_lines[part.title]) for part in parts]
+    findings = in_order([finding for result in found for finding in result.findings])
+    return (
+        CheckedCode(
+            "Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in found))
+        ),
+    )
+
+
+def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
+    """Return the findings about an action's code where it stands in the cell, indented."""
+    lines, cell_lines = split_lines(part.code), split_lines(cell)
+
+    def place(line: int, column: int) -> tuple[int, int]:
+        there = cell_lines[first + line - 2]
+        return first + line - 1, column + len(there.rstrip()) - len(lines[line - 1].rstrip())
+
+    findings = tuple(
+        replace(
+            finding,
+            span=Span(
+                *place(finding.span.line, finding.span.column),
+                *place(finding.span.end_line, finding.span.end_column),
+            ),
+        )
+        for finding in part.result.findings
+    )
+    return replace(part.result, findings=findings)
+
+
+def parse_check(line: str) -> tuple[SandboxMode | None, str]:
+    """Return the mode that the options name, and the code after them.
+
+    Raises:
+        OperationError: there is no such option.
+        SandboxModeError: there is no such mode.
+    """
+    mode, rest = None, line.strip()
+    while rest.startswith("--"):
+        option, _, rest = rest.partition(" ")
+        name, _, value = option.partition("=")
+        if name not in _OPTIONS:
+            raise OperationError(f"%tract_check has no option {name!r}.{nearest(name, _OPTIONS)}")
+        if name == "--mode" and not value:
+            value, _, rest = rest.strip().partition(" ")
+            if not value:
+                raise OperationError(f"--mode needs a mode: {', '.join(SandboxMode)}")
+        mode, rest = SandboxMode("strict" if name == "--strict" else value), rest.strip()
+    return mode, rest

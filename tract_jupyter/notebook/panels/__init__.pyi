@@ -1,0 +1,16 @@
+from .code import code_html as code_html
+from .code import findings_html as findings_html
+from .code import highlighted as highlighted
+from .code import page_html as page_html
+from .inbox import Inbox as Inbox
+from .inbox import InboxPages as InboxPages
+from .inbox import InboxRow as InboxRow
+from .panel import Panel as Panel
+from .panel import action_form as action_form
+from .panel import action_forms as action_forms
+from .panel import edit_form as edit_form
+from .panel import read_arguments as read_arguments
+from .panel import standing_form as standing_form
+from .render import body_html as body_html
+from .render import record_html as record_html
+from .render import record_text as record_text

@@ -1,0 +1,14 @@
+from .cell import RunDisplay as RunDisplay
+from .cell import inspected as inspected
+from .graph import gantt as gantt
+from .graph import gantt_svg as gantt_svg
+from .graph import gantt_text as gantt_text
+from .pictures import NodeState as NodeState
+from .pictures import duration as duration
+from .pictures import outcome as outcome
+from .pictures import picture as picture
+from .pictures import why as why
+from .prompt import MessageChange as MessageChange
+from .prompt import PromptView as PromptView
+from .prompt import inspect_prompt as inspect_prompt
+from .view import RunView as RunView

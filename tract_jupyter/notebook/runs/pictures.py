@@ -1,0 +1,452 @@
+"""A run as data to draw, while it goes on or after its end: nodes with states and times, and sentences about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from tract_jupyter.models import one_line, safe_repr
+from tract_jupyter.runs import (
+    Blocked,
+    ErrorCode,
+    FailedType,
+    Hook,
+    OperationStatus,
+    RunStatus,
+    Skip,
+    SkippedReason,
+    ready_order,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from tract_jupyter.runs import Operation, OperationRun, Run, RunNote
+
+
+_NAME = 60
+_NAMED = 6
+_MESSAGE = 400
+_MINUTE = 60_000
+_SECOND = 1_000
+
+_FAILED_AT = {
+    FailedType.BEFORE_BARRIER: "before the main call",
+    FailedType.MAIN_LLM: "in the main call",
+    FailedType.AFTER_MAIN_LLM: "after the main call",
+}
+_ERRORS: Final[dict[str, str]] = {
+    ErrorCode.VALIDATION: "Its result is not valid",
+    ErrorCode.POLICY: "It wanted an effect that is not allowed here",
+    ErrorCode.ARTIFACT_CONFLICT: "It wrote more than one artifact",
+    ErrorCode.DEPENDENCY_FAILED: "A dependency failed",
+    ErrorCode.PROVIDER: "The provider failed",
+    ErrorCode.RATE_LIMITED: "The provider refused: too many requests",
+    ErrorCode.TIMEOUT: "It took too long",
+    ErrorCode.TEMPLATE_RENDER: "Its template cannot be rendered",
+    ErrorCode.OUTPUT_PARSE: "The model's reply cannot be parsed",
+    ErrorCode.BUDGET_EXCEEDED: "The budget is used up",
+    ErrorCode.STORAGE: "The store failed",
+    ErrorCode.OPERATION: "It failed",
+}
+
+
+def duration(milliseconds: float) -> str:
+    """Return a time as a person reads it: `12 ms`, `1.24 s`, `2 min 05 s`."""
+    if round(milliseconds) < _SECOND:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < _MINUTE:
+        return f"{milliseconds / _SECOND:.2f} s"
+    minutes, rest = divmod(round(milliseconds / _SECOND), 60)
+    return f"{minutes:,} min {rest:02} s"
+
+
+def why(operation: OperationRun) -> str:
+    """Return why an operation did not end as `done`; empty if it did."""
+    if operation.status is OperationStatus.SKIPPED:
+        return _why_skipped(operation)
+    if operation.status is OperationStatus.ERROR:
+        return _why_failed(operation)
+    if operation.status is OperationStatus.ABORTED:
+        return "It was stopped when the run was aborted."
+    if operation.status is OperationStatus.WAITING:
+        return "A person has to decide first: %tract inbox."
+    return ""
+
+
+def outcome(run: Run) -> str:
+    """Return what the run failed at, or what it waits for; empty if there is nothing to explain."""
+    if run.status is RunStatus.WAITING:
+        return f"A person has to decide first: %tract inbox. Then %tract run {run.run_id[:8]} --resume resumes it."
+    if run.status is RunStatus.ABORTED:
+        if run.reply_commit is not None:
+            return "It was aborted. The reply had come, and is kept; nothing was done after it."
+        return "It was aborted, and nothing was committed after that."
+    if run.status is not RunStatus.FAILED:
+        return ""
+    at = _FAILED_AT[run.failed_type] if run.failed_type else "somewhere"
+    return f"Failed {at}. {_cause(run)}".rstrip()
+
+
+def _cause(run: Run) -> str:
+    details = run.failed_details
+    name = details.get("operationId")
+    told = next((one for one in run.operations if one.operation_id == name and why(one)), None)
+    if told is not None:
+        return f"{_required(name)}: {why(told)}"
+    if "errorCode" in details:
+        return error_text(str(details["errorCode"]), str(details.get("errorMessage", "")))
+    return f"{_required(name)}: its effects could not be committed." if name else ""
+
+
+def _required(name: object) -> str:
+    return f"Required operation {one_line(str(name), _NAME)}"
+
+
+def _why_failed(operation: OperationRun) -> str:
+    tried = f" It was tried {operation.attempts} times." if operation.attempts > 1 else ""
+    return error_text(operation.error_code or "", operation.error_message or "", tried)
+
+
+def error_text(code: str, message: str, tried: str = "") -> str:
+    """Return an error in words: what its code means, and its message."""
+    known = _ERRORS.get(code)
+    start = known or (f"It failed ({one_line(code, _NAME)})" if code else "It failed")
+    text = one_line(message, _MESSAGE)
+    return (
+        f"{start}: {text}{'' if text.endswith(('.', '!', '?', '…')) else '.'}{tried}"
+        if text
+        else f"{start}.{tried}"
+    )
+
+
+def _why_skipped(operation: OperationRun) -> str:
+    skip = operation.skip or Skip(reason=operation.skipped_reason or "")
+    says = _SKIPS.get(skip.reason)
+    if says is not None:
+        return says(operation, skip)
+    return f"It skipped itself: {one_line(skip.reason, _MESSAGE)}." if skip.reason else "It was skipped."
+
+
+def _condition(skip: Skip) -> str:
+    condition = skip.condition
+    if not condition or "source" not in condition:
+        return "One of its conditions does not hold."
+    what = one_line(f"{condition['source']}.{condition.get('output', '')}".rstrip("."), _NAME)
+    wanted = _word(condition.get("is", True))
+    if "actual" not in condition:
+        return f"Its condition does not hold: {what} should be {wanted}."
+    return f"Its condition does not hold: {what} is {_word(condition['actual'])}, and should be {wanted}."
+
+
+def _dependency(skip: Skip) -> str:
+    names = [one_line(name, _NAME) for name in skip.blocked_by]
+    if not names:
+        return "A dependency did not end as done."
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    said = f"It depends on {', '.join(names[:_NAMED])}{more}, which "
+    said += f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
+    shared = (
+        f" ({one_line(skip.blocked_by_reason.replace('_', ' '), _NAME)})" if skip.blocked_by_reason else ""
+    )
+    return f"{said}{shared}."
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _listed_values(values: Mapping[str, Any] | None) -> str:
+    parts = [
+        f"{one_line(key, _NAME)} {_word(value)}" for key, value in (values or {}).items() if value is not None
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "absent" if value is None else one_line(safe_repr(value), _NAME)
+
+
+def _always(text: str) -> Callable[[OperationRun, Skip], str]:
+    return lambda _, __: text
+
+
+_SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
+    SkippedReason.DISABLED: _always("It is switched off in the profile."),
+    SkippedReason.POLICY: _always("A policy did not let it run."),
+    SkippedReason.RUN_ABORTED: _always("The run was aborted before it began."),
+    SkippedReason.FILTERED_OUT: _always("It was left out of this run on purpose."),
+    SkippedReason.TRIGGER_MISMATCH: lambda one, _: (
+        f"It does not run when the trigger is {one.trigger.value}."
+    ),
+    SkippedReason.UNSUPPORTED_KIND: lambda one, _: (
+        f"Nothing here runs operations of the kind {one_line(one.kind, _NAME)!r}."
+    ),
+    SkippedReason.CONDITION_FALSE: lambda _, skip: _condition(skip),
+    SkippedReason.DEPENDENCY_FAILED: lambda _, skip: _dependency(skip),
+    SkippedReason.ACTIVATION_NOT_REACHED: lambda _, skip: (
+        f"It is not due yet{_listed_values(skip.activation)}."
+    ),
+}
+
+
+def note_place(note: RunNote) -> str:
+    """Return where in the conversation a note belongs, and as whose words."""
+    depth = abs(note.depth_from_end)
+    if note.anchor == "after_last_user":
+        place = "after the user's message"
+    elif depth == 0:
+        place = "at the end"
+    else:
+        place = f"{depth:,} message{'s' if depth > 1 else ''} before the end"
+    return f"{note.role.value}, {place}"
+
+
+_NOTE = 80
+Key = tuple[Hook, str]
+
+
+class RunEventLike(Protocol):
+    """An event of a run. `data` is of the kind that `type` names, such as `operation.started`."""
+
+    @property
+    def type(self) -> str:
+        """The kind of event."""
+        ...
+
+    @property
+    def at(self) -> datetime:
+        """The time at which it happened."""
+        ...
+
+    @property
+    def data(self) -> Any:
+        """The content, by kind of event."""
+        ...
+
+
+class NodeState(StrEnum):
+    """The state of an operation, in the order of a legend."""
+
+    DONE = "done"
+    RUNNING = "running"
+    PLANNED = "planned"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+    ERROR = "error"
+    ABORTED = "aborted"
+
+
+GLYPHS = {
+    NodeState.DONE: "✓", NodeState.RUNNING: "▸", NodeState.PLANNED: "○", NodeState.WAITING: "?",
+    NodeState.SKIPPED: "\N{EN DASH}", NodeState.ERROR: "✕", NodeState.ABORTED: "■",
+}  # fmt: skip
+
+
+class TimeSpan(NamedTuple):
+    """Seconds since the epoch; `end` is None while it goes on. `exact` is False if it was only derived."""
+
+    start: float
+    end: float | None
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class OperationNode:
+    """An operation at one hook. `committed` counts from 1 within the hook; `why` says why it is not done."""
+
+    id: str
+    hook: Hook
+    name: str
+    kind: str
+    state: NodeState
+    required: bool = False
+    order: float = 0
+    depends_on: tuple[str, ...] = ()
+    span: TimeSpan | None = None
+    milliseconds: float = 0
+    attempts: int = 0
+    why: str = ""
+    note: str = ""
+    committed: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name, or its id where it has none."""
+        return self.name or self.id
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A run as it is drawn. `at` is the time up to which it is known, in seconds since the epoch."""
+
+    run: Run
+    nodes: tuple[OperationNode, ...]
+    main: NodeState
+    main_span: TimeSpan | None
+    at: float
+
+    def of(self, hook: Hook) -> list[OperationNode]:
+        """Return the operations of one hook, by (order, id)."""
+        return [node for node in self.nodes if node.hook is hook]
+
+    @property
+    def committed(self) -> dict[Hook, list[OperationNode]]:
+        """The operations whose effects were committed, in that order."""
+        return {
+            hook: sorted((n for n in self.of(hook) if n.committed), key=lambda n: n.committed or 0)
+            for hook in Hook
+        }
+
+    @property
+    def ended(self) -> int:
+        """The number of operations that have ended."""
+        return sum(
+            node.state not in {NodeState.PLANNED, NodeState.RUNNING, NodeState.WAITING} for node in self.nodes
+        )
+
+
+def picture(run: Run, events: Sequence[RunEventLike] = (), now: float | None = None) -> Picture:
+    """Return what is drawn of a run, by its events too where they are at hand: they know what runs at present.
+
+    Without `now`, what goes on is drawn up to the last time that is known.
+    """
+    nodes = {(one.hook, one.operation_id): _of_run(one) for one in run.operations}
+    for event in events:
+        _tell(nodes, event, run)
+    ordered = sorted(nodes.values(), key=lambda node: (list(Hook).index(node.hook), node.order, node.id))
+    placed = _numbered(ordered, run, events)
+    at = _known_until(run, placed, events)
+    if now is not None and run.status is RunStatus.RUNNING:
+        at = max(at, now)
+    return Picture(run, tuple(placed), _main_state(run, events), _main_span(run, placed, events), at)
+
+
+def planned(operations: Iterable[Operation]) -> list[OperationNode]:
+    """Return nodes of operations that have not run, one for each of their hooks."""
+    return [_planned(one, hook) for one in operations for hook in one.config.hooks]
+
+
+def commit_order(nodes: Iterable[OperationNode]) -> list[str]:
+    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a circle are left out."""
+    return ready_order([(node.id, node.order, node.depends_on) for node in nodes])[0]
+
+
+def _of_run(one: OperationRun) -> OperationNode:
+    span = None if one.started_at is None else TimeSpan(one.started_at, one.finished_at)
+    return OperationNode(
+        one.operation_id, one.hook, one.name, one.kind, NodeState(one.status.value), one.required, one.order,
+        one.depends_on, span, one.duration_ms, one.attempts, why(one),
+    )  # fmt: skip
+
+
+def _planned(one: Operation, hook: Hook) -> OperationNode:
+    about, config = one.definition, one.config
+    state = NodeState.PLANNED if config.enabled else NodeState.SKIPPED
+    return OperationNode(
+        one.id, hook, about.name, about.kind, state, config.required, config.order, config.depends_on,
+        why="" if config.enabled else "It is switched off in the profile.",
+    )  # fmt: skip
+
+
+def _tell(nodes: dict[Key, OperationNode], event: RunEventLike, run: Run) -> None:
+    """Apply what an event says about operations that have not ended."""
+    if event.type == "run.started":
+        for node in planned(event.data.operations):
+            nodes.setdefault((node.hook, node.id), node)
+        return
+    if not event.type.startswith("operation."):
+        return
+    key = (event.data.hook, event.data.operation_id)
+    if key in nodes and not _ended(key, run):
+        nodes[key] = _told(nodes[key], event)
+
+
+def _told(node: OperationNode, event: RunEventLike) -> OperationNode:
+    data = event.data
+    if event.type == "operation.started":
+        return replace(node, state=NodeState.RUNNING, span=TimeSpan(data.started_at, None), why="")
+    if event.type == "operation.waiting":
+        return replace(node, state=NodeState.WAITING, why="A person has to decide first: %tract inbox.")
+    if event.type == "operation.attempt":
+        return replace(node, attempts=data.attempt, note=f"attempt {data.attempt}")
+    return replace(node, note=_progress(data.data)) if event.type == "operation.progress" else node
+
+
+def _ended(key: Key, run: Run) -> bool:
+    return any(
+        (one.hook, one.operation_id) == key and one.status is not OperationStatus.WAITING
+        for one in run.operations
+    )
+
+
+def _progress(data: Mapping[str, Any]) -> str:
+    done, total = data.get("done"), data.get("total")
+    told = [str(data[name]) for name in ("message", "text") if data.get(name)]
+    if isinstance(done, int | float) and isinstance(total, int | float):
+        told.insert(0, f"{done:g} of {total:g}")
+    return one_line(" ".join(told), _NOTE)
+
+
+def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLike]) -> list[OperationNode]:
+    """Return the nodes with their place in the order of commits; a hook that was not committed has none."""
+    numbers: dict[Key, int] = {}
+    reports = {report.get("hook"): report for report in run.reports}
+    for hook in Hook:
+        if hook in reports:
+            order = reports[hook].get("order", ())
+            numbers |= {(hook, key): number for number, key in enumerate(order, 1)}
+        elif _was_committed(hook, run, events):
+            done = [node for node in nodes if node.hook is hook and node.state is NodeState.DONE]
+            numbers |= {(hook, key): number for number, key in enumerate(commit_order(done), 1)}
+    return [replace(node, committed=numbers.get((node.hook, node.id))) for node in nodes]
+
+
+def _was_committed(hook: Hook, run: Run, events: Sequence[RunEventLike]) -> bool:
+    if events:
+        return any(event.type == "commit.finished" and event.data.hook is hook for event in events)
+    if hook is Hook.BEFORE:
+        return (
+            _main_state(run, events) is not NodeState.SKIPPED or run.failed_type is FailedType.BEFORE_BARRIER
+        )
+    return run.status is RunStatus.DONE or run.failed_type is FailedType.AFTER_MAIN_LLM
+
+
+def _main_state(run: Run, events: Sequence[RunEventLike]) -> NodeState:
+    if run.failed_type is FailedType.MAIN_LLM:
+        return NodeState.ERROR
+    if run.reply is not None:
+        return NodeState.ABORTED if run.finish_reason in {"user_abort", "deadline"} else NodeState.DONE
+    if run.status in {RunStatus.FAILED, RunStatus.ABORTED, RunStatus.DONE}:
+        return NodeState.SKIPPED
+    return (
+        NodeState.RUNNING if any(event.type == "main_llm.started" for event in events) else NodeState.PLANNED
+    )
+
+
+def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> TimeSpan | None:
+    """Return when the main call was made.
+
+    Without events it is only known to lie between the operations, together with the commits.
+    """
+    times = {event.type: event.at.timestamp() for event in events if event.type.startswith("main_llm.")}
+    if "main_llm.started" in times:
+        return TimeSpan(times["main_llm.started"], times.get("main_llm.finished"))
+    if events or _main_state(run, events) in {NodeState.PLANNED, NodeState.SKIPPED}:
+        return None
+    before = [n.span.end for n in nodes if n.hook is Hook.BEFORE and n.span and n.span.end is not None]
+    after = [n.span.start for n in nodes if n.hook is Hook.AFTER and n.span]
+    start = max(before) if before else run.started_at.timestamp() if run.started_at else None
+    end = min(after) if after else run.finished_at.timestamp() if run.finished_at else None
+    return None if start is None or end is None or end < start else TimeSpan(start, end, exact=False)
+
+
+def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> float:
+    times = [event.at.timestamp() for event in events[-1:]]
+    times += [moment.timestamp() for moment in (run.started_at, run.finished_at) if moment]
+    times += [node.span.end or node.span.start for node in nodes if node.span]
+    return max(times, default=0.0)

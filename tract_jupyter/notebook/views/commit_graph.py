@@ -1,0 +1,668 @@
+"""The history as a graph of commits: its layout, its rows, its drawing as SVG and as text.
+
+Rows are numbered from the newest commit down, columns from the left. A line leaves its child for a lane, runs down in
+it, and turns to its parent just before the parent's row.
+"""
+
+from __future__ import annotations
+
+import heapq
+import html
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from tract_jupyter.models import CommitOperation, Priority, counted, one_line, printable, show_tokens
+from tract_jupyter.notebook.views import svg
+from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, heading, style_tag, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from tract_jupyter.models import BranchInfo, CommitInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The line from a child to a parent. `parent` is None where the parent is not shown: the line goes on below."""
+
+    child: int
+    parent: int | None
+    child_column: int
+    lane: int
+    parent_column: int
+    strand: str
+    """The line of development that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows of commits, the column of each, and all edges."""
+
+    commits: tuple[CommitInfo, ...]
+    columns: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    strands: Mapping[str, str]
+    """Of each commit hash: the branch it is drawn as part of, or the newest commit of a line that has no branch."""
+    width: int
+    """The number of columns."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if some parents are not shown."""
+        return any(edge.parent is None for edge in self.edges)
+
+
+def lay_out(commits: Iterable[CommitInfo], branches: Sequence[BranchInfo]) -> Layout:
+    """Place the commits, children above their parents, otherwise the newest first."""
+    ordered = newest_first(commits)
+    strands = strands_of(ordered, branches)
+    lanes = _Lanes({info.commit_hash for info in ordered}, strands)
+    first = next((b.commit_hash for b in _by_rank(branches) if b.commit_hash in lanes.shown), None)
+    if first is not None:
+        lanes.expect(first)  # the first branch keeps the leftmost lane, wherever its tip is
+    columns = tuple(lanes.place(row, info) for row, info in enumerate(ordered))
+    return Layout(tuple(ordered), columns, tuple(lanes.finish()), strands, max(lanes.width, 1))
+
+
+def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
+    """Return each commit once, every child before its parents, otherwise by time, the newest first."""
+    known = {info.commit_hash: info for info in commits}
+    children = dict.fromkeys(known, 0)
+    for info in known.values():
+        for parent in set(info.parents) & known.keys():
+            children[parent] += 1
+    given = {commit: number for number, commit in enumerate(known)}
+    ready = [(-i.created_at.timestamp(), given[c], c) for c, i in known.items() if not children[c]]
+    heapq.heapify(ready)
+    ordered = []
+    while ready:
+        info = known[heapq.heappop(ready)[2]]
+        ordered.append(info)
+        for parent in set(info.parents) & known.keys():
+            children[parent] -= 1
+            if not children[parent]:
+                heapq.heappush(ready, (-known[parent].created_at.timestamp(), given[parent], parent))
+    return ordered
+
+
+def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) -> dict[str, str]:
+    """Return the line of development of each commit.
+
+    A branch owns its tip's first parents that no branch before it owns.
+    """
+    known = {info.commit_hash: info for info in ordered}
+    strands: dict[str, str] = {}
+    tips = [(branch.commit_hash, branch.name) for branch in _by_rank(branches)]
+    for tip, name in [*tips, *((info.commit_hash, info.commit_hash) for info in ordered)]:
+        commit = tip
+        while commit is not None and commit in known and commit not in strands:
+            strands[commit] = name
+            commit = known[commit].parent_hash
+    return strands
+
+
+def _by_rank(branches: Sequence[BranchInfo]) -> list[BranchInfo]:
+    """Sort branches: `main` first, then by name. Which one is current does not count, so switching moves nothing."""
+    return sorted(branches, key=lambda branch: (branch.name != "main", branch.name))
+
+
+@dataclass
+class _Open:
+    """A line that has not reached its parent yet."""
+
+    child: int
+    child_column: int
+    lane: int
+    strand: str
+
+
+@dataclass
+class _Lanes:
+    """The lanes of the graph: the commit that each leads to, from the newest row down."""
+
+    shown: set[str]
+    strands: Mapping[str, str]
+    _targets: list[str | None] = field(default_factory=list)
+    _open: defaultdict[str, list[_Open]] = field(default_factory=lambda: defaultdict(list))
+    _edges: list[Edge] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        return len(self._targets)
+
+    def expect(self, commit: str) -> int:
+        """Lead the first free lane to the commit."""
+        lane = next((i for i, target in enumerate(self._targets) if target is None), self.width)
+        self._targets[lane : lane + 1] = [commit]
+        return lane
+
+    def place(self, row: int, info: CommitInfo) -> int:
+        """Put the commit into the lane that leads to it, or into a new one, and return the column."""
+        commit = info.commit_hash
+        column = self._lane_to(commit)
+        if column is None:
+            column = self.expect(commit)
+        self._edges += [self._edge(line, row, column) for line in self._open.pop(commit, ())]
+        self._targets = [None if target == commit else target for target in self._targets]
+        for index, parent in enumerate(info.parents):
+            lane = self._leave(column, parent, is_first=index == 0)
+            strand = self.strands[commit] if index == 0 else self.strands.get(parent, self.strands[commit])
+            self._open[parent].append(_Open(row, column, lane, strand))
+        return column
+
+    def finish(self) -> list[Edge]:
+        """Return all edges; the lines still open have parents that are not shown."""
+        cut = [self._edge(line, None, line.lane) for lines in self._open.values() for line in lines]
+        return self._edges + cut
+
+    def _leave(self, column: int, parent: str, *, is_first: bool) -> int:
+        """Return the lane of a line to a parent: the child's own for the first, else one that leads there."""
+        if is_first:
+            self._targets[column] = parent
+            return column
+        lane = self._lane_to(parent)
+        return self.expect(parent) if lane is None else lane
+
+    def _lane_to(self, commit: str) -> int | None:
+        return next((i for i, target in enumerate(self._targets) if target == commit), None)
+
+    @staticmethod
+    def _edge(line: _Open, parent: int | None, column: int) -> Edge:
+        return Edge(line.child, parent, line.child_column, line.lane, column, line.strand)
+
+
+_MESSAGE_LENGTH = 72
+_KIND_LENGTH = 30
+_LABEL_LENGTH = 40
+_MOST_LABELS = 6
+_CONTENT_LENGTH = 600
+_ANNOTATIONS = {
+    Priority.PINNED: "pin",
+    Priority.IMPORTANT: "mark important",
+    Priority.NORMAL: "back to normal",
+    Priority.SKIP: "skip",
+}
+
+
+class Mark(StrEnum):
+    """The shape of a commit's dot, by what is told apart: a message's priority, or a commit that has no message."""
+
+    PINNED = "pinned"
+    IMPORTANT = "important"
+    NORMAL = "normal"
+    SKIP = "skip"
+    CHANGE = "edit or annotation"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name at a commit: `kind` is `current`, `branch`, `head` (detached), `tag` or `more`."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """One commit in words, all of it safe to be shown once it is escaped."""
+
+    short_hash: str
+    mark: Mark
+    kind: str
+    tokens: str
+    time: str
+    message: str
+    labels: tuple[Label, ...]
+    hover: str
+
+
+def make_rows(
+    commits: Sequence[CommitInfo],
+    branches: Iterable[BranchInfo],
+    head: str | None,
+    contents: Mapping[str, str],
+    roles: Mapping[str, str],
+) -> list[CommitRow]:
+    """Return one row for each commit, in the same order."""
+    names = _names(branches, head)
+    pattern = _time_pattern([info.created_at for info in commits])
+    return [
+        CommitRow(
+            short_hash=info.short_hash,
+            mark=_mark(info),
+            kind=one_line(_kind(info, roles.get(info.commit_hash, "")), _KIND_LENGTH),
+            tokens=show_tokens(info.token_count, info.token_counter),
+            time=info.created_at.astimezone().strftime(pattern),
+            message=one_line(info.message, _MESSAGE_LENGTH),
+            labels=_labels(names.get(info.commit_hash, []), info.tags),
+            hover=_hover(info, contents.get(info.commit_hash, "")),
+        )
+        for info in commits
+    ]
+
+
+def _names(branches: Iterable[BranchInfo], head: str | None) -> dict[str, list[Label]]:
+    """Return the labels of branches, and of HEAD where it is not at the current branch's tip."""
+    names: dict[str, list[Label]] = {}
+    attached = None
+    for branch in sorted(branches, key=lambda branch: (not branch.is_current, branch.name)):
+        text = one_line(branch.name, _LABEL_LENGTH)
+        label = Label("current", f"HEAD → {text}") if branch.is_current else Label("branch", text)
+        attached = branch.commit_hash if branch.is_current else attached
+        if branch.commit_hash is not None:
+            names.setdefault(branch.commit_hash, []).append(label)
+    if head is not None and head != attached:
+        names.setdefault(head, []).insert(0, Label("head", "detached HEAD"))
+    return names
+
+
+def _labels(names: list[Label], tags: Sequence[str]) -> tuple[Label, ...]:
+    labels = [*names, *(Label("tag", one_line(tag, _LABEL_LENGTH)) for tag in tags[: _MOST_LABELS + 1])]
+    more = len(names) + len(tags) - _MOST_LABELS
+    return tuple(labels) if more <= 0 else (*labels[:_MOST_LABELS], Label("more", f"{more} more"))
+
+
+def _mark(info: CommitInfo) -> Mark:
+    if info.operation is CommitOperation.MERGE:
+        return Mark.MERGE
+    return Mark(info.priority.value) if info.operation is CommitOperation.APPEND else Mark.CHANGE
+
+
+def _kind(info: CommitInfo, role: str) -> str:
+    target = (info.edit_target or "")[:8]
+    if info.operation is CommitOperation.EDIT:
+        return f"edit of {target}"
+    if info.operation is CommitOperation.ANNOTATE:
+        return f"{_ANNOTATIONS[info.priority]} {target}"
+    if info.operation is CommitOperation.MERGE:
+        return "merge"
+    if info.metadata.get("tool_call_id"):
+        failed = "failed " if info.metadata.get("is_error") else ""
+        return f"{failed}result of {info.metadata.get('name') or 'a tool'}"
+    speaker = role if role and info.content_type == "dialogue" else info.content_type
+    called = _called(info.metadata.get("tool_calls"))
+    return f"{speaker} calls {called}" if called else speaker
+
+
+def _called(calls: Any) -> str:
+    """Return the names of the tools; metadata is the user's, and may be anything."""
+    given = calls if isinstance(calls, list | tuple) else ()
+    return ", ".join(str(call["name"]) for call in given if isinstance(call, dict) and call.get("name"))
+
+
+def _time_pattern(times: Sequence[datetime]) -> str:
+    """Return the shortest pattern that tells the times apart: the time within a day, the day too within a year."""
+    days = {moment.astimezone().date() for moment in times}
+    if len(days) <= 1:
+        return "%H:%M:%S"
+    return "%m-%d %H:%M" if len({day.year for day in days}) == 1 else "%Y-%m-%d %H:%M"
+
+
+def _hover(info: CommitInfo, content: str) -> str:
+    when = info.created_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    parts = [info.priority.value] if info.operation is CommitOperation.APPEND else []
+    parts += [f"{show_tokens(info.token_count, info.token_counter)} tokens", when]
+    lines = [info.commit_hash, " · ".join(parts)]
+    if info.tags:
+        lines.append(f"tags: {one_line(', '.join(info.tags), _CONTENT_LENGTH)}")
+    if info.context_messages:
+        total = show_tokens(info.context_tokens, info.token_counter)
+        lines.append(f"the context up to here: {counted(info.context_messages, 'message')}, {total} tokens")
+    if content:
+        lines += [
+            "",
+            printable(content, _CONTENT_LENGTH) + cut_note(len(content), _CONTENT_LENGTH),
+        ]
+    return "\n".join(lines)
+
+
+GLYPHS = {
+    Mark.PINNED: "◆",
+    Mark.IMPORTANT: "▲",
+    Mark.NORMAL: "●",
+    Mark.SKIP: "○",
+    Mark.CHANGE: "•",
+    Mark.MERGE: "◎",
+}
+_UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
+_BOXES = " │││─╯╮┤─╰╭├─┴┬┼"  # at the sum of the directions
+
+
+def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
+    """Draw lanes, marks and words as text. The first parent is below in the same lane or where that lane turns to."""
+    begins: defaultdict[int, list[Edge]] = defaultdict(list)
+    for edge in layout.edges:
+        begins[edge.child].append(edge)
+    lines: list[str] = []
+    running: list[Edge] = []
+    for number, row in enumerate(rows):
+        running = [edge for edge in running if edge.parent != number]
+        cells = _verticals(running, layout.width)
+        graph = _draw(cells, {layout.columns[number]: GLYPHS[row.mark]})
+        lines.append(f"{graph}{_words(row)}")
+        running += begins[number]
+        lines += _turns(running, number, layout.width)
+    if layout.is_cut:
+        lines.append(
+            f"{_draw(_verticals(running, layout.width)).replace('│', '┆')}older commits are not shown"
+        )
+    return "\n".join(lines)
+
+
+def _turns(running: Iterable[Edge], row: int, width: int) -> list[str]:
+    """Return the lines between this row and the next.
+
+    What leaves this commit's column, then what reaches the next's.
+    """
+    leaving = [e for e in running if e.child == row and e.lane != e.child_column]
+    arriving = [e for e in running if e.parent == row + 1 and e.lane != e.parent_column]
+    drawn = []
+    if leaving:
+        cells = _verticals((e for e in running if e not in leaving), width)
+        for edge in leaving:
+            _turn(cells, edge.child_column, _UP, edge.lane, _DOWN)
+        drawn.append(_draw(cells).rstrip())
+    if arriving:
+        cells = _verticals((e for e in running if e not in arriving), width)
+        for edge in arriving:
+            _turn(cells, edge.lane, _UP, edge.parent_column, _DOWN)
+        drawn.append(_draw(cells).rstrip())
+    return drawn
+
+
+def _verticals(edges: Iterable[Edge], width: int) -> list[int]:
+    cells = [0] * width
+    for edge in edges:
+        cells[edge.lane] = _UP | _DOWN
+    return cells
+
+
+def _turn(cells: list[int], start: int, out: int, end: int, into: int) -> None:
+    """Draw a line that comes from above (`out` is up) in one column, and goes on below in another."""
+    step, ahead, back = (1, _RIGHT, _LEFT) if end > start else (-1, _LEFT, _RIGHT)
+    cells[start] |= out | ahead
+    for column in range(start + step, end, step):
+        cells[column] |= _LEFT | _RIGHT
+    cells[end] |= into | back
+
+
+def _draw(cells: Sequence[int], marks: dict[int, str] | None = None) -> str:
+    marked = marks or {}
+    return "".join(
+        marked.get(column, _BOXES[cell]) + ("─" if cell & _RIGHT else " ")
+        for column, cell in enumerate(cells)
+    )
+
+
+def _words(row: CommitRow) -> str:
+    labels = ", ".join(f"#{label.text}" if label.kind == "tag" else label.text for label in row.labels)
+    parts = [row.short_hash, f"({labels})" if labels else "", f"{row.kind}:", row.message]
+    return f"{' '.join(part for part in parts if part)} · {row.tokens} tokens · {row.time}"
+
+
+# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+ROW = 22
+_LANE = 15
+_MARGIN = 12
+_GAP = 14
+_CODE = 7.0
+_TEXT = 6.6
+_COLOURS = 8  # as many as graph.css names
+
+
+def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
+    """Return the drawing; everything escaped. Screen readers are told a list of commits."""
+    columns = _Columns(layout, rows)
+    colours = _colours(layout)
+    height = ROW * (len(rows) + 1 + layout.is_cut)
+    lines = "".join(_edge(edge, len(rows), colours) for edge in layout.edges)
+    items = "".join(
+        _item(row, number, layout.columns[number], colours[layout.strands[info.commit_hash]], columns)
+        for number, (row, info) in enumerate(zip(rows, layout.commits, strict=True))
+    )
+    cut = svg.text(columns.code, _middle(len(rows)), "older commits are not shown", "tract-dim")
+    content = [columns.heads(), svg.unspoken(lines, "tract-lines"), items, cut if layout.is_cut else ""]
+    return svg.drawing(round(columns.end), height, label, "".join(content))
+
+
+class _Columns:
+    """The columns of words: where each begins, by the longest of its kind."""
+
+    def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
+        self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
+        self.time = self.code + 8 * _CODE + _GAP
+        self.tokens = (  # these are flush right: where they end
+            self.time + _widest((r.time for r in rows), 4) + _GAP + _widest((r.tokens for r in rows), 6)
+        )
+        self.kind = self.tokens + _GAP
+        self.message = self.kind + _widest((r.kind for r in rows), 4) + _GAP
+        self.end = max(
+            [self.message + 90, *(self.message + _labels_width(r.labels) + _width(r.message) for r in rows)]
+        )
+        self.end += _MARGIN
+
+    def heads(self) -> str:
+        """Return the words above the columns; each row tells a screen reader what is what."""
+        places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
+                  (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
+        return svg.unspoken(
+            "".join(svg.text(x, _middle(-1), word, f"tract-dim {css}".strip()) for x, css, word in places)
+        )
+
+
+def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> str:
+    y = _middle(number)
+    labels, x = _drawn_labels(row.labels, at.message, y)
+    dim = "tract-dim" if row.mark is Mark.SKIP else ""
+    parts = (
+        svg.box(0, y - ROW // 2, round(at.end), ROW, "tract-row"),
+        dot(row.mark, _x(column), y, f"tract-c{colour}"),
+        svg.text(at.code, y, row.short_hash, "tract-code"),
+        svg.text(at.time, y, row.time, "tract-dim"),
+        svg.text(at.tokens, y, row.tokens, "tract-right"),
+        svg.text(at.kind, y, row.kind, dim or "tract-kind"),
+        labels,
+        svg.text(x, y, row.message, dim),
+    )
+    return svg.item("".join(parts), _spoken(row), row.hover)
+
+
+def _spoken(row: CommitRow) -> str:
+    """Return the row as a sentence, for who hears it."""
+    names = ", ".join(label.text for label in row.labels)
+    parts = [
+        f"{row.short_hash} {row.kind}",
+        row.mark.value,
+        f"{row.tokens} tokens",
+        row.time,
+        names,
+        row.message,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def dot(mark: Mark, x: float, y: float, css: str) -> str:
+    """Return the mark of a commit around a point."""
+    css = f"tract-dot {css}"
+    if mark is Mark.PINNED:
+        return svg.path(f"M{x} {y - 6}l6 6l-6 6l-6-6z", css)
+    if mark is Mark.IMPORTANT:
+        return svg.path(f"M{x} {y - 6}l6 10.5h-12z", css)
+    if mark is Mark.SKIP:
+        return svg.circle(x, y, 4, f"{css} tract-hollow")
+    if mark is Mark.MERGE:
+        return svg.circle(x, y, 5.5, f"{css} tract-hollow") + svg.circle(x, y, 2.5, css)
+    return svg.circle(x, y, 4.5 if mark is Mark.NORMAL else 2.5, css)
+
+
+def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
+    """Return a path from the child into its lane, down, and over to the parent; dashed at the end where it is cut."""
+    css = f"tract-c{colours[edge.strand]}"
+    x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
+    parent = rows if edge.parent is None else edge.parent
+    if parent == edge.child + 1 and edge.parent is not None:
+        return svg.path(f"M{x} {y}{_curve(x, y, _x(edge.parent_column))}", css)
+    path = f"M{x} {y}"
+    if lane != x:
+        path += _curve(x, y, lane)
+    if edge.parent is None:
+        below = _middle(rows)
+        start = min(below, _middle(edge.child) + (ROW if lane != x else 0))
+        last = max(start, below - ROW)
+        return svg.path(f"{path}V{last}", css) + svg.path(f"M{lane} {last}V{below}", f"{css} tract-cut")
+    path += f"V{_middle(parent - 1)}"
+    return svg.path(f"{path}{_curve(lane, _middle(parent - 1), _x(edge.parent_column))}", css)
+
+
+def _curve(x: float, y: float, to: float) -> str:
+    """Return a curve one row down and over to another column."""
+    if x == to:
+        return f"V{y + ROW}"
+    return f"C{x} {y + ROW * 0.7:g} {to} {y + ROW * 0.3:g} {to} {y + ROW}"
+
+
+def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, float]:
+    """Return the labels, and where they end."""
+    drawn = []
+    for label in labels:
+        width = _label_width(label)
+        drawn.append(
+            f'<g class="tract-label tract-{label.kind}">'
+            f"{svg.box(x, y - 8, width, 16, radius=3 if label.kind == 'tag' else 8)}"
+            f'<text x="{x + 7:g}" y="{y + svg.BASELINE:g}" textLength="{width - 14:g}" '
+            f'lengthAdjust="spacingAndGlyphs">{html.escape(_label_text(label))}</text></g>'
+        )
+        x += width + 5
+    return "".join(drawn), x
+
+
+def _label_text(label: Label) -> str:
+    return f"#{label.text}" if label.kind == "tag" else label.text
+
+
+def _label_width(label: Label) -> float:
+    return round(6.7 * text_width(_label_text(label)) + 14, 1)
+
+
+def _labels_width(labels: Iterable[Label]) -> float:
+    return sum(_label_width(label) + 5 for label in labels)
+
+
+def _colours(layout: Layout) -> dict[str, int]:
+    """Return a colour for each line of development: by its name, so that it stays, or the next that is free."""
+    colours: dict[str, int] = {}
+    for strand in sorted(set(layout.strands.values()), key=lambda name: (name != "main", name)):
+        wanted = 0 if strand == "main" else crc32(strand.encode(errors="replace")) % _COLOURS
+        free = (c for c in range(wanted, wanted + _COLOURS) if c % _COLOURS not in colours.values())
+        colours[strand] = next(free, wanted) % _COLOURS
+    return colours
+
+
+def _widest(texts: Iterable[str], at_least: int) -> float:
+    return max([at_least * _TEXT, *map(_width, texts)])
+
+
+def _width(text: str) -> float:
+    return text_width(text) * _TEXT
+
+
+def _x(column: int) -> int:
+    return _MARGIN + 4 + _LANE * column
+
+
+def _middle(row: int) -> int:
+    """Return the middle of a row; the first is below the heads."""
+    return ROW * (row + 1) + ROW // 2
+
+
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Graph(View):
+    """A drawn history."""
+
+    layout: Layout
+    rows: Sequence[CommitRow]
+    summary: str
+    notes: tuple[str, ...] = ()
+
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+        label = f"{self.summary}, newest first"
+        drawing = (
+            f'<div class="tract-canvas" {OWN_KEYS} tabindex="0" role="region" aria-label="Graph of commits">'
+            f"{graph_svg(self.layout, self.rows, label)}</div>{self._legend()}"
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return (
+            f'{style_tag("views/graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
+            f"{drawing if self.rows else ''}{notes}</div>"
+        )
+
+    def to_text(self) -> str:
+        """Return lanes and words, with a legend of the marks."""
+        legend = "  ".join(f"{GLYPHS[mark]} {mark.value}" for mark in self._marks())
+        graph = (graph_text(self.layout, self.rows), legend) if self.rows else ()
+        return "\n".join([f"History: {self.summary}", *graph, *self.notes])
+
+    def _marks(self) -> list[Mark]:
+        used = {row.mark for row in self.rows}
+        return [mark for mark in Mark if mark in used]
+
+    def _legend(self) -> str:
+        entries = "".join(
+            f'<span><svg width="14" height="14" aria-hidden="true">{dot(mark, 7, 7, "tract-plain")}</svg>'
+            f"{mark.value}</span>"
+            for mark in self._marks()
+        )
+        return f'<p class="tract-legend">{entries}<span>Hover over a commit for its content</span></p>'
+
+
+def graph(
+    commits: Sequence[CommitInfo],
+    branches: Sequence[BranchInfo],
+    *,
+    head: str | None,
+    contents: Mapping[str, str] | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> Graph:
+    """Draw commits of any branches, in whatever order they are given.
+
+    Args:
+        commits: those to show; parents that are not among them are where lines are cut. The priority of an
+            annotation is the one that it gives.
+        branches: all that may be labelled. If HEAD is detached, no branch is current.
+        head: the commit hash one works at.
+        contents: texts by commit hash, whose beginnings are shown on hovering.
+        roles: the roles of dialogue by commit hash; where one is missing, the content type stands instead.
+    """
+    layout = lay_out(commits, branches)
+    rows = make_rows(layout.commits, branches, head, contents or {}, roles or {})
+    shown = {info.commit_hash for info in layout.commits}
+    count = f"{len(rows):,} commit{'s' * (len(rows) != 1)} on {len(branches):,} branch{'es' * (len(branches) != 1)}"
+    return Graph(layout, rows, count, _notes(shown, branches, head))
+
+
+def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) -> tuple[str, ...]:
+    """Return what the drawing leaves out."""
+    if not shown and head is None:
+        return ("No commits yet.",)
+    empty = [b.name for b in branches if b.commit_hash is None]
+    hidden = [
+        f"{b.name} ({b.commit_hash[:8]})" for b in branches if b.commit_hash and b.commit_hash not in shown
+    ]
+    if head and head not in shown and not any(b.commit_hash == head for b in branches):
+        hidden.insert(0, f"HEAD ({head[:8]})")
+    notes = [("Without commits", empty), ("Not among these commits", hidden)]
+    return tuple(f"{what}: {_listed(names)}" for what, names in notes if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(one_line(name, 60) for name in names[:_NAMED]) + more

@@ -1,0 +1,56 @@
+"""What a model is told about calls of its turn that were not made, or not as it wrote them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STOPPED: Final = "not run: stopped by the person"
+STOPPED_RUNNING: Final = (
+    "stopped by the person while it ran: whether it was carried out is not known. Look before you do it again"
+)
+STOPPED_READING: Final = "stopped by the person before it ended"
+WENT_ON: Final = "not run: nobody decided about it, and the person went on with something else"
+FAILED: Final = "not run: the turn ended before, by an error"
+NOTHING: Final = "(no output)"
+BEGUN_BEFORE: Final = (
+    "it was begun before, and the process ended meanwhile, so it may have been done already. "
+    "Look before you approve"
+)
+LATE: Final = "not ended: {limit}"
+
+
+def limited(limit: str) -> str:
+    """Return what a call is told that a limit kept from being made."""
+    return f"not run: {limit}"
+
+
+def refused(reason: str) -> str:
+    """Return what a call is told that a person turned down."""
+    return f"not run: the person refused it: {reason}"
+
+
+def changed(values: Iterable[tuple[str, str, str]]) -> str:
+    """Return what a call is told that a person changed.
+
+    Args:
+        values: of each changed argument the name, what is used instead, and what the model wrote.
+    """
+    told = "; ".join(f"{name} = {now} (you wrote {before})" for name, now, before in values)
+    return f"[The person changed the call before allowing it: {told}]"
+
+
+def unknown_tool(name: str, near: Iterable[str]) -> str:
+    """Return what a call of a tool is told that there is not, with the nearest names."""
+    names = ", ".join(near)
+    return f"not run: there is no tool {name!r}." + (f" Nearest: {names}" if names else "")
+
+
+def cut_note(shown: int, total: int, tool_call_id: str) -> str:
+    """Return the end of a result that is too long to be shown whole."""
+    return (
+        f"\n[cut: {shown:,} of {total:,} characters are shown. The rest is kept: "
+        f'read_result(tool_call_id="{tool_call_id}", start={shown})]'
+    )

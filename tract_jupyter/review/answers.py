@@ -1,0 +1,126 @@
+"""Carrying an answer out that came over a channel, or was recorded, and telling what came of it."""
+
+from __future__ import annotations
+
+import traceback
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import DecidedFirstError, TractError
+from tract_jupyter.models import cut_middle
+from tract_jupyter.review.decision import RECORDED, Answer, deciding
+from tract_jupyter.review.streams import Stream, captured, real_stream
+from tract_jupyter.storage import whole_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.review.recorded import RecordedDecisions
+
+_check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
+
+
+@whole_context
+def checking(check: Callable[[], None]) -> Iterator[None]:
+    """Have waits of this thread or task call something every now and then, which ends them by raising."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def check_wait() -> None:
+    """Raise what ends the wait, if anything does."""
+    check = _check.get()
+    if check is not None:
+        check()
+
+
+_MAX_OUTPUT = 10_000
+
+
+def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
+    """Do what `carry_out` does, keep what is printed for the record, and return what there is to say."""
+    with capturing(ticket):
+        return carry_out(ticket, answer, channel)[0]
+
+
+def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
+    """Carry out an answer that came over a channel.
+
+    Returns:
+        What the next showing should say about it, and what the action returned.
+    """
+    pending, rounds = ticket.pending, ticket.pending.rounds
+    refused, ticket.refused = ticket.refused, 0
+    try:
+        with deciding(channel, answer.decided_by, shown=ticket.request.fingerprint):
+            result = pending.execute_tool(answer.action, answer.arguments)
+    except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
+        if isinstance(error, DecidedFirstError):
+            return str(error), None
+        if pending.rounds == rounds and isinstance(error, TractError):
+            ticket.refused = refused + 1
+            return f"Nothing was run: {error}", None
+        return f"{_author_traceback(error)}\n{pending.note}".rstrip(), None
+    return pending.note, result
+
+
+class _Printed:
+    """A sink that keeps what an action prints; its errors go to the screen."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def write(self, kind: Stream, text: str) -> None:
+        """Keep it, or hand it on."""
+        if kind == "stdout":
+            self.parts.append(text)
+        else:
+            real_stream(kind).write(text)
+
+
+@whole_context
+def capturing(ticket: Ticket) -> Iterator[None]:
+    """Keep what is printed for the panel: in a front end, what a click prints belongs to no cell."""
+    printed = _Printed()
+    try:
+        with captured(printed):
+            yield
+    finally:
+        if printed.parts:
+            ticket.output = cut_middle("".join(printed.parts), _MAX_OUTPUT)
+
+
+def _author_traceback(error: BaseException) -> str:
+    """Return the exception with the author's own lines only."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
+    lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
+    return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])
+
+
+def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
+    """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
+
+    Returns:
+        Why it is not settled, and what to do; empty if it is.
+
+    Raises:
+        LockFileError: the recorded decisions cannot be read.
+        TrustError: the signing secret cannot be read.
+    """
+    pending, note = ticket.pending, ""
+    while pending.status.is_open:
+        if ticket.request.fingerprint != pending.fingerprint:  # code changed it since it was shown
+            ticket.new_round(note)
+        entry = recorded.take(pending.identity)
+        if entry is None:
+            why = f"{note} {recorded.why_not(pending)}".strip()
+            ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
+            return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
+        answer = Answer(entry.action, entry.arguments, ticket.round_id, decided_by=entry.decided_by)
+        note = dispatch(ticket, answer, RECORDED)
+        ticket.new_round(note)
+    return ""

@@ -1,0 +1,354 @@
+"""Committing what operations want: the whole queue is checked, then applied in one transaction (E1, R58 to R60).
+
+The result depends on the operations alone, never on the order in which they ended or are given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tract_jupyter.exceptions import PlanError, RunError, TractError
+from tract_jupyter.models import shortened
+from tract_jupyter.runs.artifacts import upserted
+from tract_jupyter.runs.effect_types import (
+    PROMPT_EFFECTS,
+    ArtifactUpsert,
+    AssistantReplaceText,
+    UiInline,
+    UserReplaceText,
+)
+from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
+from tract_jupyter.runs.model import ResultError
+from tract_jupyter.runs.schedule import ready_order
+from tract_jupyter.runs.terms import (
+    MAX_EFFECTS,
+    MAX_ERROR_TEXT,
+    Data,
+    EffectStatus,
+    ErrorCode,
+    Hook,
+    OperationStatus,
+    Persistence,
+    PlanErrorCode,
+)
+from tract_jupyter.runs.turn import Turn, rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tract_jupyter.runs.effect_types import Effect
+    from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
+    from tract_jupyter.runs.turn import TurnTarget
+
+
+class CommitEntry(Data):
+    """The outcome of one effect. `error` says why it was not applied."""
+
+    operation_id: str
+    effect_index: int
+    effect_type: str
+    status: EffectStatus
+    error: ResultError | None = None
+
+
+class Rewrite(Data):
+    """A text of the turn that an operation wrote anew: the text and the part before, and those after."""
+
+    operation_id: str
+    target: Literal["user", "reply"]
+    before: str
+    after: str
+    replaced: str | None = None
+    part: str | None = None
+
+
+class CommitReport(Data):
+    """A commit: all entries in the order in which effects are applied, and the operations in theirs.
+
+    Attributes:
+        required_error: whether an effect of a required operation was not applied: then the run has failed (E6).
+        status: `error` then, otherwise `done`.
+    """
+
+    hook: Hook
+    entries: tuple[CommitEntry, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    order: tuple[str, ...] = ()
+    required_error: bool = False
+
+    @property
+    def status(self) -> Literal["done", "error"]:
+        """`error` if an effect of a required operation was not applied, otherwise `done`."""
+        return "error" if self.required_error else "done"
+
+
+class EffectWriter:
+    """A commit while it is written. Each rewrite of a text follows the one before it (G30).
+
+    Args:
+        turn: as it stands before.
+        target: what is written to.
+    """
+
+    def __init__(self, turn: Turn, target: TurnTarget) -> None:
+        self._turn = turn
+        self._target = target
+        self._persisted: dict[str, ArtifactView] | None = None
+        self._written: dict[str, None] = {}
+        self.rewrites: list[Rewrite] = []
+
+    def apply(self, effect: Effect, operation_id: str) -> ResultError | None:
+        """Write what of an effect concerns the target, and return why that was refused."""
+        try:
+            if isinstance(effect, UserReplaceText):
+                self._rewrite_user(effect.text, operation_id)
+            elif isinstance(effect, AssistantReplaceText):
+                self._rewrite_reply(effect.text, operation_id)
+            elif isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED:
+                self._persist(effect)
+        except Exception as error:  # noqa: BLE001 # whatever a target raises is that effect's error (X06)
+            return storage_error(error)
+        return None
+
+    def finish(self) -> None:
+        """Write what is written once for all effects."""
+        if self._written:
+            persisted = self._known_artifacts()
+            self._target.put_artifacts([persisted[tag] for tag in self._written])
+
+    def _rewrite_user(self, text: str, operation_id: str) -> None:
+        before, replaced = self._turn.user_text, self._turn.user_part
+        part = self._target.rewrite_user(replaced, text, operation_id)
+        self._note(Rewrite(
+            operation_id=operation_id, target="user", before=before, after=text, replaced=replaced, part=part,
+        ))  # fmt: skip
+
+    def _rewrite_reply(self, text: str, operation_id: str) -> None:
+        before, replaced = self._turn.reply, self._turn.reply_part
+        if before is None:
+            raise RunError("there is no reply to rewrite: the main call gave none")
+        part = self._target.rewrite_reply(replaced, text, operation_id)
+        self._note(Rewrite(
+            operation_id=operation_id, target="reply", before=before, after=text, replaced=replaced, part=part,
+        ))  # fmt: skip
+
+    def _note(self, rewrite: Rewrite) -> None:
+        self.rewrites.append(rewrite)
+        self._turn = rewritten(self._turn, rewrite)
+
+    def _persist(self, effect: ArtifactUpsert) -> None:
+        if self._target.session is None:
+            raise RunError(
+                f"the artifact {effect.tag!r} is to be persisted, and this run has no session key; "
+                "run a profile, which has one, or make the artifact run_only"
+            )
+        known = self._known_artifacts()
+        known[effect.tag] = upserted(known.get(effect.tag), effect)
+        self._written[effect.tag] = None
+
+    def _known_artifacts(self) -> dict[str, ArtifactView]:
+        """Return the artifacts in the store now: another run may have written since this one began."""
+        if self._persisted is None:
+            found: Mapping[str, ArtifactView] = self._target.artifacts()
+            self._persisted = dict(found)
+        return self._persisted
+
+
+def storage_error(error: Exception) -> ResultError:
+    """Return the error that reports a failed write."""
+    told = str(error) if isinstance(error, TractError) else f"{type(error).__name__}: {error}"
+    safe = told.encode("utf-8", "replace").decode()
+    return ResultError(code=ErrorCode.STORAGE, message=shortened(safe, MAX_ERROR_TEXT))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitItem:
+    """An operation that has ended, with its effects: of the union, or whatever it gave instead (E2)."""
+
+    operation_id: str
+    order: float
+    depends_on: Sequence[str] = ()
+    required: bool = False
+    status: OperationStatus = OperationStatus.DONE
+    effects: Sequence[Effect | Any] = ()
+
+    @classmethod
+    def of(cls, operation: Operation, result: OperationResult) -> CommitItem:
+        """Make the item of an operation and its result."""
+        config = operation.config
+        return cls(
+            result.operation_id,
+            config.order,
+            config.depends_on,
+            config.required,
+            result.status,
+            result.effects,
+        )
+
+
+class CommitResult(NamedTuple):
+    """The turn after a commit, and what was done."""
+
+    turn: Turn
+    report: CommitReport
+
+
+def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
+    """Return the ids of the operations that are done, in the order of their commit (R59, R60).
+
+    Raises:
+        PlanError: an id is there twice, an order is no number, or operations wait for each other in a circle.
+    """
+    done = [one for one in queue if one.status == OperationStatus.DONE]
+    for one in done:
+        if not math.isfinite(one.order):
+            raise PlanError(
+                PlanErrorCode.INVALID_ORDER, f"the order of {one.operation_id!r} is {one.order}; use a number"
+            )
+    if len({one.operation_id for one in done}) < len(done):
+        raise PlanError(PlanErrorCode.DUPLICATE_ID, "two operations have the same id; rename one")
+    order, stuck = ready_order([(one.operation_id, one.order, one.depends_on) for one in done])
+    if stuck:
+        raise PlanError(
+            PlanErrorCode.CYCLE, f"operations wait for each other in a circle: {', '.join(stuck)}"
+        )
+    return tuple(order)
+
+
+def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> CommitResult:
+    """Apply the effects of what is done, in commit order.
+
+    An effect that is refused leaves the others as they are (X06). If the transaction fails, nothing is kept, and each
+    effect in it is a `storage_error`. What this run has committed at this hook already is not applied again.
+
+    Args:
+        hook: whose operations these are.
+        queue: operations that have ended, in any order; only those that are `done` have effects (R59).
+        turn: as it stands; not changed.
+        target: what it is written to.
+
+    Raises:
+        PlanError: the operations have no order; nothing was applied.
+        RunError: this run has committed something else at this hook.
+    """
+    given = list(queue)
+    order = commit_order(given)
+    steps = _steps(given, order, hook)
+    persisted: Mapping[str, ArtifactView] | None = None
+    try:
+        with target.transaction():
+            report = target.committed(hook)
+            if report is None:
+                report = _apply(hook, order, steps, turn, target)
+                target.record(report)
+                if _persists(steps):
+                    persisted = target.artifacts()
+    except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything; a bad one is no reason to die
+        return CommitResult(
+            turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
+        )
+    return CommitResult(_turn_after(turn, hook, steps, report, persisted), report)
+
+
+class _Step(NamedTuple):
+    """One effect: checked, or why it is refused."""
+
+    operation_id: str
+    place: int
+    type: str
+    required: bool
+    effect: Effect | None
+    error: ResultError | None
+
+
+def _persists(steps: Iterable[_Step]) -> bool:
+    """Return True if any effect writes an artifact that outlives the run."""
+    for one in steps:
+        if isinstance(one.effect, ArtifactUpsert) and one.effect.persistence is Persistence.PERSISTED:
+            return True
+    return False
+
+
+def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> list[_Step]:
+    """Return all effects in the order in which they are applied: by operation, and as each gave them (E3)."""
+    items = {one.operation_id: one for one in queue if one.status == OperationStatus.DONE}
+    steps = []
+    for item in map(items.__getitem__, order):
+        refused = check_together(item.effects)
+        for index, effect in enumerate(item.effects[: MAX_EFFECTS + 1]):
+            found = refused or checked_effect(effect, hook)
+            effect_or_none, error = (None, found) if isinstance(found, ResultError) else (found, None)
+            kind = effect_type(effect) if effect_or_none is None else effect_or_none.type
+            steps.append(_Step(item.operation_id, index, kind, item.required, effect_or_none, error))
+    return steps
+
+
+def _apply(
+    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: TurnTarget
+) -> CommitReport:
+    """Write what concerns the target, within its transaction."""
+    applying = EffectWriter(turn, target)
+    errors = [
+        one.error if one.effect is None else applying.apply(one.effect, one.operation_id) for one in steps
+    ]
+    applying.finish()
+    return _report(hook, order, steps, errors, tuple(applying.rewrites))
+
+
+def _report(
+    hook: Hook,
+    order: tuple[str, ...],
+    steps: Sequence[_Step],
+    errors: Sequence[ResultError | None],
+    rewrites: tuple[Rewrite, ...] = (),
+) -> CommitReport:
+    entries, is_failed = [], False
+    for one, error in zip(steps, errors, strict=True):
+        status = EffectStatus.APPLIED if error is None else EffectStatus.ERROR
+        entries.append(CommitEntry(
+            operation_id=one.operation_id, effect_index=one.place, effect_type=one.type, status=status, error=error
+        ))  # fmt: skip
+        is_failed = is_failed or (one.required and error is not None)
+    return CommitReport(
+        hook=hook, entries=tuple(entries), rewrites=rewrites, order=order, required_error=is_failed
+    )
+
+
+def _turn_after(
+    turn: Turn,
+    hook: Hook,
+    steps: Sequence[_Step],
+    report: CommitReport,
+    persisted: Mapping[str, ArtifactView] | None,
+) -> Turn:
+    """Return the turn with what a report says was applied, by this commit or by one before a crash."""
+    applied = _applied(steps, report)
+    artifacts = turn.artifacts.upsert([one for _, one in applied if isinstance(one, ArtifactUpsert)])
+    if persisted is not None:  # as they stand in the target; before a crash they stood as in the turn
+        artifacts = replace(artifacts, persisted=dict(persisted))
+    prompt = turn.prompt
+    if hook == Hook.BEFORE:  # afterwards it is what was sent
+        prompt = prompt.apply_all(
+            [(label, one) for label, one in applied if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))]
+        )
+    notes = [(label, one) for label, one in applied if isinstance(one, UiInline)]
+    after = replace(turn, prompt=prompt, artifacts=artifacts, notes=(*turn.notes, *notes))
+    return reduce(rewritten, report.rewrites, after)
+
+
+def _applied(steps: Sequence[_Step], report: CommitReport) -> list[tuple[str, Effect]]:
+    if [(one.operation_id, one.place, one.type) for one in steps] != [
+        (one.operation_id, one.effect_index, one.effect_type) for one in report.entries
+    ]:
+        raise RunError(
+            f"this run has committed other effects in {report.hook} already; nothing was applied. "
+            "Resume it with the results that it had"
+        )
+    return [
+        (step.operation_id, step.effect)
+        for step, entry in zip(steps, report.entries, strict=True)
+        if entry.status is EffectStatus.APPLIED and step.effect is not None
+    ]

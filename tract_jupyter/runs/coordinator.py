@@ -1,0 +1,461 @@
+"""The coordinator: starts what is ready, waits, and writes down how each operation ended.
+
+All decisions are made here and in `Schedule`, on one thread; workers only run jobs. So a result counts once: when the
+coordinator takes it. What comes from an operation that was given up before is not even looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.runs.events import OperationEvent, Progress, Stage
+from tract_jupyter.runs.model import OperationResult, OperationRun, ResultError, Skip, Times
+from tract_jupyter.runs.schedule import Limits, Schedule
+from tract_jupyter.runs.terms import ErrorCode, OperationStatus, SkippedReason
+from tract_jupyter.runs.workers import Abort, Job, Workers, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.runs.model import Operation, Retry
+    from tract_jupyter.runs.plan import PhasePlan
+
+    Begin = Callable[[Operation, Mapping[str, OperationResult]], Job | Skip | OperationResult]
+    Notify = Callable[[OperationEvent], object]
+
+
+class Timer:
+    """One thing to do at a time, unless it is cancelled."""
+
+    __slots__ = ("action", "at", "number")
+
+    def __init__(self, at: float, number: int, action: Callable[[], None]) -> None:
+        self.at = at
+        self.number = number
+        self.action: Callable[[], None] | None = action
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.at, self.number) < (other.at, other.number)
+
+    def cancel(self) -> None:
+        """Have it never happen."""
+        self.action = None
+
+
+class Timers:
+    """The things to do, the earliest first; at the same time, in the order in which they were set.
+
+    Attributes:
+        heap: those that are left, and some that were cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.heap: list[Timer] = []
+        self._count = 0
+
+    def at(self, when: float, action: Callable[[], None]) -> Timer:
+        """Have this done at a time."""
+        self._count += 1
+        timer = Timer(when, self._count, action)
+        heapq.heappush(self.heap, timer)
+        return timer
+
+    def next(self) -> float | None:
+        """Return when the earliest is due; None if there is none."""
+        while self.heap and self.heap[0].action is None:
+            heapq.heappop(self.heap)
+        return self.heap[0].at if self.heap else None
+
+    def run_due(self, now: float) -> None:
+        """Do all that is due by now."""
+        while self.heap and (self.heap[0].action is None or self.heap[0].at <= now):
+            action = heapq.heappop(self.heap).action
+            if action is not None:
+                action()
+
+
+RETRIED: Final = frozenset({ErrorCode.TIMEOUT, ErrorCode.PROVIDER, ErrorCode.RATE_LIMITED})
+"""Codes that are tried again where `retry_on` names none (E25)."""
+
+MAX_BACKOFF_MS: Final = 120_000
+"""The longest wait of our own, however much it grew."""
+
+MAX_RETRY_AFTER_MS: Final = 3_600_000
+"""Whoever asks for a longer wait is not asked again."""
+
+
+def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) -> float | None:
+    """Return the seconds to wait before another attempt, None if there is none.
+
+    The wait grows by `multiplier` with each attempt, give or take the part `jitter`; that is drawn from a generator of
+    its own, so that it is the same in each replay. `details["retryAfterMs"]` of the error is the least that is waited.
+
+    Args:
+        retry: how often, and for which errors.
+        attempt: the number of the one that ended, from 1.
+        result: how it ended.
+        seed: of the run, as in the operation's context.
+    """
+    error = result.error
+    if result.status is not OperationStatus.ERROR or error is None or attempt >= retry.max_attempts:
+        return None
+    if error.code not in (retry.retry_on or RETRIED):
+        return None
+    wait = min(retry.backoff_ms * retry.multiplier ** (attempt - 1), MAX_BACKOFF_MS)
+    draw = random.Random(f"{seed}:{result.operation_id}:{attempt}").uniform(-1, 1)  # noqa: S311 # no secret
+    wait += wait * retry.jitter * draw
+    asked = error.details.get("retryAfterMs")
+    if isinstance(asked, (int, float)) and not isinstance(asked, bool):
+        if not asked <= MAX_RETRY_AFTER_MS:
+            return None
+        wait = max(wait, asked)
+    return wait / 1_000
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """The outcome of a plan.
+
+    Attributes:
+        plan: what was to run.
+        results: by operation, in (order, id) order, however fast each one was (R58); those that wait for a person are
+            `waiting`, and what depends on them has none.
+        times: when each one began and ended, and its attempts; not of prior results.
+        start_order: the ids that ran, in the order in which they were started.
+        waiting: the ids that wait for a person.
+    """
+
+    plan: PhasePlan
+    results: dict[str, OperationResult]
+    times: Mapping[str, Times]
+    start_order: tuple[str, ...]
+    waiting: tuple[str, ...]
+
+    @property
+    def runs(self) -> tuple[OperationRun, ...]:
+        """A record of each operation that has a result, in the order of `results` (R56); not of prior ones."""
+        plan = self.plan
+        return tuple(
+            OperationRun.of(plan.by_id[key], plan.hook, plan.trigger, result, self.times[key])
+            for key, result in self.results.items()
+            if key in self.times
+        )
+
+
+def execute(
+    plan: PhasePlan,
+    begin: Begin,
+    workers: Workers,
+    *,
+    abort: Abort | None = None,
+    notify: Notify | None = None,
+    prior: Mapping[str, OperationResult] | None = None,
+    limits: Limits | None = None,
+) -> Executed:
+    """Run the operations of a plan, each one after all of its dependencies are done (R10, R25).
+
+    Args:
+        plan: what is to run.
+        begin: makes the job of an operation from the results of its dependencies, in the order of `depends_on`. It may
+            settle it at once instead: with a `Skip`, or with a result. What it raises is the operation's error.
+        workers: where jobs run, and the clock.
+        abort: the run's signal, with the run's deadline.
+        notify: is told each event, on this thread; what it raises is logged and changes nothing.
+        prior: results of a run that goes on. They stand, and are neither run nor told again.
+        limits: per provider, of time, and how long those that were told to stop may go on.
+
+    Returns:
+        All results, at the latest when all that ran has ended or was given up.
+    """
+    return _Coordinator(plan, begin, workers, abort or Abort(), notify, prior or {}, limits or Limits()).run()
+
+
+class _Attempt:
+    """An operation that runs. It is the key of its job, so that a late result belongs to nobody else."""
+
+    __slots__ = ("abort", "deadline", "forget", "is_late", "job", "key", "number", "operation", "timers")
+
+    def __init__(self, key: str, operation: Operation, job: Job, number: int) -> None:
+        self.key = key
+        self.operation = operation
+        self.job = job
+        self.number = number
+        self.abort = Abort()
+        self.deadline: float | None = None
+        self.is_late = False
+        self.timers: list[Timer] = []
+        self.forget: Callable[[], None] = lambda: None
+
+
+class _Coordinator:
+    def __init__(
+        self,
+        plan: PhasePlan,
+        begin: Begin,
+        workers: Workers,
+        abort: Abort,
+        notify: Notify | None,
+        prior: Mapping[str, OperationResult],
+        limits: Limits,
+    ) -> None:
+        self._plan = plan
+        self._begin = begin
+        self._workers = workers
+        self._abort = abort
+        self._notify = notify
+        self._limits = limits
+        self._schedule = Schedule(plan, limits.per_provider, prior, workers.capacity)
+        self._timers = Timers()
+        self._running: dict[_Attempt, None] = {}
+        self._paused: dict[str, _Attempt] = {}
+        self._attempts: dict[str, int] = {}
+        self._started_at: dict[str, float] = {}
+        self._settled_at: dict[str, float] = {}
+        self._times: dict[str, Times] = {}
+        self._is_stopped = False
+        self._deadline: float | None = None
+
+    def run(self) -> Executed:
+        forget = self._abort.on_set(self._workers.wake)
+        try:
+            self._open()
+            while True:
+                self._look_at_signals()
+                self._start_ready()
+                if not self._running and not self._paused:
+                    return self._executed()
+                for attempt, what in self._workers.wait(self._timeout()):
+                    if attempt in self._running:
+                        self._take(attempt, what)
+        finally:
+            forget()
+            # only if something was raised, such as an interrupt from the keyboard
+            for attempt in self._running:
+                attempt.abort.set()
+
+    # --- the beginning and the end
+
+    def _open(self) -> None:
+        now, timeout = self._workers.now(), self._limits.timeout_ms
+        self._deadline = self._abort.deadline
+        if timeout is not None:
+            self._deadline = _earliest(now + timeout / 1_000, self._deadline)
+        self._is_stopped = self._abort.is_set() or (self._deadline is not None and self._deadline <= now)
+        self._schedule.open(aborted=self._is_stopped)
+        if self._deadline is not None and not self._is_stopped:
+            self._timers.at(self._deadline, lambda: self._start_no_more(is_late=True))
+        self._tell_settled()
+
+    def _executed(self) -> Executed:
+        found = self._schedule.results
+        # what is untold is settled anew when the run goes on, and all that it depends on has ended
+        untold = self._schedule.untold
+        results = {key: found[key] for key in self._plan.by_id if key in found and key not in untold}
+        waiting = [key for key, result in results.items() if result.status is OperationStatus.WAITING]
+        return Executed(self._plan, results, self._times, self._schedule.start_order, tuple(waiting))
+
+    # --- starting
+
+    def _start_ready(self) -> None:
+        while (key := self._schedule.start()) is not None:
+            paused = self._paused.pop(key, None)
+            found = paused.job if paused else self._begun(key)
+            if isinstance(found, Job):
+                self._submit(key, found)
+            else:
+                if isinstance(found, Skip):
+                    self._schedule.skip(key, found)
+                else:
+                    self._end(key, found)
+                self._tell_settled()
+            # `begin` and `notify` are somebody else's: they may take their time, or abort
+            self._look_at_signals()
+
+    def _begun(self, key: str) -> Job | Skip | OperationResult:
+        operation, results = self._plan.by_id[key], self._schedule.results
+        needs = operation.config.depends_on
+        try:
+            found = self._begin(operation, {one: results[one] for one in needs} if needs else {})
+        except Exception as error:
+            _logger.debug("operation %s could not be begun", key, exc_info=True)
+            found = failed(key, f"{type(error).__name__}: {error}")
+        return Skip.because(SkippedReason.RUN_ABORTED) if self._abort.is_set() else found
+
+    def _submit(self, key: str, job: Job) -> None:
+        now = self._workers.now()
+        number = self._attempts[key] = self._attempts.get(key, 0) + 1
+        attempt = _Attempt(key, self._plan.by_id[key], job, number)
+        self._set_deadline(attempt, now)
+        attempt.forget = self._abort.on_set(attempt.abort.set)
+        self._running[attempt] = None
+        self._schedule.began(key)
+        if number == 1:
+            self._started_at[key] = now
+            self._tell(OperationEvent(Stage.STARTED, key, now, attempt=1))
+        self._workers.submit(attempt, attempt.job, attempt.abort)
+
+    def _set_deadline(self, attempt: _Attempt, now: float) -> None:
+        timeout = attempt.operation.config.timeout_ms
+        if timeout is None and self._deadline is None:
+            return
+        deadline = _earliest(None if timeout is None else now + timeout / 1_000, self._deadline)
+        if deadline is not None:
+            context = attempt.job.context.model_copy(update={"deadline": deadline})
+            attempt.job = replace(attempt.job, context=context)
+            attempt.timers.append(self._timers.at(deadline, lambda: self._time_out(attempt)))
+
+    # --- stopping
+
+    def _timeout(self) -> float | None:
+        due = self._timers.next() if self._timers.heap else None
+        return None if due is None else max(0.0, due - self._workers.now())
+
+    def _look_at_signals(self) -> None:
+        if self._timers.heap:
+            self._timers.run_due(self._workers.now())
+        if self._abort.is_set() and not self._is_stopped:
+            self._start_no_more(is_late=False)
+            for attempt in self._running:
+                self._give_up_later(attempt)
+
+    def _start_no_more(self, *, is_late: bool) -> None:
+        """Start nothing more: the run was aborted or is late. Operations that run learn of either by themselves."""
+        self._is_stopped = True
+        self._paused.clear()
+        self._schedule.abort(is_late=is_late)
+        self._tell_settled()
+
+    def _time_out(self, attempt: _Attempt) -> None:
+        if not attempt.abort.is_set():
+            attempt.is_late = True
+            attempt.abort.set()
+            self._give_up_later(attempt)
+
+    def _give_up_later(self, attempt: _Attempt) -> None:
+        """After the grace period the run goes on without it; whatever still comes from it is ignored."""
+        if self._limits.grace_ms is not None:
+            at = self._workers.now() + self._limits.grace_ms / 1_000
+            attempt.timers.append(self._timers.at(at, lambda: self._give_up(attempt)))
+
+    def _give_up(self, attempt: _Attempt) -> None:
+        self._release(attempt)
+        # there is no other attempt: two at once could act twice
+        self._end(attempt.key, _late(attempt) if attempt.is_late else _aborted(attempt))
+        self._tell_settled()
+
+    # --- what comes from workers
+
+    def _take(self, attempt: _Attempt, what: OperationResult | Progress) -> None:
+        if isinstance(what, Progress):
+            now = self._workers.now()
+            self._tell(OperationEvent(Stage.PROGRESS, attempt.key, now, attempt.number, progress=what))
+            return
+        self._release(attempt)
+        result = _judged(attempt, what)
+        if not self._pause(attempt, result):
+            self._end(attempt.key, result)
+        self._tell_settled()
+
+    def _release(self, attempt: _Attempt) -> None:
+        del self._running[attempt]
+        attempt.forget()
+        for timer in attempt.timers:
+            timer.cancel()
+
+    def _pause(self, attempt: _Attempt, result: OperationResult) -> bool:
+        """Have it tried again later, if it is to be; the wait holds no worker."""
+        key, number = attempt.key, attempt.number
+        delay = retry_delay(attempt.operation.config.retry, number, result, attempt.job.context.seed)
+        if delay is None or self._is_stopped:
+            return False
+        now = self._workers.now()
+        # what could only begin after the end is not waited for
+        if self._deadline is not None and now + delay >= self._deadline:
+            return False
+        self._schedule.park(key)
+        self._paused[key] = attempt
+        self._timers.at(now + delay, lambda: self._schedule.resume(key))
+        self._tell(OperationEvent(Stage.ATTEMPT, key, now, number, result=result, retry_at=now + delay))
+        return True
+
+    def _end(self, key: str, result: OperationResult) -> None:
+        result = _as_configured(key, self._plan.by_id[key], result)
+        if result.status is OperationStatus.WAITING:
+            self._schedule.park(key, result)
+        else:
+            self._schedule.settle(key, result)
+
+    # --- telling
+
+    def _tell_settled(self) -> None:
+        if not self._schedule.fresh:
+            return
+        for key in self._schedule.untold:
+            self._settled_at.setdefault(key, self._workers.now())
+        for result in self._schedule.take_settled():
+            key, now = result.operation_id, self._workers.now()
+            ended_at = None if result.status is OperationStatus.WAITING else self._settled_at.pop(key, now)
+            times = Times(self._started_at.get(key), ended_at, self._attempts.get(key, 0))
+            self._times[key] = times
+            stage = _STAGES.get(result.status, Stage.FINISHED)
+            is_debugged = not result.debug or self._plan.by_id[key].config.debug.enabled
+            told = result if is_debugged else result.model_copy(update={"debug": {}})
+            self._tell(OperationEvent(stage, key, now, times.attempts, result=told, times=times))
+
+    def _tell(self, event: OperationEvent) -> None:
+        if self._notify is None:
+            return
+        try:
+            self._notify(event)
+        except Exception:
+            _logger.exception("an observer of the run failed at %s of %s", event.stage, event.operation_id)
+
+
+_STAGES = {OperationStatus.SKIPPED: Stage.SKIPPED, OperationStatus.WAITING: Stage.WAITING}
+
+
+def _earliest(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)
+
+
+def _judged(attempt: _Attempt, result: OperationResult) -> OperationResult:
+    """Return what a result counts as after the signal to stop: late is late, and done is done (E14, G25, G26)."""
+    if attempt.is_late:
+        return _late(attempt)
+    if attempt.abort.is_set() and result.status in (OperationStatus.ERROR, OperationStatus.WAITING):
+        return _aborted(attempt)
+    return result
+
+
+def _late(attempt: _Attempt) -> OperationResult:
+    timeout = attempt.operation.config.timeout_ms
+    most = (
+        "the time that the run or its hook has"
+        if timeout is None
+        else f"{timeout:g} ms, or until the run's deadline"
+    )
+    error = ResultError(code=ErrorCode.TIMEOUT, message=f"It was not done within {most}.")
+    return OperationResult(operation_id=attempt.key, status=OperationStatus.ERROR, error=error)
+
+
+def _aborted(attempt: _Attempt) -> OperationResult:
+    return OperationResult(operation_id=attempt.key, status=OperationStatus.ABORTED)
+
+
+def _as_configured(key: str, operation: Operation, result: OperationResult) -> OperationResult:
+    """Return the result with what it cannot decide itself: whose it is, and that only `done` has effects (R35, R37)."""
+    changes: dict[str, Any] = {}
+    if result.operation_id != key:
+        changes["operation_id"] = key
+    if result.required != operation.config.required:
+        changes["required"] = operation.config.required
+    if result.effects and not result.is_done:
+        changes["effects"] = ()
+    return result.model_copy(update=changes) if changes else result

@@ -1,0 +1,17 @@
+from .base import OperationFailed as OperationFailed
+from .base import Output as Output
+from .base import Services as Services
+from .base import Skipped as Skipped
+from .base import Waits as Waits
+from .compute import ComputeKind as ComputeKind
+from .dynamic import DynamicKind as DynamicKind
+from .guard import GuardKind as GuardKind
+from .llm import LlmKind as LlmKind
+from .rag import HistorySearch as HistorySearch
+from .rag import RagKind as RagKind
+from .rag import TextIndex as TextIndex
+from .registry import GROUP as GROUP
+from .registry import KindRegistry as KindRegistry
+from .template import TemplateKind as TemplateKind
+from .tool import ToolKind as ToolKind
+from .transform import TransformKind as TransformKind

@@ -1,0 +1,14 @@
+from .build import run_operation as run_operation
+from .bundle import BUNDLE as BUNDLE
+from .bundle import VERSION as VERSION
+from .bundle import export_bundle as export_bundle
+from .bundle import import_bundle as import_bundle
+from .model import Block as Block
+from .model import BlockRef as BlockRef
+from .model import CompiledProfile as CompiledProfile
+from .model import OperationProfile as OperationProfile
+from .model import compile_profile as compile_profile
+from .validate import read_block as read_block
+from .validate import read_profile as read_profile
+from .warnings import ProfileWarning as ProfileWarning
+from .warnings import lint as lint

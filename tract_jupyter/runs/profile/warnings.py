@@ -1,0 +1,299 @@
+"""Warnings about profiles: what is allowed but probably not meant. They never prevent saving or running."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.exceptions import nearest
+from tract_jupyter.runs.effect_types import ArtifactHistory
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
+from tract_jupyter.runs.patterns import problem_of
+from tract_jupyter.runs.profile.rules import texts_in
+from tract_jupyter.runs.schedule import ready_order
+from tract_jupyter.runs.terms import ErrorCode, Hook, Persistence, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWarning:
+    """A warning: the rule's stable name, the operation and field, and a sentence that says what to do."""
+
+    rule: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[ProfileWarning]:
+    """Return what is allowed in a profile but probably not meant.
+
+    Args:
+        operations: disabled ones are ignored.
+        kinds: those that can be run; None for all.
+    """
+    about = _About(operations, KindRegistry() if kinds is None else kinds)
+    return [
+        warning for operation in about.operations for look in _LOOKS for warning in look(operation, about)
+    ]
+
+
+class _About:
+    """Facts about all operations together that the checks need."""
+
+    def __init__(self, operations: Sequence[Operation], kinds: Collection[str]) -> None:
+        self.operations = [one for one in operations if one.config.enabled]
+        self.kinds = kinds
+        self.by_id = {one.id: one for one in self.operations}
+        self.disabled = {one.id for one in operations} - self.by_id.keys()
+        self.reads = {one.id: _read_by(one) for one in self.operations}
+        self.writers = {
+            one.config.artifact.tag: one for one in self.operations if one.config.artifact is not None
+        }
+        self.asked = {condition.source for one in self.operations for condition in one.config.run_conditions}
+        ids = {one.config.artifact.artifact_id for one in self.operations if one.config.artifact is not None}
+        nodes = [(one.id, one.config.order, one.config.depends_on) for one in self.operations]
+        self.places = {name: place for place, name in enumerate(ready_order(nodes)[0])}
+        self.names = {*self.writers, *(name for name in ids if name)}
+
+
+_READ = re.compile(r"""\bart(?:\.([A-Za-z_]\w*)|\[\s*["']([^"']+)["']\s*\])""")
+
+
+def _read_by(operation: Operation) -> set[str]:
+    """Return the names of the artifacts that its texts read."""
+    return {
+        found[1] or found[2]
+        for _, text in texts_in(operation.config.params, "")
+        for found in _READ.finditer(text)
+    }
+
+
+def _warn(rule: str, operation: Operation, field: str, message: str) -> ProfileWarning:
+    return ProfileWarning(rule, f"operation {operation.id!r}, {field}", message)
+
+
+def _unreachable(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    wanted: dict[tuple[str, str], bool] = {}
+    for condition in one.config.run_conditions:
+        key = (condition.source, condition.output)
+        if wanted.setdefault(key, condition.is_) is not condition.is_:
+            message = f"{condition.source}.{condition.output} would have to be true and false: it never runs"
+            yield _warn("unreachable", one, "runConditions", message)
+    for name in one.config.depends_on:
+        if name in about.disabled:
+            yield _warn(
+                "unreachable", one, "dependsOn", f"{name!r} is disabled, so this never runs: enable it"
+            )
+        elif name in about.by_id and not set(one.config.triggers) & set(about.by_id[name].config.triggers):
+            message = (
+                f"{name!r} never runs on the same trigger, so this never runs: give both the same triggers"
+            )
+            yield _warn("unreachable", one, "dependsOn", message)
+
+
+def _unread(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    artifact = one.config.artifact
+    if artifact is None or artifact.exposures or one.id in about.asked or _is_shown(artifact):
+        return
+    names = {artifact.tag, artifact.artifact_id}
+    readers = [name for name, reads in about.reads.items() if reads & names and name != one.id]
+    # by its operation's id it may be read in ways that no pattern finds
+    waiting = [other.id for other in about.operations if one.id in other.config.depends_on and _by_id(other)]
+    if not readers and not waiting:
+        message = f"nobody reads art.{artifact.tag}: give it an exposure, read it in a text, or leave it out"
+        yield _warn("unread_artifact", one, "artifact", message)
+
+
+def _is_shown(artifact: ArtifactSpec) -> bool:
+    return artifact.usage in {Usage.UI_ONLY, Usage.PROMPT_AND_UI}
+
+
+def _by_id(operation: Operation) -> bool:
+    return any("artByOpId" in text for _, text in texts_in(operation.config.params, ""))
+
+
+def _reads(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    for name in sorted(about.reads[one.id]):
+        writer = about.writers.get(name)
+        if writer is None:
+            if name not in about.names:
+                message = f"it reads art.{name}, which no operation here writes.{nearest(name, sorted(about.names))}"
+                yield _warn("unknown_artifact", one, "params", message)
+        elif _may_miss(one, writer):
+            message = f"it reads art.{name} of {writer.id!r}, which may not have ended: add that to dependsOn"
+            yield _warn("read_without_dependency", one, "params", message)
+
+
+def _may_miss(reader: Operation, writer: Operation) -> bool:
+    """Return True if a value of this run that is read may be missing (R26); a persisted one is from earlier runs."""
+    artifact = writer.config.artifact
+    if artifact is None or artifact.persistence is Persistence.PERSISTED or reader.id == writer.id:
+        return False
+    together = set(reader.config.hooks) & set(writer.config.hooks)
+    too_early = Hook.BEFORE in reader.config.hooks and Hook.BEFORE not in writer.config.hooks
+    return (bool(together) or too_early) and writer.id not in reader.config.depends_on
+
+
+def _inverted(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    for name in one.config.depends_on:
+        other = about.by_id.get(name)
+        if other is not None and other.config.order > one.config.order:
+            message = (
+                f"its order is {one.config.order:.15g}, yet it waits for {name!r} with {other.config.order:.15g}, "
+                "and commits after it: give it a greater one"
+            )
+            yield _warn("order_inversion", one, "order", message)
+
+
+_CODES_OF_OURS: Final = frozenset({"template", "llm", "guard", "tool", "transform", "rag", "dynamic"})
+
+
+def _kind(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    kind = one.definition.kind
+    if kind not in about.kinds:
+        guess = nearest(kind, about.kinds)
+        message = f"kind {kind!r} is unknown; such operations are skipped unless a package adds it.{guess}"
+        yield _warn("unsupported_kind", one, "kind", message)
+
+
+def _pattern(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    pattern = one.config.params.get("jsonCustomPattern")
+    problem = problem_of(pattern) if isinstance(pattern, str) else None
+    if problem is not None:
+        message = f"the pattern is not a regular expression: {problem}; each run will fail"
+        yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
+
+
+def _retries(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    """Warn of unknown error codes; a function, or a kind of another package, may have codes of its own."""
+    if one.definition.kind in _CODES_OF_OURS:
+        for code in one.config.retry.retry_on:
+            if code not in list(ErrorCode):
+                message = (
+                    f"no error of this kind has the code {code!r}, so it is not tried again for that."
+                    f"{nearest(code, map(str, ErrorCode))}"
+                )
+                yield _warn("unknown_code", one, "retry.retryOn", message)
+
+
+def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
+    """Warn of a text that an earlier operation wrote and that is overwritten."""
+    place = about.places.get(one.id, 0)
+    for what, is_replaced in _targets(one):
+        for other in about.operations if is_replaced else ():
+            writes = dict(_targets(other))
+            if what not in writes or about.places.get(other.id, 0) >= place or not _run_together(one, other):
+                continue
+            if what != _SYSTEM and other.id in one.config.depends_on:
+                continue  # it sees what the other wrote, and may go on from it
+            message = (
+                f"{other.id!r} writes {what} before it, and that is lost: keep one of them, make them "
+                f"depend on opposite answers of a guard, or let this one continue from it with after={other.id!r}"
+            )
+            yield _warn("overwritten", one, "artifact.exposures", message)
+
+
+_SYSTEM: Final = "the system message"
+_TEXTS: Final = {"current_user_main": "the user's message", "assistant_output_main": "the reply"}
+
+
+def _targets(operation: Operation) -> Iterator[tuple[str, bool]]:
+    """Yield the texts that an operation writes, and whether it replaces them."""
+    artifact = operation.config.artifact
+    for exposure in artifact.exposures if artifact is not None else ():
+        if isinstance(exposure, TurnRewrite):
+            yield _TEXTS[exposure.target], True
+        elif isinstance(exposure, PromptPart):
+            yield _SYSTEM, exposure.mode == "replace"
+
+
+def _run_together(one: Operation, other: Operation) -> bool:
+    """Return True if both may run at a hook of one run: no guard's answer excludes one of them."""
+    if not set(one.config.hooks) & set(other.config.hooks):
+        return False
+    if not set(one.config.triggers) & set(other.config.triggers):
+        return False
+    wanted = {(asked.source, asked.output): asked.is_ for asked in one.config.run_conditions}
+    return all(
+        wanted.get((asked.source, asked.output), asked.is_) is asked.is_
+        for asked in other.config.run_conditions
+    )
+
+
+def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    artifact = one.config.artifact
+    if artifact is None or Hook.AFTER not in one.config.hooks or Hook.BEFORE not in one.config.hooks:
+        return
+    if any(isinstance(exposure, PromptPart | PromptMessage) for exposure in artifact.exposures):
+        message = (
+            "after the main call there is no prompt to change, so that is an error there: use two operations"
+        )
+        yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
+
+
+def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    """Warn of settings for repeated attempts where there is one attempt, and of changes to a wait of zero."""
+    own, params = one.config.retry, one.config.params
+    given = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
+    asked = params.get("retry") if _asks_model(one) else None
+    if isinstance(asked, dict):
+        says_more = bool(asked.get("backoffMs") or asked.get("retryOn"))
+        given.append(("params.retry", asked.get("maxAttempts", 1), says_more))
+    for field, most, says_more in given:
+        if most == 1 and says_more:
+            message = "it is tried once, so the rest has no effect: give maxAttempts, or leave retry out"
+            yield _warn("retry_once", one, field, message)
+    if own.max_attempts > 1 and not own.backoff_ms and (own.multiplier != 1 or own.jitter):
+        message = "multiplier and jitter have no effect without a wait: give backoffMs, or leave them out"
+        yield _warn("retry_no_wait", one, "retry", message)
+
+
+def _asks_model(one: Operation) -> bool:
+    return one.definition.kind in {"llm", "guard"}
+
+
+def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    """Warn of settings that the parameters repeat: the operation's own win."""
+    if _asks_model(one):
+        for field, own in (
+            ("retry", one.config.retry != Retry()),
+            ("timeoutMs", one.config.timeout_ms is not None),
+        ):
+            if own and one.config.params.get(field) is not None:
+                message = (
+                    f"the operation's own {field} counts, and this one is passed over: leave one of them out"
+                )
+                yield _warn("said_twice", one, f"params.{field}", message)
+
+
+def _history(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    artifact = one.config.artifact
+    if (
+        artifact is None
+        or artifact.history == ArtifactHistory()
+        or artifact.persistence is Persistence.PERSISTED
+    ):
+        return
+    if len(set(one.config.hooks)) == 1:
+        message = "in one run it has one value, so no earlier ones are kept: give persistence 'persisted' (keep=True)"
+        yield _warn("history_of_one_run", one, "artifact.history", message)
+
+
+def _schema(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+    params = one.config.params
+    if one.definition.kind == "llm" and params.get("jsonSchema") and not params.get("strictSchemaValidation"):
+        message = "no reply is compared with it: set strictSchemaValidation, or leave it out"
+        yield _warn("schema_unchecked", one, "params.jsonSchema", message)
+
+
+_LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[ProfileWarning]], ...]] = (
+    _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
+    _overwrites, _retries, _retry, _said_twice, _history, _schema,
+)  # fmt: skip

@@ -1,0 +1,269 @@
+"""Prove what a run did: what is damaged in its record, and its replay. The root hash is in `projection`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.context import Damage, verify
+from tract_jupyter.exceptions import RunError, StoreError, TractError
+from tract_jupyter.models import text_of
+from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.commit_queue import CommitReport
+from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
+from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.log import EventLog, read_events, unpacked
+from tract_jupyter.runs.projection import RunHistory, differences, is_root_of, project, sealed, unfinished
+from tract_jupyter.runs.run import RunLoop
+from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
+from tract_jupyter.runs.store import damaged_states
+from tract_jupyter.runs.targets import MemoryTarget
+from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase, RunStatus
+from tract_jupyter.runs.workers import ThreadWorkers
+from tract_jupyter.storage import RunCommitRows, RunEventRows, RunObjectRows, read_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import NoReturn
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context import Repository
+    from tract_jupyter.runs.events import RunEvent, RunStarted
+    from tract_jupyter.runs.kinds.registry import KindRegistry
+    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.workers import Abort, Job
+    from tract_jupyter.storage import CommitRows, Database, StoredRunEvent
+
+
+Reports = dict[tuple[str, str], str]
+"""The reports that were stored with their effects, by run and hook."""
+
+
+class RunRoot(NamedTuple):
+    """The status and the root hash of a run; `running` and None until it has ended."""
+
+    run_id: str
+    status: str
+    root_hash: str | None
+
+
+def verify_runs(
+    database: Database, rows: RunEventRows, commit_rows: RunCommitRows, commits: CommitRows
+) -> list[Damage]:
+    """Everything that is damaged in the runs of a tract, or in what they remember; empty if all is well. Reads only.
+
+    A commit of a turn that `gc` has removed is no damage.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    found: list[Damage] = []
+    with database.read() as connection:
+        reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.all(connection)}
+        for run_id, stored in list(rows.by_run(connection)):
+            where = f"run {run_id}"
+            problems = _of_run(connection, commits, rows, stored, reports)
+            found += [Damage(where, problem) for problem in problems]
+            for step in (*Hook, RunPhase.MAIN_LLM):
+                reports.pop((run_id, step), None)
+        states = damaged_states(RunObjectRows(rows.tract_id), connection)
+        found += [Damage(commit_hash, problem) for commit_hash, problem in states]
+    return found + [
+        Damage(f"run {run_id}", f"it has committed at {hook}, and has no events") for run_id, hook in reports
+    ]
+
+
+def verify_tract(repository: Repository) -> list[Damage]:
+    """Return everything that is damaged in a tract, its runs and its database; an empty list if all is well."""
+    database, rows = repository.database, repository.rows
+    events, reports = RunEventRows(repository.tract_id), RunCommitRows(repository.tract_id)
+    found = verify(database, rows, repository.ref_rows)
+    try:
+        return found + verify_runs(database, events, reports, rows)
+    except StoreError as error:
+        if not found:
+            raise
+        return [*found, Damage(database.location, str(error))]  # what could be read is told
+
+
+def run_roots(database: Database, rows: RunEventRows) -> list[RunRoot]:
+    """Return the stored root hash of each run, the oldest first; `verify_runs` tells whether it holds.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with database.read() as connection:
+        newest = rows.newest(connection)
+    return [_root(last) for _, last in reversed(newest)]
+
+
+def _root(last: StoredRunEvent) -> RunRoot:
+    end = read_dict(last.data_json) if last.event_type == "run.finished" else {}
+    return RunRoot(last.run_id, str(end.get("status", "running")), end.get("rootHash"))
+
+
+def _of_run(
+    connection: Connection,
+    commits: CommitRows,
+    rows: RunEventRows,
+    stored: Sequence[StoredRunEvent],
+    reports: Reports,
+) -> Iterator[str]:
+    try:
+        events = read_events(unpacked(rows, connection, stored))
+        history = RunHistory.of(events)
+        yield from _of_root(history, events)
+    except TractError as error:
+        yield str(error)
+        return
+    yield from _of_reports(history, reports)
+    for name, text in _texts(history).items():
+        yield from _of_commit(connection, commits, name, text)
+
+
+def _of_root(history: RunHistory, events: Sequence[RunEvent]) -> Iterator[str]:
+    end = history.end
+    if end is not None and events[-1].data is not end:
+        yield "it goes on after its end"
+    if end is not None and not is_root_of(end.root_hash, events):
+        yield "its events do not give its root hash; one of them was changed"
+
+
+def _of_reports(history: RunHistory, reports: Reports) -> Iterator[str]:
+    for hook, commit in history.commits.items():
+        stored = reports.get((history.run_id, hook))
+        if stored is not None and read_dict(stored) != commit.report:
+            yield f"its report of {hook} is not the one that was stored with the effects"
+
+
+def _texts(history: RunHistory) -> dict[str, str]:
+    """Return the text that each commit of the turn must hold."""
+    main = history.main
+    found: dict[str, str] = {}
+    if main is not None and main.reply_commit is not None:
+        found[main.reply_commit] = main.reply.text
+    for hook in Hook:
+        for rewrite in (*history.rewrites(hook, "user"), *history.rewrites(hook, "reply")):
+            if rewrite.get("part"):
+                found[str(rewrite["part"])] = str(rewrite.get("after"))
+    return found
+
+
+def _of_commit(connection: Connection, commits: CommitRows, name: str, text: str) -> Iterator[str]:
+    try:
+        entry = commits.get(connection, name)
+    except TractError:
+        return  # `context.verification` tells of it
+    if entry is not None and text_of(json.loads(entry.payload)) != text:
+        yield f"commit {name[:12]} does not hold the text that the run says"
+
+
+def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
+    """Go through a run again, and return it: its reports and its root hash are those of the recorded one.
+
+    Args:
+        events: of a run that has ended.
+        kinds: which operations can be planned.
+
+    Raises:
+        RunError: it has not ended, was aborted, lacks a result, or comes out differently; tells where.
+    """
+    recorded = project(events)
+    _check_complete(recorded)
+    so_far = replace(unfinished(events), commits={}, main_started=None)
+    log = EventLog(recorded.run_id)
+    log.add(so_far.snapshot)
+    for event in events:
+        if isinstance(event.data, OperationFinished | MainFinished):
+            log.add(event.data)
+    with closing(_NoWorkers()) as workers:
+        dependencies = RunDependencies(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
+        ending = RunLoop(
+            RunExecutor(so_far.snapshot, log, _target(recorded, so_far.snapshot), dependencies, so_far)
+        ).run()
+    log.add(sealed(log.events, RunFinished.of(ending)))
+    parts = differences(events, log.events)
+    if parts:
+        raise RunError(
+            f"the replay differs from run {recorded.run_id[:8]} in {', '.join(parts[:10])}: its events were changed, "
+            "or another version of tract_jupyter made them"
+        )
+    return project(log.events)
+
+
+def _check_complete(run: Run) -> None:
+    if run.status in {RunStatus.RUNNING, RunStatus.WAITING}:
+        raise RunError(f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it first")
+    if run.status is RunStatus.ABORTED:
+        raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
+
+
+class _NoWorkers(ThreadWorkers):
+    """Execute nothing: whatever has no result on record would run, in a run that somebody made up."""
+
+    def submit(self, key: object, job: Job, abort: Abort) -> NoReturn:  # noqa: ARG002 # a worker's
+        """Refuse it."""
+        raise RunError(
+            f"the run has no result of {job.context.operation_id!r} on record, so it cannot be replayed; run it anew "
+            "instead"
+        )
+
+
+class _RecordedTarget(MemoryTarget):
+    """Keeps the turn in memory, and refuses what the store refused when the run was made."""
+
+    def __init__(self, reports: Sequence[CommitReport], **kept: Any) -> None:
+        super().__init__(**kept)
+        self._refused = {
+            (one.operation_id, one.effect_type)
+            for report in reports
+            for one in report.entries
+            if one.error is not None and one.error.code == ErrorCode.STORAGE
+        }
+        self._failed = {one.hook for one in reports if _has_failed(one)}
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Nothing yet; a commit that failed fails again."""
+        if hook in self._failed:
+            raise RunError("the store refused the commit when the run was made")
+        return super().committed(hook)
+
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Keep a text of the user, unless that was refused."""
+        self._check(operation_id, "turn.user.replace_text")
+        return super().rewrite_user(part, text, operation_id)
+
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Keep a text of the reply, unless that was refused."""
+        self._check(operation_id, "turn.assistant.replace_text")
+        return super().rewrite_reply(part, text, operation_id)
+
+    def _check(self, operation_id: str, effect_type: str) -> None:
+        if (operation_id, effect_type) in self._refused:
+            raise RunError("the store refused this when the run was made")
+
+
+def _has_failed(report: CommitReport) -> bool:
+    """Return True if a whole transaction was lost: then even what is not stored, such as a message, is refused.
+
+    A commit that stores nothing but artifacts, and had all of them refused, fails just the same.
+    """
+    errors = [one.error for one in report.entries]
+    return any(one is not None and one.code == ErrorCode.STORAGE for one in errors) and None not in errors
+
+
+def _target(recorded: Run, snapshot: RunStarted) -> MemoryTarget:
+    """Make a target with the artifacts as they were; nothing else is needed of a store."""
+    artifacts = MemoryArtifacts()
+    if snapshot.session_key is not None:
+        artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
+    reports = [CommitReport.from_dict(one) for one in recorded.reports]
+    return _RecordedTarget(reports, session=snapshot.session_key, artifacts=artifacts)
+
+
+def _no_call(_: Turn) -> NoReturn:
+    raise RunError("the run has no reply on record, so it cannot be replayed; run it anew instead")

@@ -1,0 +1,10 @@
+from .pool import LACKS as LACKS
+from .pool import ErrorHints as ErrorHints
+from .pool import SandboxLimits as SandboxLimits
+from .pool import SandboxPool as SandboxPool
+from .pool import explained as explained
+from .subset import MODULES as MODULES
+from .subset import UNCHANGED as UNCHANGED
+from .subset import IsolatedCode as IsolatedCode
+from .subset import run_isolated as run_isolated
+from .subset import unsupported as unsupported

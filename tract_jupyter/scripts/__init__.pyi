@@ -1,0 +1,15 @@
+from .call_log import StoredLog as StoredLog
+from .limits import ScriptLimits as ScriptLimits
+from .pendings import PendingScript as PendingScript
+from .pendings import PendingScriptCall as PendingScriptCall
+from .result import OutputKind as OutputKind
+from .result import ScriptCall as ScriptCall
+from .result import ScriptError as ScriptError
+from .result import ScriptOutput as ScriptOutput
+from .result import ScriptResult as ScriptResult
+from .result import ScriptStatus as ScriptStatus
+from .run import OutputCapture as OutputCapture
+from .run import ScriptRun as ScriptRun
+from .runner import ScriptBackend as ScriptBackend
+from .runner import Scripts as Scripts
+from .tools import script_tools as script_tools

@@ -1,0 +1,98 @@
+"""What a model is told about scripts: how to write them, and the tools that it is likely to need, within a budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter import prompts
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models import check_limit, check_text, one_line
+from tract_jupyter.models.schema import stub_source
+from tract_jupyter.toolkit import DISCOVERY, callable_functions, ranked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile
+
+_MOST_NAMES: Final = 50
+_MOST_SPACES: Final = 10
+_LONGEST_DESCRIPTION: Final = 300
+_MISSES: Final = 5
+"""Tools that did not fit, before no others are tried."""
+
+
+def instructions(
+    executor: ToolExecutor, profile: ToolProfile, count: Callable[[str], int], max_tokens: int, query: str
+) -> str:
+    """Return instructions for writing scripts. See `Scripts.get_system_instructions`.
+
+    Args:
+        executor: has the tools, and knows how often each was used.
+        profile: which tools the model has.
+        count: counts tokens.
+        max_tokens: of the whole text.
+        query: what the conversation is about.
+
+    Raises:
+        ContentError: not even the words about scripts fit.
+    """
+    max_tokens = check_limit(max_tokens)
+    check_text(query, "query")
+    functions = callable_functions(executor, "agent", profile)
+    tools = executor.tools()
+    can_search = all(profile.in_code.has(tools[name]) for name in DISCOVERY)
+    head = prompts.SCRIPTS + (prompts.SEARCH if can_search else "")
+    least = count(head)
+    if least > max_tokens:
+        raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
+    whole = _text(head, stub_source(functions), "")
+    if count(whole) <= max_tokens:
+        return whole
+    kept = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
+    while kept:
+        rest = [name for name in functions if name not in kept]
+        text = _text(head, stub_source(kept, argument_docs=False), _of_the_rest(rest, can_search=can_search))
+        if count(text) <= max_tokens:
+            return text
+        kept.popitem()
+    return head
+
+
+def _likeliest(
+    functions: Mapping[str, ToolDefinition], names: Iterable[str], count: Callable[[str], int], room: int
+) -> dict[str, ToolDefinition]:
+    """Return the first tools that there is room for, each with its description; a large one gives way to others."""
+    kept: dict[str, ToolDefinition] = {}
+    misses = 0
+    for name in names:
+        tool = functions[name]
+        short = replace(tool, description=one_line(tool.description, _LONGEST_DESCRIPTION))
+        size = count(stub_source({name: short}, argument_docs=False))
+        if size <= room:
+            kept[name], room = short, room - size
+        else:
+            misses += 1
+            if misses == _MISSES:
+                break
+    return kept
+
+
+def _text(head: str, stubs: str, rest: str) -> str:
+    return head + prompts.SCRIPT_TOOLS.format(stubs=stubs + rest)
+
+
+def _of_the_rest(names: list[str], *, can_search: bool) -> str:
+    """Return a line about the tools that are not listed."""
+    if not names:
+        return ""
+    if can_search:
+        spaces = Counter(name.partition(".")[0] for name in names if "." in name).most_common(_MOST_SPACES)
+        listed = ", ".join(f"tools.{space} ({number})" for space, number in spaces)
+        return prompts.TO_BE_FOUND.format(
+            count=len(names), spaces=f", such as those of {listed}" if listed else ""
+        )
+    listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    return prompts.NAMED.format(count=len(names), names=listed)

@@ -1,0 +1,444 @@
+"""Built-in tools: they work on the context itself, and return plain data, as a script or a model needs it.
+
+To add one, write a function whose first parameter is the tract, and decorate it with `context_tool`. Its type hints
+describe the other parameters, its docstring is what a model is told. `context_tools` binds all of them to a tract.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from functools import cache
+from types import MethodType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from tract_jupyter.context import VersionedContext  # noqa: TC001 # the tool's signature is read
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.llm import ModelOperation  # noqa: TC001 # the tool's schema is made of it
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models import CommitInfo, MessageDiff
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+CONTEXT_TOOLS: Final[dict[str, tuple[Callable[..., Any], Traits]]] = {}
+"""The functions by the names of their tools, each with what calling it can do."""
+
+CommitName = Annotated[str, "A commit: its hash, a prefix of at least 4 digits, a branch, HEAD or ORIG_HEAD."]
+"""A parameter that names a commit."""
+
+
+def context_tool(
+    *, read_only: bool = False, destructive: bool = False, open_world: bool = False
+) -> Callable[[Function], Function]:
+    """Decorate a function to make it a tool of every tract that is opened from then on.
+
+    Its first parameter is the tract; the others are the tool's, each described by `Annotated[T, "text"]`. Its docstring
+    is the tool's description. A trailing `_` of its name, which keeps it apart from a built-in, is left out.
+
+    Args:
+        read_only: it changes nothing; models may call it without being asked about.
+        destructive: what it takes away may be gone for good.
+        open_world: it reaches beyond the store: the network, a model, other programs.
+
+    Raises:
+        SpecError: there is a context tool of that name, or the function has no docstring.
+    """
+
+    def add(function: Function) -> Function:
+        name = function.__name__.rstrip("_")
+        if name in CONTEXT_TOOLS:
+            raise SpecError(f"there is a context tool {name!r} already; choose another name")
+        if not function.__doc__ and sys.flags.optimize > 1:
+            raise SpecError(
+                "python -OO removes docstrings, which describe tools to a model; run Python without -OO "
+                "(PYTHONOPTIMIZE=2 is the same)"
+            )
+        if not function.__doc__:
+            raise SpecError(
+                f"the context tool {name!r} has no docstring, which is what a model is told about it"
+            )
+        CONTEXT_TOOLS[name] = function, Traits(read_only, destructive, open_world)
+        return function
+
+    return add
+
+
+def context_tools(tract: Any) -> list[ToolDefinition]:
+    """Return the context tools of one tract."""
+    return [
+        replace(_definition(name, function, traits), handler=MethodType(function, tract))
+        for name, (function, traits) in CONTEXT_TOOLS.items()
+    ]
+
+
+@cache
+def _definition(name: str, function: Callable[..., Any], traits: Traits) -> ToolDefinition:
+    """Return what is the same for every tract: reading a signature takes longer than opening a tract."""
+    return ToolDefinition.built_in(MethodType(function, object()), name=name, traits=traits)
+
+
+def commit_summary(info: CommitInfo) -> dict[str, Any]:
+    """Return a commit as plain data, without its content."""
+    return {
+        "commit_hash": info.commit_hash,
+        "content_type": info.content_type,
+        "operation": info.operation.value,
+        "message": info.message,
+        "priority": info.priority.value,
+        "token_count": info.token_count,
+        "tags": list(info.tags),
+        "created_at": info.created_at.isoformat(),
+    }
+
+
+_Decision = Literal["ours", "theirs", "skip"]
+_Tag = Annotated[str, "The tag, such as decision."]
+
+
+@context_tool()
+def commit(
+    tract: VersionedContext,
+    content: Annotated[
+        dict[str, Any], 'Such as {"content_type": "dialogue", "role": "user", "text": "..."}.'
+    ],
+    operation: Annotated[Literal["append", "edit"], "An edit replaces its target."] = "append",
+    message: Annotated[str | None, "One line for the log; made from the text if left out."] = None,
+    edit_target: Annotated[str | None, "With an edit: the commit to replace."] = None,
+    metadata: Annotated[dict[str, Any] | None, "Anything worth keeping beside it."] = None,
+    generation_config: Annotated[dict[str, Any] | None, "Model and parameters it was made with."] = None,
+    tags: Annotated[list[str] | None, "Labels to find it by."] = None,
+) -> dict[str, Any]:
+    """Add a commit to the context: a message, an instruction, an artifact, or an edit of one."""
+    info = tract.commit(
+        content,
+        operation=operation,
+        message=message,
+        edit_target=edit_target,
+        metadata=metadata,
+        generation_config=generation_config,
+        tags=tags or (),
+    )
+    return commit_summary(info)
+
+
+@context_tool()
+def annotate(
+    tract: VersionedContext,
+    target_hash: CommitName,
+    priority: Annotated[
+        Literal["skip", "normal", "important", "pinned"],
+        "skip leaves it out of the context; pinned always stays.",
+    ],
+    reason: Annotated[str, "Why, for the log."] = "",
+) -> dict[str, Any]:
+    """Change how much a commit matters: leave its message out, or have every compression keep it."""
+    target = tract.resolve_commit(target_hash)  # before HEAD moves to the annotation
+    tract.annotate(target, priority, reason=reason)
+    return commit_summary(tract.get_commit(target))
+
+
+@context_tool(
+    open_world=True
+)  # it may send messages to the model; the originals stay, so nothing is destroyed
+def compress(
+    tract: Any,
+    target_tokens: Annotated[int | None, "How long a model should make each summary."] = None,
+    from_commit: Annotated[str | None, "The first commit to replace; the beginning if left out."] = None,
+    to_commit: Annotated[str | None, "The last commit to replace; HEAD if left out."] = None,
+    instructions: Annotated[str | None, "What the model that writes the summaries should keep."] = None,
+    content: Annotated[
+        str | list[str] | None,
+        "The summary, or a list with one for each run of messages between pinned or preserved ones. If left out, the "
+        "configured model writes them.",
+    ] = None,
+    preserve: Annotated[list[str] | None, "Commits to keep word for word, besides the pinned ones."] = None,
+) -> dict[str, Any]:
+    """Replace messages by summaries. What is pinned stays word for word; the originals are kept aside."""
+    result = tract.compress(
+        target_tokens=target_tokens,
+        from_commit=from_commit,
+        to_commit=to_commit,
+        instructions=instructions,
+        content=content,
+        preserve=preserve or (),
+    )
+    return {
+        "branch": result.branch,
+        "old_head": result.old_head,
+        "new_head": result.new_head,
+        "source_commits": [list(group) for group in result.source_commits],
+        "summary_commits": list(result.summary_commits),
+        "preserved_commits": list(result.preserved_commits),
+        "tokens_before": result.tokens_before,
+        "tokens_after": result.tokens_after,
+        "token_source": result.token_source,
+    }
+
+
+@context_tool(destructive=True)
+def gc(
+    tract: Any,
+    orphan_retention_days: Annotated[float, "Keep what is younger, in days."] = 7,
+    dry_run: Annotated[bool, "Only report what would be removed."] = False,  # noqa: FBT002 # a tool's own parameter
+) -> dict[str, Any]:
+    """Remove old commits that no branch leads to, for good: nothing brings them back."""
+    result = tract.gc(orphan_retention_days=orphan_retention_days, dry_run=dry_run)
+    return {
+        "dry_run": result.dry_run,
+        "commits": list(result.commits),
+        "blobs": result.blobs,
+        "bytes": result.bytes,
+        "tokens": result.tokens,
+    }
+
+
+@context_tool()
+def branch(
+    tract: VersionedContext,
+    name: Annotated[str, "Such as topic/first-try."],
+    source: Annotated[str | None, "The commit where it begins; HEAD if left out."] = None,
+    switch: Annotated[bool, "Make it the current branch."] = True,  # noqa: FBT002 # a tool's own parameter
+) -> dict[str, Any]:
+    """Make a branch, to try something without touching the current one."""
+    tip = tract.branch(name, source=source, switch=switch)
+    return {"branch": name, "head": tip, "current": tract.current_branch}
+
+
+@context_tool()
+def switch(
+    tract: VersionedContext, target: Annotated[str, "The branch; - is the previous one."]
+) -> dict[str, Any]:
+    """Make another branch the current one."""
+    tip = tract.switch(target)
+    return {"branch": tract.current_branch, "head": tip}
+
+
+@context_tool()
+def checkout(
+    tract: VersionedContext, target: Annotated[str, "A branch or a commit; - is where HEAD was before."]
+) -> dict[str, Any]:
+    """Go to a branch, or look at an earlier commit: then there is no current branch to commit to."""
+    tip = tract.checkout(target)
+    return {"branch": tract.current_branch, "head": tip}
+
+
+@context_tool()
+def merge(
+    tract: Any,
+    source_branch: Annotated[str, "The branch to merge into the current one."],
+    message: Annotated[str | None, "One line for the log."] = None,
+    resolver: Annotated[
+        Literal["ours", "theirs"] | dict[str, _Decision] | None,
+        "Decides conflicts: one word for all of them, or a word for each conflict's key. ours is the current "
+        "branch, theirs the source branch; skip leaves the message out.",
+    ] = None,
+) -> dict[str, Any]:
+    """Merge another branch into the current one. If there are conflicts, they are listed and nothing is changed."""
+    result = tract.merge(source_branch, message=message, resolver=resolver)
+    return {
+        "merge_type": result.merge_type.value,
+        "branch": result.target_branch,
+        "head": result.head,
+        "merge_commit": result.merge_commit,
+        "incoming": list(result.incoming),
+        "conflicts": [str(conflict) for conflict in result.conflicts],
+    }
+
+
+@context_tool(destructive=True)  # once gc finds that no branch leads there, what it leaves is gone
+def reset(tract: VersionedContext, target: CommitName) -> dict[str, Any]:
+    """Move the current branch to another commit; later commits leave the context.
+
+    Resetting is neither soft nor hard: what is left behind stays addressable, ORIG_HEAD names where the branch was, and
+    gc removes it only after some days.
+    """
+    return {"branch": tract.current_branch, "head": tract.reset(target)}
+
+
+@context_tool()
+def tag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str, Any]:
+    """Tag a commit, to find it again."""
+    tract.tags.add(commit_hash, tag)
+    return _tags_of(tract, commit_hash)
+
+
+@context_tool()
+def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str, Any]:
+    """Remove a tag from a commit. Tags that the commit was made with stay."""
+    removed = tract.tags.remove(commit_hash, tag)
+    return {**_tags_of(tract, commit_hash), "removed": removed}
+
+
+@context_tool()
+def register_tag(
+    tract: VersionedContext, name: _Tag, description: Annotated[str, "What it is for."] = ""
+) -> dict[str, Any]:
+    """Describe what a tag is for, so that it is used in one sense."""
+    tract.tags.register(name, description)
+    return {"name": name, "description": description}
+
+
+def _tags_of(tract: VersionedContext, commit_hash: str) -> dict[str, Any]:
+    return {"commit_hash": tract.resolve_commit(commit_hash), "tags": list(tract.tags.of(commit_hash))}
+
+
+@context_tool()
+def configure_model(
+    tract: Any,
+    model: Annotated[str | None, "Its name, as the provider calls it; left out, the usual one."] = None,
+    operation: Annotated[
+        ModelOperation,
+        "chat: replies; compress: summaries; merge: guidance on conflicts; tool_result: shortening answers of "
+        "tools; consult: decisions.",
+    ] = "chat",
+    temperature: Annotated[float | None, "From 0 on; left out, the usual one."] = None,
+) -> dict[str, Any]:
+    """Choose the model and its temperature for one kind of request, from now on."""
+    options = tract.models.configure(model, operation=operation, temperature=temperature)
+    return {"operation": operation, **options}
+
+
+@context_tool(read_only=True)
+def compile_(tract: VersionedContext) -> dict[str, Any]:
+    """Return the messages that the context stands for now, with their number of tokens."""
+    context = tract.compile()
+    return {
+        "messages": context.to_dicts(),
+        "token_count": context.token_count,
+        "token_source": context.token_source,
+    }
+
+
+@context_tool(read_only=True)
+def status(tract: Any) -> dict[str, Any]:
+    """Show the branch, the number of commits and messages, the tokens in use and the budget."""
+    status = tract.status()
+    return {
+        "branch": None if status.is_detached else status.branch,
+        "head": status.head,
+        "commit_count": status.commit_count,
+        "message_count": status.message_count,
+        "token_count": status.token_count,
+        "token_source": status.token_source,
+        "max_tokens": status.max_tokens,
+    }
+
+
+@context_tool(read_only=True)
+def log(
+    tract: VersionedContext,
+    limit: Annotated[int, "How many, newest first."] = 20,
+    op_filter: Annotated[
+        Literal["append", "edit", "annotate", "merge"] | None, "Only commits that do this."
+    ] = None,
+) -> list[dict[str, Any]]:
+    """List the newest commits of the current branch, without their contents."""
+    return [commit_summary(info) for info in tract.log(limit, op_filter=op_filter)]
+
+
+@context_tool(read_only=True)
+def diff(
+    tract: VersionedContext,
+    commit_a: Annotated[
+        str | None, "The commit to compare with; the one before commit_b if left out."
+    ] = None,
+    commit_b: Annotated[str | None, "The commit to look at; HEAD if left out."] = None,
+) -> dict[str, Any]:
+    """Compare the context at two commits: messages added, removed and changed."""
+    result = tract.diff(commit_a, commit_b)
+    return {
+        "commit_a": result.commit_a,
+        "commit_b": result.commit_b,
+        "changes": [_change(diff) for diff in result.message_diffs if diff.kind != "unchanged"],
+        "unchanged": result.stat.unchanged,
+        "token_delta": result.token_delta,
+        "token_source": result.token_source,
+        "generation_config": {
+            name: list(values) for name, values in result.generation_config_changes.items()
+        },
+    }
+
+
+def _change(diff: MessageDiff) -> dict[str, Any]:
+    return {
+        "kind": diff.kind,
+        "role": diff.message.role,
+        "old": None if diff.old is None else diff.old.content,
+        "new": None if diff.new is None else diff.new.content,
+        "token_delta": diff.token_delta,
+    }
+
+
+@context_tool(read_only=True)
+def get_commit(tract: VersionedContext, commit_hash: CommitName) -> dict[str, Any]:
+    """Return one commit with its whole content."""
+    info = tract.get_commit(commit_hash)
+    return {**commit_summary(info), "content": tract.get_content(info.commit_hash)}
+
+
+@context_tool(read_only=True)
+def list_branches(tract: VersionedContext) -> list[dict[str, Any]]:
+    """List all branches, and which one is the current one."""
+    return [
+        {"name": branch.name, "head": branch.commit_hash, "current": branch.is_current}
+        for branch in tract.list_branches()
+    ]
+
+
+@context_tool(read_only=True)
+def get_tags(tract: VersionedContext, commit_hash: CommitName) -> list[str]:
+    """List the tags of a commit."""
+    return list(tract.tags.of(commit_hash))
+
+
+@context_tool(read_only=True)
+def list_tags(tract: VersionedContext) -> list[dict[str, Any]]:
+    """List every tag, what it is for, and how many commits have it."""
+    return [
+        {"name": tag.name, "description": tag.description, "count": tag.count} for tag in tract.tags.list()
+    ]
+
+
+@context_tool(read_only=True)
+def query_by_tags(
+    tract: VersionedContext,
+    tags: Annotated[list[str], "The tags to look for."],
+    match: Annotated[Literal["any", "all"], "all: only commits with every one of them."] = "any",
+    limit: Annotated[int, "How many, newest first."] = 20,
+) -> list[dict[str, Any]]:
+    """Find the newest commits of the current branch that have any, or all, of some tags."""
+    return [commit_summary(info) for info in tract.history.query_by_tags(tags, match=match, limit=limit)]
+
+
+_PAGE: Final = 12_000
+
+
+@context_tool(read_only=True)
+def read_result(
+    tract: VersionedContext,
+    tool_call_id: Annotated[str, "The call whose result was cut; the note at its end says which."],
+    start: Annotated[int, "The character to begin at; 0 is the first one."] = 0,
+    length: Annotated[int, "How many characters, at most 12,000."] = _PAGE,
+) -> str:
+    """Read on in the result of an earlier tool call that was too long to be shown whole."""
+    found = [one for one in tract.tool_turns.results() if one.metadata.get("tool_call_id") == tool_call_id]
+    if not found:
+        return f"[no call {tool_call_id!r} has a result here; the note at the end of a cut result names its call]"
+    newest = found[-1]
+    whole = newest.metadata.get("original_content")
+    if whole is None:
+        payload = tract.get_content(newest.commit_hash)["payload"]
+        whole = payload["content"] if set(payload) == {"content"} else payload
+    text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
+    start, length = max(start, 0), min(max(length, 1), _PAGE)
+    end = min(start + length, len(text))
+    if start >= len(text):
+        return f"[there is nothing at {start:,}: the result has {len(text):,} characters]"
+    rest = f"go on with start={end}" if end < len(text) else "this is the end"
+    return f"{text[start:end]}\n[characters {start:,} to {end:,} of {len(text):,}; {rest}]"

@@ -1,0 +1,215 @@
+"""Finding tools: by what somebody is looking for, in the order in which they are likely to be needed.
+
+A model that calls tools from scripts is shown few of them. It finds the others with `tools_search`, reads how they are
+called with `tools_describe`, and does both from within a script too: they are tools like others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Annotated, Final
+
+from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
+from tract_jupyter.models import one_line
+from tract_jupyter.models.schema import stub_source
+from tract_jupyter.toolkit.callers import current_caller, current_profile
+from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
+from tract_jupyter.toolkit.names import all_functions
+from tract_jupyter.toolkit.profiles import CODE_MODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.profiles import ToolProfile
+
+_MOST_FOUND: Final = 5
+_MOST_DESCRIBED: Final = 10
+_LONGEST_LINE: Final = 120
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
+_PASSED_OVER: Final = frozenset(
+    _WORD.findall(
+        "a an and are as at be by can do for from get has have how i in into is it its me my of on or our that the "
+        "their them then there this to up us use we what when where which with would you your"
+    )
+)
+_IN_NAME: Final = 3.0
+_IN_DESCRIPTION: Final = 1.0
+_IN_ARGUMENTS: Final = 0.5
+_SHORTEST_BEGINNING: Final = 4
+_BEGINNING: Final = 0.6
+"""What a word counts that only begins like the one looked for: `expenses` and `expense`, `weather` and `weathers`."""
+
+
+class _Indexed:
+    """A tool as the words that tell of it, each with what it counts."""
+
+    def __init__(self, name: str, tool: ToolDefinition) -> None:
+        arguments = " ".join(f"{key} {p.description}" for key, p in tool.parameters.arguments.items())
+        self.weights: dict[str, float] = {}
+        for text, weight in (
+            (arguments, _IN_ARGUMENTS), (tool.description, _IN_DESCRIPTION), (f"{name} {tool.name}", _IN_NAME),
+        ):  # fmt: skip
+            self.weights.update(dict.fromkeys(_words(text), weight))
+
+    def weight(self, word: str) -> float:
+        """Return what a word that is looked for counts here; 0 if the tool has nothing like it."""
+        exact = self.weights.get(word, 0.0)
+        if exact or len(word) < _SHORTEST_BEGINNING:
+            return exact
+        alike = (weight for other, weight in self.weights.items() if _is_alike(word, other))
+        return _BEGINNING * max(alike, default=0.0)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _is_alike(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return len(short) >= _SHORTEST_BEGINNING and long.startswith(short)
+
+
+def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, float]:
+    """Return how much each tool has to do with some words; tools that have nothing to do with them are left out.
+
+    A word counts more in a tool's name than in its description, and more the fewer tools have it.
+
+    Args:
+        query: any text; of a long one, its first words.
+        functions: the tools, by any names.
+    """
+    wanted = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
+    indexed = {name: _Indexed(name, tool) for name, tool in functions.items()}
+    scores: dict[str, float] = {}
+    for word in wanted:
+        found = {name: weight for name, each in indexed.items() if (weight := each.weight(word))}
+        rarity = math.log1p(len(functions) / len(found)) if found else 0.0
+        for name, weight in found.items():
+            scores[name] = scores.get(name, 0.0) + weight * rarity
+    return scores
+
+
+def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], query: str = "") -> list[str]:
+    """Return the names of tools, the ones first that are most likely to be needed.
+
+    The most relevant and the most used take turns. Where neither tells, what a person added comes before what is built
+    in.
+
+    Args:
+        functions: the tools, by the names that are returned.
+        uses: how often each was called, by the tool's own name.
+        query: what is asked for; may be empty.
+    """
+    used = {name: float(uses.get(tool.name, 0)) for name, tool in functions.items()}
+    likely: dict[str, float] = dict.fromkeys(functions, 0.0)
+    for scores in (relevance(query, functions), used):
+        found = sorted(
+            (name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)
+        )
+        for position, name in enumerate(found):
+            likely[name] += 1 / (1 + position)
+    return sorted(functions, key=lambda name: (-likely[name], functions[name].owner == BUILT_IN, name))
+
+
+def callable_functions(
+    executor: ToolExecutor, actor: str, profile: ToolProfile | None
+) -> dict[str, ToolDefinition]:
+    """Return what an actor's code may call, by what stands behind `tools.`, in the profile's words.
+
+    What every call of is refused (locked, not permitted, not in the profile) is left out, and so is what runs scripts
+    and finds tools: whoever reads this knows it already, or cannot call it.
+    """
+    tools = executor.tools()
+    in_code = None if profile is None else profile.in_code
+    offered = tools.values() if in_code is None else in_code.filter_tools(tools.values())
+    described = {
+        tool.name: tool
+        for tool in offered
+        if tool.name not in CODE_MODE and not executor.is_barred(tool, actor, in_code)
+    }
+    return {
+        short: described[tool.name] for short, tool in all_functions(tools).items() if tool.name in described
+    }
+
+
+Query = Annotated[str, "What you want to do, in a few words; or a part of a tool's name."]
+Names = Annotated[str | list[str], "One tool, or a list of up to 10."]
+
+
+def discovery_tools(
+    executor: Callable[[], ToolExecutor], count: Callable[[ToolProfile, str], object]
+) -> list[ToolDefinition]:
+    """Return the tools that find tools.
+
+    Args:
+        executor: gives the one that has all tools, when these are called.
+        count: is given what a model in code mode was told, where that took a request: outside of a script.
+    """
+    tools = _DiscoveryTools(executor, count)
+    reads = Traits(read_only=True)
+    return [
+        ToolDefinition.built_in(tools.tools_search, traits=reads, told_actor=True),
+        ToolDefinition.built_in(tools.tools_describe, traits=reads, told_actor=True),
+    ]
+
+
+class _DiscoveryTools:
+    def __init__(
+        self, executor: Callable[[], ToolExecutor], count: Callable[[ToolProfile, str], object]
+    ) -> None:
+        self._executor = executor
+        self._count = count
+
+    def tools_search(self, actor: str, /, query: Query) -> list[str]:
+        """Find tools that scripts can call: up to 5 names behind `tools.`, each with a line, the likeliest first."""
+        executor = self._executor()
+        functions = callable_functions(executor, actor, current_profile())
+        scores = relevance(query, functions)
+
+        def place(name: str) -> tuple[float, int, str]:
+            return -scores[name], -executor.uses[functions[name].name], name
+
+        found = [
+            f"{name}: {one_line(functions[name].description, _LONGEST_LINE)}"
+            for name in sorted(scores, key=place)[:_MOST_FOUND]
+        ]
+        self._counted("\n".join([query, *found]))
+        return found
+
+    def tools_describe(self, actor: str, /, names: Names) -> str:
+        """Read how tools are called from scripts: signatures, types, and what the arguments are for."""
+        functions = callable_functions(self._executor(), actor, current_profile())
+        wanted = dict.fromkeys([names] if isinstance(names, str) else names)
+        if len(wanted) > _MOST_DESCRIBED:
+            raise ContentError(
+                f"up to {_MOST_DESCRIBED} tools are described at once, and {len(wanted)} were asked for"
+            )
+        text = stub_source({name: functions[name] for name in _resolved(wanted, functions)})
+        self._counted("\n".join([*wanted, text]))
+        return text
+
+    def _counted(self, exchanged: str) -> None:
+        profile = current_profile()
+        if profile is not None and profile.callable_from_code is not None and current_caller() is None:
+            self._count(profile, exchanged)
+
+
+def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> list[str]:
+    """Return the names behind `tools.` of tools, which may be asked for by their own names too.
+
+    Raises:
+        UnknownToolError: there is no such tool.
+    """
+    own = {tool.name: name for name, tool in functions.items()}
+    found = []
+    for name in names:
+        short = name.removeprefix("tools.")
+        known = short if short in functions else own.get(short)
+        if known is None:
+            close = nearest(short, functions)
+            raise UnknownToolError(f"no tool {one_line(name, 80)!r}.{close} tools_search finds tools")
+        found.append(known)
+    return found
