@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
 
 from tests.review.fakes import FakeChannel, click
@@ -85,11 +88,11 @@ def test_ways_to_import_them(model, approving, code, backend):
     assert execute(model, code, backend)["result"] == "3"
 
 
-def test_a_module_of_the_users_own_keeps_its_name(tract, world, tmp_path, monkeypatch):
-    (tmp_path / "tools.py").write_text("def add(a, b):\n    return 'mine'\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    tract.scripts.notebooks.user_namespace = mine = {}
-    exec("import tools", mine)
+def test_a_module_of_the_users_own_keeps_its_name(tract, world, monkeypatch):
+    own = types.ModuleType("tools")
+    own.add = lambda a, b: "mine"
+    monkeypatch.setitem(sys.modules, "tools", own)  # and out again: the process is the other tests', too
+    tract.scripts.notebooks.user_namespace = {"tools": own}
     assert tract.scripts.run("from tools import add\nadd(1, 2)").value == "mine"
     assert tract.scripts.run("from tools import add\nadd(1, 2)", notebook_id="other").value == 3
 
