@@ -171,7 +171,11 @@ def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(
             tract.runs.replay(waiting.run_id)
         tract.generate()
         (run,) = tract.runs()
-        assert (run.run_id, run.status, tract.runs.get(run.run_id).status) == (waiting.run_id, "aborted", "aborted")
+        assert (run.run_id, run.status, tract.runs.get(run.run_id).status) == (
+            waiting.run_id,
+            "aborted",
+            "aborted",
+        )
         with pytest.raises(RunError, match="was aborted, so there is no whole run to replay"):
             tract.runs.replay(run.run_id)
     assert main(["verify", str(tmp_path / "t.db")]) == 0

@@ -181,7 +181,9 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
 
 def _check_complete(run: Run) -> None:
     if run.status in {RunStatus.RUNNING, RunStatus.WAITING}:
-        raise RunError(f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it, or wait for its end")
+        raise RunError(
+            f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it, or wait for its end"
+        )
     if run.status is RunStatus.ABORTED:
         raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
 
