@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tract_jupyter.models.toolcall import ToolCall
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+PROVIDER_FIELDS: Final = "provider_fields"
+"""The key of a reply's metadata for what its provider sent besides text and calls; see docs/models.md."""
 
 
 class Message(NamedTuple):
@@ -59,6 +61,8 @@ class Message(NamedTuple):
     generation_config: Mapping[str, Any] = _NOTHING
     direction: str | None = None
     """Of a `tool_io` content: `call` or `result`."""
+    provider_fields: Mapping[str, Any] = _NOTHING
+    """Of a reply, what its provider sent besides: `reasoning`, `reasoning_field`, `provider_blocks`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the shape that OpenAI's chat completions take."""
@@ -232,25 +236,27 @@ def openai_message(message: Message) -> dict[str, Any]:
     return shape
 
 
-def openai_messages(messages: Sequence[Message], *, with_errors: bool = False) -> list[dict[str, Any]]:
+def openai_messages(messages: Sequence[Message], *, whole: bool = False) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
 
     Args:
         messages: the messages.
-        with_errors: mark answers that tell of a failure with `is_error`, for clients that have a place for it.
+        whole: with what OpenAI has no place for, and clients take: `is_error` of answers that tell of a failure, and
+            what the provider of a reply sent besides.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
     said = paired(messages)
-    if not with_errors:
-        return [openai_message(message) for message in said]
-    return [
-        {**openai_message(one), "is_error": True}
-        if one.is_error and one.role == "tool"
-        else openai_message(one)
-        for one in said
-    ]
+    return [whole_message(message) if whole else openai_message(message) for message in said]
+
+
+def whole_message(message: Message) -> dict[str, Any]:
+    """Return one message as `openai_message` does, with what OpenAI has no place for."""
+    shape = openai_message(message)
+    if message.is_error and message.role == "tool":
+        shape["is_error"] = True
+    return {**shape, **message.provider_fields} if message.role == "assistant" else shape
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
