@@ -355,6 +355,18 @@ class Timelines:
                 self._kept.move_to_end(head)
             return found
 
+    def newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
+        """Yield the messages of a history that are sent, by the commits that said them, with their roles; newest first.
+
+        Raises:
+            StoreCorruptError: the history in the store is damaged.
+        """
+        with self.lock:
+            timeline = self.at(head)
+            for step in reversed(timeline.steps):
+                if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
+                    yield step.commit_hash, role_of(json.loads(step.payload))
+
     def advance(self, old: str | None, entry: Entry) -> None:
         """Note that a commit was added on top of `old`. If the history of `old` is not kept, its own is not, either."""
         with self.lock:

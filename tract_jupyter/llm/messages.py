@@ -50,7 +50,8 @@ class Usage:
     def of(cls, response: Mapping[str, Any]) -> Usage:
         """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names."""
         usage, raw = response.get("usage"), response.get("provider_usage")
-        usage = usage if isinstance(usage, dict) else {}
+        if not isinstance(usage, dict):
+            return cls(raw=raw if isinstance(raw, dict) else {})
         if "input_tokens" in usage and "prompt_tokens" not in usage:
             is_anthropic = any(name.startswith("cache_") for name in usage)
             return cls.of_anthropic(usage) if is_anthropic else cls.of_responses(usage)

@@ -95,7 +95,7 @@ class Reply:
             client does not say.
         reasoning: what the model thought, as far as the provider shows it.
         provider_blocks: what the provider's message was made of, where that is more than this.
-        tokens: `usage`, in one form for each provider.
+        response: what was read.
     """
 
     text: str
@@ -105,7 +105,7 @@ class Reply:
     finish_reason: str | None = None
     reasoning: str = ""
     provider_blocks: ProviderBlocks | None = None
-    tokens: Usage = field(default_factory=Usage)
+    response: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, response: Any) -> Reply:
@@ -130,8 +130,13 @@ class Reply:
             said if isinstance(said, str) else None,
             thought if isinstance(thought, str) else "",
             ProviderBlocks.of(message),
-            Usage.of(response),
+            response,
         )
+
+    @property
+    def tokens(self) -> Usage:
+        """The tokens it took, in one form for each provider."""
+        return Usage.of(self.response)
 
     @property
     def nothing_said(self) -> str:
