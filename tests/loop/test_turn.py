@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -12,7 +13,7 @@ from tests.loop.conftest import told
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
-from tract_jupyter.models import Delta, TurnLimits
+from tract_jupyter.models import Delta, TurnLimits, own_copy
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
 
@@ -260,6 +261,30 @@ def test_a_users_function_takes_the_place_of_a_step(talk, script, done):
     talk.loop.carry_out = lambda call, make: make()
     talk.chat("And there?")
     assert done == [("look", "Oslo")]
+
+
+@pytest.mark.parametrize("where", ["model", "loop"])
+def test_a_function_may_change_what_it_is_given(talk, where):
+    asked, replies = [], [reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Done."]
+
+    def model(messages, **options):
+        asked.append(own_copy(messages))
+        for message in messages:
+            for one in message.get("tool_calls", ()):
+                one["function"]["arguments"] = json.loads(one["function"]["arguments"])
+            message["content"] = "changed"
+        del messages[0]
+        said = replies.pop(0)
+        return said if isinstance(said, dict) else reply(said)
+
+    if where == "model":
+        talk.models.use(model)
+    else:
+        talk.models.use(lambda messages, **options: None)
+        talk.loop.ask = model
+    assert talk.chat("Go.").text == "Done."
+    assert asked[1] == asked[2][: len(asked[1])]
+    assert [one["content"] for one in asked[2]] == ["Go.", None, "sunny in Rome", None, "sunny in Oslo"]
 
 
 def test_each_step_may_have_operations_around_it(talk, script, done):

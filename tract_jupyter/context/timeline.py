@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from tract_jupyter.models import (
     APPROXIMATE,
+    PROVIDER_FIELDS,
     SKIPPED,
     CompiledContext,
     Message,
     Priority,
+    Rendering,
     ToolCall,
     default_priority,
     role_of,
@@ -42,18 +44,25 @@ class Prefix(Sequence[T_co]):
     Args:
         items: the list.
         view: makes of an item what is handed out, each time that somebody looks.
+        rendering: keeps what a model is sent for the items of this list.
     """
 
-    __slots__ = ("_items", "_length", "_view")
+    __slots__ = ("_items", "_length", "_view", "rendering")
 
-    def __init__(self, items: list[T_co], view: Callable[[T_co], T_co] | None = None) -> None:
+    def __init__(
+        self,
+        items: list[T_co],
+        view: Callable[[T_co], T_co] | None = None,
+        rendering: Rendering | None = None,
+    ) -> None:
         self._items = items
         self._length = len(items)
         self._view = view
+        self.rendering = rendering
 
     def viewed(self, view: Callable[[T_co], T_co]) -> Prefix[T_co]:
         """Return the same items, as a function shows them."""
-        made = Prefix(self._items, view)
+        made = Prefix(self._items, view, self.rendering)
         made._length = self._length
         return made
 
@@ -141,6 +150,7 @@ class Timeline:
         self._counters: Counter[str] = Counter()
         self._made: dict[str, Message] = {} if made is None else made
         self._messages: list[Message] = []
+        self._rendering = Rendering()  # of `_messages`
         self._rendered = 0  # so many steps are in `_messages`
         for step in steps:
             self.extend(step)
@@ -211,7 +221,7 @@ class Timeline:
             if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
                 self._messages.append(self.message(step))
         self._rendered = len(self.steps)
-        messages = Prefix(self._messages)
+        messages = Prefix(self._messages, rendering=self._rendering)
         return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
 
     def message(self, step: Step) -> Message:
@@ -257,7 +267,8 @@ class Timeline:
             given = self._priorities[target.commit_hash] = step
         self._counters[winner.token_counter] += _shows(target, given)
         self._made.pop(target.commit_hash, None)
-        self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
+        # contexts that were handed out keep the old list
+        self._messages, self._rendering, self._rendered = [], Rendering(), 0
 
     def _target(self, step: Step | Draft) -> Step | None:
         place = self.place.get(step.edit_target) if step.edit_target is not None else None
@@ -279,6 +290,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
+    own: dict[str, Any] = {}
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
         own = from_json(winner.metadata_json, dict)
         metadata = {**from_json(step.metadata_json, dict), **own}
@@ -287,7 +299,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit that answers the call itself says whether that failed
         failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction = None
+    direction, beside = None, own.get(PROVIDER_FIELDS)  # an edit is not what the provider sent
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
@@ -305,6 +317,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         failed,
         {} if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
+        beside if isinstance(beside, dict) else {},
     )
 
 
@@ -341,6 +354,18 @@ class Timelines:
             else:
                 self._kept.move_to_end(head)
             return found
+
+    def newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
+        """Yield the messages of a history that are sent, by the commits that said them, with their roles; newest first.
+
+        Raises:
+            StoreCorruptError: the history in the store is damaged.
+        """
+        with self.lock:
+            timeline = self.at(head)
+            for step in reversed(timeline.steps):
+                if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
+                    yield step.commit_hash, role_of(json.loads(step.payload))
 
     def advance(self, old: str | None, entry: Entry) -> None:
         """Note that a commit was added on top of `old`. If the history of `old` is not kept, its own is not, either."""
