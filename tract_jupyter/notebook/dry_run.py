@@ -591,7 +591,7 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
 
     Returns:
         The tracts, the oldest first. Two stores in which the same was run, or a run and its replay, have the same root
-        hashes.
+        hashes; in two stores not if an operation gave a commit's hash, as a hit of `rag` does.
 
     Raises:
         StoreError: there is no such store, or it cannot be opened. No store is made.
