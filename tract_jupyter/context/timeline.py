@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from tract_jupyter.models import (
     APPROXIMATE,
+    PROVIDER_FIELDS,
     SKIPPED,
     CompiledContext,
     Message,
@@ -289,6 +290,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
+    own: dict[str, Any] = {}
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
         own = from_json(winner.metadata_json, dict)
         metadata = {**from_json(step.metadata_json, dict), **own}
@@ -297,7 +299,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit that answers the call itself says whether that failed
         failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction = None
+    direction, beside = None, own.get(PROVIDER_FIELDS)  # an edit is not what the provider sent
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
@@ -315,6 +317,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         failed,
         {} if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
+        beside if isinstance(beside, dict) else {},
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
-from tract_jupyter.llm.messages import INVALID_JSON, ProviderBlocks, Usage, is_unfinished
+from tract_jupyter.llm.blocks import ProviderBlocks
+from tract_jupyter.llm.messages import INVALID_JSON, Usage, is_unfinished
 from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
 
 if TYPE_CHECKING:
