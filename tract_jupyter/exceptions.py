@@ -61,6 +61,7 @@ TractError
 │   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
 │   ├── LLMResponseError      its response does not have the shape of a reply
 │   └── LLMRequestError       the provider sent no reply; has a code
+├── CassetteError             a cassette cannot be used, or what is asked now is not on it
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -492,6 +493,18 @@ class LLMRequestError(LLMError):
         self.is_transient = is_transient
         self.reason = reason
         self.partial: dict[str, Any] | None = None
+
+
+class CassetteError(TractError):
+    """A cassette cannot be written or read, or what is asked now is not what it has.
+
+    Attributes:
+        differences: in which fields what is asked differs from what was recorded, each with both values.
+    """
+
+    def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
 
 
 class RunError(TractError):
