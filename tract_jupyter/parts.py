@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
     from tract_jupyter.llm import Cassette, ConfiguredLLM, Models
-    from tract_jupyter.loop import ToolLoop
+    from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
     from tract_jupyter.runs import Costs, Generation, Profiles, RunEngine, Runs
@@ -357,18 +357,24 @@ class Parts:
     @part
     def loop(self) -> ToolLoop:
         """Carries turns out: of a model that may call tools, or not."""
-        from tract_jupyter.loop import CallJournal, ToolLoop, TurnStore
-        from tract_jupyter.storage import ScriptCallRows
+        from tract_jupyter.loop import ToolLoop, TurnStore
 
-        repository, review = self._repository, self.review
-        journal = CallJournal(repository.database, ScriptCallRows(repository.tract_id), review.signer)
-        store = TurnStore(
-            repository=repository, firing=self.firing, results=self.tool_results, journal=journal
-        )
         return ToolLoop(
-            lambda: self.executor, review, store,
+            lambda: self.executor, self.review, TurnStore(self._repository), lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
         )  # fmt: skip
+
+    @part
+    def _answers(self) -> AnswerStore:
+        """Where the answers of a model's calls are kept."""
+        from tract_jupyter.loop import AnswerStore, CallJournal
+        from tract_jupyter.storage import ScriptCallRows
+
+        repository, signer = self._repository, self.review.signer
+        journal = CallJournal(repository.database, ScriptCallRows(repository.tract_id), signer)
+        return AnswerStore(
+            repository=repository, firing=self.firing, results=self.tool_results, journal=journal
+        )
 
     @part
     def kinds(self) -> KindRegistry:

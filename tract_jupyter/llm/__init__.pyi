@@ -6,6 +6,7 @@ from .acting import TurnEnding as TurnEnding
 from .acting import TurnHost as TurnHost
 from .acting import TurnMeter as TurnMeter
 from .acting import run_turn as run_turn
+from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
 from .call import CANCELLED as CANCELLED
 from .call import ModelCall as ModelCall

@@ -311,7 +311,7 @@ def run_turn(
                     return TurnEnding(TurnOutcome.REPEAT, _TOLD_REPEAT)
                 repeats.note_again(keys, before)
             was_told = before is not None
-        ending = host.ended() or _over(meter, stop)
+        ending = host.ended() or why_over(meter, stop)
         if ending is not None:
             return ending
         calls = host.ask()
@@ -319,7 +319,8 @@ def run_turn(
             return TurnEnding(TurnOutcome.ANSWER)
 
 
-def _over(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
+def why_over(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
+    """Return how a turn ends before its next request: by Stop, a pause or a limit; None if it goes on."""
     if stop.is_set():
         return TurnEnding(TurnOutcome.STOPPED, _TOLD_STOPPED)
     if stop.is_paused:
