@@ -256,7 +256,7 @@ class Cassette:
             again: whether a replay makes it again.
         """
         if self._player is not None:
-            return self._player.call(tool, arguments, actor, make, read, again=again)
+            return self._player.call(tool, arguments, actor, make, write, read, again=again)
         if self._recorder is None:
             return make()
         return self._recorder.call(tool, arguments, actor, make, write, again=again)

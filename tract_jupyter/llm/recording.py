@@ -43,6 +43,17 @@ _LIKE_A_SECRET: Final = re.compile(
     r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
 )
 _within: ContextVar[tuple[int, ...]] = ContextVar("tract_cassette_within", default=())
+_is_beside: ContextVar[bool] = ContextVar("tract_cassette_beside", default=False)
+
+
+@contextmanager
+def side_by_side() -> Iterator[None]:
+    """Let requests and calls within this come in any order with what goes on in other such places."""
+    token = _is_beside.set(True)
+    try:
+        yield
+    finally:
+        _is_beside.reset(token)
 
 
 class CassettePlace(NamedTuple):
@@ -167,7 +178,7 @@ class Recorder:
         self.requests = self.calls = 0
         self._redaction = redaction
         self._lock = threading.Lock()
-        self._begun = self._commits = 0
+        self._begun = self._commits = self._last_ended = 0
         self._open: set[int] = set()
         self._asked: dict[str, _Asked] = {}
         try:
@@ -284,6 +295,9 @@ class Recorder:
             number = self._begun
             # all before this had ended when it began; calls that it is a part of have not, and need not
             after = min(self._open.difference(around), default=number)
+            is_beside = _is_beside.get()
+            if is_beside:  # that others which may come in any order had ended was chance
+                after = min(after, self._last_ended + 1)
             self._open.add(number)
         line["n"] = number
         if after != number:
@@ -298,6 +312,8 @@ class Recorder:
             _within.reset(token)
             with self._lock:
                 self._open.discard(number)
+                if not is_beside:
+                    self._last_ended = max(self._last_ended, number)
                 if came:
                     self._write({**line, **came})
 

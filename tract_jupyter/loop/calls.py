@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm import ActingCall, why_unreadable
+from tract_jupyter.llm import ActingCall, side_by_side, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
@@ -293,7 +293,8 @@ class StepCalls:
                 if call is None:
                     return
                 try:
-                    self._read_one(call, keeps=len(calls) > 1)
+                    with side_by_side():
+                        self._read_one(call, keeps=len(calls) > 1)
                 except CassetteError as error:
                     self._miss = error
                 except TractError as error:
