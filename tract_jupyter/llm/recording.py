@@ -182,9 +182,12 @@ class Recorder:
         self._open: set[int] = set()
         self._asked: dict[str, _Asked] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.is_dir():
+                path.parent.mkdir(parents=True)
             self._file = open(partial_of(path), "x", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
-        except FileExistsError:
+        except FileExistsError as error:
+            if not partial_of(path).is_file():
+                raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
             raise CassetteError(
                 f"{partial_of(path)} is there: a recording that goes on in another process, or whose process ended. "
                 "replay() of that file has what was recorded until then; record(..., replace=True) begins anew"

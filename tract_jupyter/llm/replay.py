@@ -338,10 +338,12 @@ class Player:
             told = f"{what} is not {entry} of the cassette {self.path.name}: {'; '.join(differences[:_MOST_DIFFERENCES])}"
             return CassetteError(f"{told}. {_WHAT_TO_DO}", differences=tuple(differences))
         following = next(iter(self._left.values()), None)
-        there = "it has ended" if following is None else f"{following} comes next on it"
-        if following is None and not self.content.is_complete:
-            there = "its recording did not go further"
-        return CassetteError(f"{what} is not on the cassette {self.path.name}: {there}. {_WHAT_TO_DO}")
+        if following is not None:
+            told = f"{what} is not what comes next on the cassette {self.path.name}: that is {following}"
+        else:
+            why = "it has ended" if self.content.is_complete else "its recording did not go further"
+            told = f"{what} is not on the cassette {self.path.name}: {why}"
+        return CassetteError(f"{told}. {_WHAT_TO_DO}")
 
     def _servable(self) -> Iterator[CassetteEntry]:
         """Yield the entries before which nothing is left that had ended when they began."""
