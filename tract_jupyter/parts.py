@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Cassette, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
@@ -91,9 +91,17 @@ class Parts:
         tract: where their pendings belong.
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
+        account: gives the account of its session; one of its own if None.
     """
 
-    def __init__(self, tract: Tract, repository: Repository, trust: Trust | None) -> None:
+    def __init__(
+        self,
+        tract: Tract,
+        repository: Repository,
+        trust: Trust | None,
+        account: Callable[[], Account] | None = None,
+    ) -> None:
+        self._account = account
         self._tract = tract
         self._repository = repository
         self._trust = trust
@@ -318,7 +326,12 @@ class Parts:
             here = self._repository.refs.position
             return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
 
-        made = Cassette(place, lambda: self.models.secrets(), now_text, f"tract_jupyter {__version__}")
+        made = Cassette(
+            place,
+            lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
+            now_text,
+            f"tract_jupyter {__version__}",
+        )
         self._repository.writer.time_of = made.time_of
         return made
 
@@ -327,7 +340,8 @@ class Parts:
         """Who is asked for each kind of request, with which options."""
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
-        return ConfiguredLLM(Spending(self._repository.corrections.count), self.cassette)
+        account = None if self._account is None else self._account()
+        return ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
 
     @part
     def models(self) -> Models:
@@ -341,7 +355,7 @@ class Parts:
         """What requests to models have cost, and the budget."""
         from tract_jupyter.runs import Costs
 
-        return Costs(self._repository, self.llm.spending)
+        return Costs(self._repository, self.llm.spending.account)
 
     @part
     def generation(self) -> Generation:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -73,7 +71,9 @@ def opened(cassette):
 
 
 def test_a_replay_gives_the_same_commits_and_asks_nobody(opened, cassette):
-    recorded = opened("record", reply("Let me see.", LOOK, call("send", {"to": "Ada"}, "c2")), "Sunny.", "Bye.")
+    recorded = opened(
+        "record", reply("Let me see.", LOOK, call("send", {"to": "Ada"}, "c2")), "Sunny.", "Bye."
+    )
     recorded.t.system("Be kind.")
     first = recorded.t.chat("How is it?")
     recorded.t.chat("Bye")
@@ -102,7 +102,11 @@ def test_tools_that_a_person_calls_are_served_too(opened):
         recorded.t.tools.look("Atlantis")
     recorded.t.cassette.stop()
     replayed = opened("replay")
-    assert [replayed.t.tools.look("Rome"), replayed.t.tools.send("Ada"), replayed.t.tools.send("Ada")] == given
+    assert [
+        replayed.t.tools.look("Rome"),
+        replayed.t.tools.send("Ada"),
+        replayed.t.tools.send("Ada"),
+    ] == given
     with pytest.raises(Exception, match="ValueError: it sank"):
         replayed.t.tools.look("Atlantis")
     assert replayed.done == []
@@ -237,7 +241,9 @@ def test_decisions_are_made_as_ever(opened):
     recorded.t.cassette.stop()
     replayed = opened("replay")
     replayed.t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
-    with pytest.raises(CassetteError, match=r"request 2 \(chat\) is not what comes next .*: that is call 1 \(send\)"):
+    with pytest.raises(
+        CassetteError, match=r"request 2 \(chat\) is not what comes next .*: that is call 1 \(send\)"
+    ):
         replayed.t.chat("Go.")
 
 
@@ -254,7 +260,9 @@ def test_another_text_is_refused_with_the_field(opened):
     with pytest.raises(CassetteError) as caught:
         replayed.t.chat("Good buy")
     assert caught.value.differences == ("messages[2].content: recorded 'Good bye', now 'Good buy'",)
-    assert str(caught.value).startswith("request 2 (chat) is not request 2 (chat) of the cassette talk.cassette.jsonl: ")
+    assert str(caught.value).startswith(
+        "request 2 (chat) is not request 2 (chat) of the cassette talk.cassette.jsonl: "
+    )
     with pytest.raises(CassetteError, match="Good buy"):  # from then on, whatever is asked
         replayed.t.chat("Good bye")
 
@@ -295,7 +303,9 @@ def test_another_call_is_refused(opened):
     recorded.t.tools.look("Rome")
     recorded.t.cassette.stop()
     replayed = opened("replay")
-    with pytest.raises(CassetteError, match=r"call 1 \(look\) .*: arguments.city: recorded 'Rome', now 'Oslo'"):
+    with pytest.raises(
+        CassetteError, match=r"call 1 \(look\) .*: arguments.city: recorded 'Rome', now 'Oslo'"
+    ):
         replayed.t.tools.look("Oslo")
     assert replayed.done == []
 
@@ -315,9 +325,12 @@ def test_what_was_not_asked_is_told(opened, cassette):
     recorded.t.chat("?")
     recorded.t.tools.look("Rome")
     recorded.t.cassette.stop()
-    with Tract.open() as t, pytest.raises(CassetteError, match=r"2 on it were not asked for: request 1 \(chat\), call 1"):
-        with t.cassette.replay(cassette):
-            pass
+    with (
+        Tract.open() as t,
+        pytest.raises(CassetteError, match=r"2 on it were not asked for: request 1 \(chat\), call 1"),
+        t.cassette.replay(cassette),
+    ):
+        assert t.cassette.is_replaying
     t = Tract.open(replay=cassette)
     with pytest.warns(UserWarning, match="2 on it were not asked for"):
         t.close()
@@ -456,9 +469,14 @@ def test_a_reply_that_was_stopped_stops_again(cassette):
 
 def test_no_key_is_on_it(opened, cassette, monkeypatch):
     monkeypatch.setenv("HOUSE_TOKEN", "correct-horse-battery")
-    hostile = f"Bearer abc.def-123 at https://u:pa55word@host/x?api_key=hunter2hunter2 {KEY} correct-horse-battery"
+    hostile = (
+        f"Bearer abc.def-123 at https://u:pa55word@host/x?api_key=hunter2hunter2 {KEY} correct-horse-battery"
+    )
     echo = Answer({"error": {"message": f"bad key {KEY[:7]}****{KEY[-4:]}"}}, status=401)
-    shown = [chunk({"content": f"it is {KEY[:9]}"}), chunk({"content": f"{KEY[9:]}, 'house-key'"}, finish="stop")]
+    shown = [
+        chunk({"content": f"it is {KEY[:9]}"}),
+        chunk({"content": f"{KEY[9:]}, 'house-key'"}, finish="stop"),
+    ]
     with provider(Answer(sse(*shown)), echo) as here, Tract.open(record=cassette) as t:
         t.models.use("openai/m-1", api_key="house-key", base_url=here.url)
         t.tool(lambda: {hostile: [hostile]}, name="leak", description="Leak.", read_only=True)
@@ -520,7 +538,10 @@ def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
         (lambda text: text[:-20], "was cut: it has 2 requests and 0 tool calls"),
         (lambda text: "\n".join(text.splitlines()[:3]) + "\n", "was cut: it has 1 request and"),
         (lambda text: text.replace('"reply"', '"replied"'), "line 3 of .* is damaged"),
-        (lambda text: "".join(text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]), "was changed"),
+        (
+            lambda text: "".join(text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]),
+            "was changed",
+        ),
     ],
 )
 def test_other_files_are_refused(opened, cassette, damage, words):
@@ -556,7 +577,9 @@ for text in "abc":
 
 
 def test_what_was_recorded_before_a_kill_can_be_used(tmp_path, cassette):
-    ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "t.db", cassette], check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "t.db", cassette], check=False, timeout=60
+    )
     assert ended.returncode == 9
     partial = cassette.with_name(cassette.name + ".partial")
     assert not cassette.exists()
@@ -588,7 +611,9 @@ def test_it_goes_on_where_it_was_recorded(tmp_path, cassette):
         with t.cassette.record(cassette):
             t.chat("How are you?")
         head = t.head
-        with pytest.raises(CassetteError, match=f"from commit {start[:8]} on, and the context is at commit {head[:8]}"):
+        with pytest.raises(
+            CassetteError, match=f"from commit {start[:8]} on, and the context is at commit {head[:8]}"
+        ):
             t.cassette.replay(cassette)
         t.branch("again", source=start)
         with t.cassette.replay(cassette):
@@ -610,5 +635,5 @@ def test_a_long_conversation_is_written_once(cassette):
     with Tract.open(record=cassette, model=lambda messages, **_: "y" * 100) as t:
         for number in range(30):
             t.chat(f"{number} " + "x" * 100)
-    assert os.path.getsize(cassette) < 30_000
-    assert Path(cassette).read_text().count("x" * 100) == 30
+    assert cassette.stat().st_size < 30_000
+    assert cassette.read_text().count("x" * 100) == 30

@@ -339,7 +339,6 @@ class Writer:
         )
 
 
-
 def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
     """Return (original, copy) of the commits of a rewritten history that take over a state of runs."""
     if plan.old is None or plan.old == plan.base.commit_hash:  # nothing is rewritten

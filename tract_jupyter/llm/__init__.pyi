@@ -47,6 +47,7 @@ from .reply import RawCall as RawCall
 from .reply import Reply as Reply
 from .reply import counts_of as counts_of
 from .responses import ResponsesClient as ResponsesClient
+from .spending import Account as Account
 from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport
 from .spending import Spending as Spending

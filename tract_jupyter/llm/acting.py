@@ -105,24 +105,35 @@ class TurnMeter:
         self._lock = threading.Lock()
         self._began = time.monotonic()
 
-    def add_request(self, model: str, usage: Mapping[str, Any] | None, estimated: int) -> None:
+    def add_request(
+        self, model: str, usage: Mapping[str, Any] | None, estimated: int, *, retries: int = 0
+    ) -> None:
         """Count a request.
 
         Args:
             model: who replied.
             usage: what the provider reported.
             estimated: the tokens of request and reply, where it reported none.
+            retries: how many requests before it are told with it.
         """
-        self.steps += 1
+        self.steps += 1 + retries
         reported = tokens_of(usage or {})
         self.tokens += estimated if reported is None else reported
         _add(self.usage, usage or {})
+        failed = (usage or {}).get("failed_tries", ())
+        self.tokens += sum(tokens_of(one) or 0 for one in failed)
         if self._price is not None:
-            cost = self._price(model, usage or {})
-            if cost is None:
-                self._unpriced = model
-            else:
-                self.usd += cost
+            for one in (usage or {}, *failed):
+                cost = self._price(model, one)
+                if cost is None:
+                    self._unpriced = model
+                else:
+                    self.usd += cost
+
+    def add_calls(self, made: int) -> None:
+        """Count tool calls that were made before the turn was left."""
+        with self._lock:
+            self.calls += made
 
     def take_call(self) -> str:
         """Count a tool call, and return why it may not be made; empty if it may."""
@@ -188,6 +199,8 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
             inner = total.setdefault(name, {})
             if isinstance(inner, dict):
                 _add(inner, value)
+        elif isinstance(value, list):
+            total[name] = [*total.get(name, ()), *value]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             before = total.get(name, 0)
             total[name] = before + value if isinstance(before, int | float) else value

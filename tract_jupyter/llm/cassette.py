@@ -10,7 +10,6 @@ import atexit
 import os
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -22,7 +21,7 @@ from tract_jupyter.llm.replay import Player, read_place
 from tract_jupyter.models import brief_repr, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
     from typing import TypeVar
 
@@ -41,21 +40,21 @@ class CassetteReport:
 
     Attributes:
         path: of the cassette.
-        is_recording: whether it was recorded.
         requests: to models.
         calls: of tools.
         unused: what is on the cassette and was not asked for, in words.
         head: the newest commit at the end.
         recorded_head: that of the recording.
+        is_recording: whether it was recorded.
     """
 
     path: Path
-    is_recording: bool
     requests: int
     calls: int
     unused: tuple[str, ...] = ()
     head: str | None = None
     recorded_head: str | None = None
+    is_recording: bool = False
 
     @property
     def is_same(self) -> bool:
@@ -64,7 +63,9 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path}"
+        told = (
+            f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path}"
+        )
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
             told += f"; {len(self.unused)} on it were not asked for: {rest}"
@@ -292,8 +293,7 @@ class Cassette:
 
     def _report(self, player: Player, here: CassettePlace) -> CassetteReport:
         return CassetteReport(
-            player.path, False, player.requests, player.calls, tuple(map(str, player.unused)), here.head,
-            player.content.head,
+            player.path, player.requests, player.calls, tuple(map(str, player.unused)), here.head, player.content.head
         )  # fmt: skip
 
     def _current_redaction(self) -> Redaction:
@@ -310,7 +310,14 @@ class Cassette:
 
 
 def _recorded(recorder: Recorder, here: CassettePlace) -> CassetteReport:
-    return CassetteReport(recorder.path, True, recorder.requests, recorder.calls, head=here.head, recorded_head=here.head)
+    return CassetteReport(
+        recorder.path,
+        recorder.requests,
+        recorder.calls,
+        is_recording=True,
+        head=here.head,
+        recorded_head=here.head,
+    )
 
 
 def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Path | None) -> str:
@@ -328,13 +335,17 @@ def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Pa
         raise CassetteError("a tract records or replays, not both; give record or replay")
     found = read_place(_path(replay)).tract_id
     if tract_id not in {None, found}:
-        raise CassetteError(f"{replay} was recorded of the tract {found!r}, not of {tract_id!r}; leave tract_id out")
+        raise CassetteError(
+            f"{replay} was recorded of the tract {found!r}, not of {tract_id!r}; leave tract_id out"
+        )
     return found
 
 
 def _secrets_of_environment() -> list[str]:
     return [
-        value for name, value in os.environ.items() if len(value.strip()) >= _SHORTEST and _SECRET_NAME.search(name)
+        value
+        for name, value in os.environ.items()
+        if len(value.strip()) >= _SHORTEST and _SECRET_NAME.search(name)
     ]
 
 

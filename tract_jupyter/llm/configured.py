@@ -121,13 +121,15 @@ class ConfiguredLLM:
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
 
     def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` gives, JSON data that is never the same; where a cassette is replayed, what it gave then."""
+        """Return what `make` gives, JSON data that is never the same; in a replay, what it gave then."""
         return make() if self.cassette is None else self.cassette.drawn(kind, make)
 
     def secrets(self) -> list[str]:
         """Return the keys that are in use, for what must not show them."""
         connections = [one for one in (self.default, *self.chosen.values()) if one is not None]
-        given = [str(one.key.given) for one in connections if one.key is not None and one.key.given is not None]
+        given = [
+            str(one.key.given) for one in connections if one.key is not None and one.key.given is not None
+        ]
         own = [text for one in connections for text in getattr(one.client, "secrets", ())]
         return [*given, *own, *self.clients.keys()]
 

@@ -15,7 +15,6 @@ import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, ContentError, LLMRequestError
@@ -23,6 +22,7 @@ from tract_jupyter.models import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from tract_jupyter.models import Delta
 
@@ -84,7 +84,7 @@ class SentRequest:
 class RecordedModel:
     """Stands where a client would: what is asked of it is on a cassette, and it is never reached."""
 
-    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:  # noqa: ARG002 # as of clients
         """Refuse.
 
         Raises:
@@ -187,7 +187,9 @@ class Recorder:
             self._file = open(partial_of(path), "x", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
         except FileExistsError as error:
             if not partial_of(path).is_file():
-                raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
+                raise CassetteError(
+                    f"{path} cannot be written: {error.strerror}; give another file"
+                ) from error
             raise CassetteError(
                 f"{partial_of(path)} is there: a recording that goes on in another process, or whose process ended. "
                 "replay() of that file has what was recorded until then; record(..., replace=True) begins anew"
@@ -229,7 +231,7 @@ class Recorder:
                 came["reply"] = json_data(reply)
                 return reply
             finally:
-                came |= self._pieces(pieces)
+                came.update(self._pieces(pieces))
                 with self._lock:
                     self._asked[sent.operation] = asked
 
@@ -276,7 +278,12 @@ class Recorder:
             CassetteError: that cannot be written.
         """
         with self._lock:
-            told = {"requests": self.requests, "calls": self.calls, "commits": self._commits, "head": place.head}
+            told = {
+                "requests": self.requests,
+                "calls": self.calls,
+                "commits": self._commits,
+                "head": place.head,
+            }
             self._write({"end": told})
             try:
                 os.fsync(self._file.fileno())
@@ -349,7 +356,9 @@ class Recorder:
             self._file.write(f"{json.dumps(json.loads(clean))}\n")
             self._file.flush()
         except (OSError, ValueError) as error:
-            raise CassetteError(f"{self.path} cannot be written: {error}; the recording has stopped") from error
+            raise CassetteError(
+                f"{self.path} cannot be written: {error}; the recording has stopped"
+            ) from error
 
 
 def partial_of(path: Path) -> Path:

@@ -27,7 +27,7 @@ from tract_jupyter.llm.sse import deltas_of
 from tract_jupyter.models import Delta, brief_repr, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from typing import TypeVar
 
@@ -132,7 +132,9 @@ def read_cassette(path: Path) -> CassetteContent:
         content.is_complete, content.head = True, end.get("head")
         found = [sum(entry.is_request for entry in content.entries.values()), len(content.entries)]
         if [end.get("requests"), end.get("requests", 0) + end.get("calls", 0)] != found and not is_partial:
-            raise CassetteError(f"{path} was changed: lines are missing or too many; restore the file, or record again")
+            raise CassetteError(
+                f"{path} was changed: lines are missing or too many; restore the file, or record again"
+            )
     _connect(content)
     return content
 
@@ -145,7 +147,9 @@ def _unreadable(path: Path, error: Exception) -> CassetteError:
             f"{path} is not there: its recording has not ended. replay({str(partial_of(path))!r}) has what was "
             "recorded until then"
         )
-    return CassetteError(f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette")
+    return CassetteError(
+        f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette"
+    )
 
 
 def _foreign(path: Path) -> CassetteError:
@@ -161,7 +165,9 @@ def _place(path: Path, line: str) -> CassettePlace:
     if type(version) is not int:
         raise _foreign(path)
     if version > FORMAT:
-        raise CassetteError(f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that one")
+        raise CassetteError(
+            f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that one"
+        )
     place = CassettePlace(found.get("tract_id"), found.get("branch"), found.get("head"))
     if not isinstance(place.tract_id, str) or not all(one is None or isinstance(one, str) for one in place):
         raise _foreign(path)
@@ -335,7 +341,8 @@ class Player:
     def _miss(self, what: str, nearest: tuple[int, CassetteEntry, list[str]] | None) -> CassetteError:
         if nearest is not None:
             _, entry, differences = nearest
-            told = f"{what} is not {entry} of the cassette {self.path.name}: {'; '.join(differences[:_MOST_DIFFERENCES])}"
+            fields = "; ".join(differences[:_MOST_DIFFERENCES])
+            told = f"{what} is not {entry} of the cassette {self.path.name}: {fields}"
             return CassetteError(f"{told}. {_WHAT_TO_DO}", differences=tuple(differences))
         following = next(iter(self._left.values()), None)
         if following is not None:
@@ -391,10 +398,11 @@ class Player:
         return found
 
     def _call_differs(self, entry: CassetteEntry, asked: Mapping[str, Any]) -> list[str]:
-        found = []
-        for name in ("tool", "actor"):
-            if entry.line.get(name) != asked[name]:
-                found.append(_differs(name, entry.line.get(name), asked[name]))
+        found = [
+            _differs(name, entry.line.get(name), asked[name])
+            for name in ("tool", "actor")
+            if entry.line.get(name) != asked[name]
+        ]
         if entry.line["arguments"] != asked["arguments"]:
             found += self._differences("arguments", entry.line["arguments"], asked["arguments"])
         return found
@@ -489,9 +497,12 @@ def _brief(value: Any) -> str:
     )  # fmt: skip
 
 
-_ERRORS: Final = {
-    kind.__name__: kind for kind in (LLMBudgetError, LLMConfigError, LLMResponseError, TimeoutError, ConnectionError, OSError,
-                                     ValueError, TypeError, KeyError, RuntimeError, AttributeError, IndexError)
+_ERRORS: Final[dict[str, type[Exception]]] = {
+    kind.__name__: kind
+    for kind in (
+        LLMBudgetError, LLMConfigError, LLMResponseError, TimeoutError, ConnectionError, OSError, ValueError, TypeError,
+        KeyError, RuntimeError, AttributeError, IndexError,
+    )
 }  # fmt: skip
 
 
@@ -505,7 +516,11 @@ def _error(told: Mapping[str, Any]) -> Exception:
         if is_interrupt:
             end_ambient()
         return LLMRequestError(f"{kind}: {message}", code=CANCELLED if is_interrupt else "provider_error")
-    given = {name: told[name] for name in ("code", "status", "retry_after", "is_transient", "reason") if name in told}
+    given = {
+        name: told[name]
+        for name in ("code", "status", "retry_after", "is_transient", "reason")
+        if name in told
+    }
     error = LLMRequestError(message, **given)
     error.partial = told.get("partial")
     if error.code == CANCELLED:

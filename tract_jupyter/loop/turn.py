@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import ActingCall, TurnEnding, can_stream, counts_of, ended_by, why_over
-from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
+from tract_jupyter.models import ChatResponse, Priority, TurnOutcome, own_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,10 +271,14 @@ class StoredTurn:
 
 
 class _Asked:
-    """A user's function in the place of a client."""
+    """A user's function in the place of a client; it may change what it is given."""
 
     def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        self.chat = ask
+        @wraps(ask)
+        def chat(messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+            return ask(own_copy(messages), **options)
+
+        self.chat = chat
 
 
 class _Counted:

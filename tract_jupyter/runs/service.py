@@ -500,7 +500,9 @@ class Runs:
             counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
             start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
             # both can be seen in what templates make of them
-            seed, clock = self._llm.drawn("run", lambda: [secrets.randbits(32), datetime.now(UTC).isoformat()])
+            seed, clock = self._llm.drawn(
+                "run", lambda: [secrets.randbits(32), datetime.now(UTC).isoformat()]
+            )
             snapshot = RunStarted(
                 trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
                 profile=None if profile is None else profile.name, session_key=session,

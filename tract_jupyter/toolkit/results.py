@@ -38,7 +38,7 @@ class ToolResult(NamedTuple):
         return str(self.output) if self.success else f"Error: {self.error}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data. Of an output without such a form its type is kept, and how it shows itself."""
+        """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""
         if not self.success:
             told: dict[str, Any] = {"error": self.error, **({"denied": True} if self.denied else {})}
             return told

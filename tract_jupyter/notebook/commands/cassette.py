@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _USAGE: Final = "cassette [record FILE [--replace] | replay FILE | stop]"
 _NOTHING: Final = (
-    "Nothing is recorded or replayed. %tract cassette record talk.cassette.jsonl records all requests to models and calls "
-    "of tools from now on; %tract cassette replay talk.cassette.jsonl, in the first cell, serves them again."
+    "Nothing is recorded or replayed. %tract cassette record talk.cassette.jsonl records all requests to models and "
+    "calls of tools from now on; %tract cassette replay talk.cassette.jsonl, in the first cell, serves them again."
 )
 
 
@@ -23,7 +23,7 @@ def _cassette(notebook: NotebookSession, words: list[str]) -> GridView:
     match rest:
         case ["record", path]:
             notebook.tract.cassette.record(notebook.path_of(path), replace=replaces)
-            told = "All requests to models and calls of tools are recorded until %tract cassette stop, or the kernel ends."
+            told = "Requests to models and calls of tools are recorded until %tract cassette stop, or the kernel ends."
             return GridView(f"Recording {path}", (told,))
         case ["replay", path] if not replaces:
             notebook.open_for_replay(notebook.path_of(path))
@@ -42,5 +42,10 @@ def _words(_: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
 
 
 COMMANDS = (
-    Command(_USAGE, "record all traffic with models and tools to a file, or serve it from there", _cassette, (_words,)),
+    Command(
+        _USAGE,
+        "record all traffic with models and tools to a file, or serve it from there",
+        _cassette,
+        (_words,),
+    ),
 )
