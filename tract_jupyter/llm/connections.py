@@ -11,7 +11,7 @@ from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel, SentRequest
-from tract_jupyter.models import brief_repr, own_copy
+from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -253,14 +253,11 @@ class ConfiguredClient:
         asked = self._connection.asked(sent.get("model"))
 
         def send(on_delta: Callable[..., object] | None) -> Any:
-            given, asks = self._client, messages
-            if isinstance(given, Clients):
-                client = given.of(self._connection)
-            else:
-                client, asks = given, own_copy(messages)  # a user's own client may change what it is given
+            given = self._client
+            client = given.of(self._connection) if isinstance(given, Clients) else given
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
             return self._spending.ask(
-                client, asks, {**sent, **streamed}, asked=asked, operation=self._operation
+                client, messages, {**sent, **streamed}, asked=asked, operation=self._operation
             )
 
         def described() -> SentRequest:

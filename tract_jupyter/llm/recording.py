@@ -17,8 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from tract_jupyter.exceptions import CassetteError, ContentError, LLMRequestError
-from tract_jupyter.models import plain
+from tract_jupyter.exceptions import CassetteError, LLMRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -124,11 +123,7 @@ class Redaction:
 
 
 def json_data(value: Any) -> Any:
-    """Return a value as JSON data; of what has no such form the name of its type."""
-    try:
-        return plain(value)
-    except ContentError:
-        pass
+    """Return a value as JSON data, with its keys in their order; of what has no such form the name of its type."""
     try:
         return json.loads(json.dumps(value, default=_type_name, skipkeys=True))
     except (ValueError, RecursionError):

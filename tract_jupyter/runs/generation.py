@@ -18,6 +18,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.llm import ask_model, sent_of
 from tract_jupyter.models import (
     APPROXIMATE,
+    PROVIDER_FIELDS,
     ChatResponse,
     PendingStatus,
     ToolCall,
@@ -161,7 +162,15 @@ class Generation:
             name: who, among several.
             generate: makes the reply.
             prepare: is called before it is committed, once it is clear that something new is said.
+
+        Raises:
+            ContentError: the text is empty.
         """
+        if not check_text(text, "what the user says").strip():
+            raise ContentError(
+                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
+                "it stands, and chat(None) goes on with a turn that was left"
+            )
         self._llm.check()
         here = self.check_place()
         content = {"text": text, "name": name, "role": "user"}
@@ -454,7 +463,8 @@ class Generation:
                 self._say_reply(failed, {}, None)
                 self._say_user(failed["prompt"])
         retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
-        metadata = {**(fields["metadata"] or {}), **retried}
+        kept = {PROVIDER_FIELDS: fields["provider_fields"]} if fields["provider_fields"] else {}
+        metadata = {**(fields["metadata"] or {}), **retried, **kept}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
         return ChatResponse(

@@ -4,6 +4,7 @@ Pure functions. The root hash is the sha256 of all that a replay must give again
 It covers the trigger, the compiled operations, the prompt without operations, every result (status, effects, reasons,
 codes, blockers), commits, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
 leaves out times, ids (of the run, commits, pendings, messages), texts of errors, usage and what is left for debugging.
+A value counts as its operation gave it: a hit of `rag` names its commit, so that its hash is covered.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from tract_jupyter.runs.events import (
 )
 from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip, Times
 from tract_jupyter.runs.terms import (
+    ArtifactUsage,
     EffectStatus,
     Hook,
     OperationStatus,
     RunPhase,
     RunStatus,
     SkippedReason,
-    Usage,
 )
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def _notes(history: RunHistory) -> Iterator[RunNote]:
                 )
 
 
-_FOR_PEOPLE: Final = (Usage.UI_ONLY, Usage.PROMPT_AND_UI)
+_FOR_PEOPLE: Final = (ArtifactUsage.UI_ONLY, ArtifactUsage.PROMPT_AND_UI)
 
 
 def _title(operation: Operation) -> str:
