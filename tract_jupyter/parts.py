@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from tract_jupyter.models import StatusInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
@@ -221,7 +221,12 @@ class Parts:
         """Compresses, merges, rebases and collects garbage."""
         from tract_jupyter.hooks.builtin import HistoryRequests
 
-        return HistoryRequests(self._tract, self._repository, self.firing, self.llm)
+        return HistoryRequests(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
+
+    def _told_rewrite(self, commits: Sequence[str]) -> str:
+        """Return what it takes from a model if these messages change; empty if nothing."""
+        cost = self.costs.of_rewrite(*commits) if commits else None
+        return str(cost) if cost else ""
 
     @part
     def tool_results(self) -> ToolResults:
@@ -355,7 +360,7 @@ class Parts:
         """What requests to models have cost, and the budget."""
         from tract_jupyter.runs import Costs
 
-        return Costs(self._repository, self.llm.spending.account)
+        return Costs(self._repository, self.llm.spending.account, self.llm)
 
     @part
     def generation(self) -> Generation:

@@ -145,7 +145,7 @@ class ConfiguredLLM:
         """Return the client for one kind of request, with its options; None if none is configured."""
         return None if self.connection(operation) is None else self.for_operation(operation)
 
-    def for_operation(self, operation: ModelOperation) -> LLMClient:
+    def for_operation(self, operation: ModelOperation) -> ConfiguredClient:
         """Return the client for one kind of request, with its options.
 
         Raises:
@@ -164,7 +164,7 @@ class ConfiguredLLM:
 
     def metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
-    ) -> LLMClient:
+    ) -> ConfiguredClient:
         """Return the client of a connection as this tract asks it: within the budget, and on the bill.
 
         Args:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.llm.cassette import Cassette
+    from tract_jupyter.llm.messages import Usage
+    from tract_jupyter.llm.prices import Cost
     from tract_jupyter.llm.spending import Spending
     from tract_jupyter.models import LLMClient
 
@@ -267,6 +269,20 @@ class ConfiguredClient:
         if self._cassette is None:
             return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
         return self._cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
+
+    def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
+        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+
+        None if the client, of a user's own, does not say. Arguments and errors as of `chat`; nothing is sent.
+        """
+        given = self._client
+        client = given.of(self._connection) if isinstance(given, Clients) else given
+        ask = getattr(client, "replies_with_blocks", None)
+        return None if ask is None else tuple(ask(messages, **{**self._options, **options}))
+
+    def price(self, usage: Usage) -> Cost | None:
+        """Return what a request with these tokens costs; None if the price is unknown."""
+        return self._spending.account.prices.cost(self._connection.asked(self._options.get("model")), usage)
 
     def __repr__(self) -> str:
         return f"<{self._connection}>" if isinstance(self._client, Clients) else repr(self._client)
