@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import ActingCall, TurnEnding, can_stream, counts_of, ended_by, why_over
-from tract_jupyter.models import ChatResponse, Priority, TurnOutcome, own_copy
+from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,8 +75,11 @@ class TurnStore:
 
         Only of a message whose calls are the loop's to answer.
         """
-        here = self.repository.refs.position.commit_hash
-        messages = () if here is None else self.repository.compiler.of(here).messages
+        here = self.repository.writer.position.commit_hash
+        newest = next(self.repository.timelines.newest(here), None)
+        if here is None or newest is None or newest[1] not in {"assistant", "tool"}:
+            return None, []
+        messages = self.repository.compiler.of(here).messages
         answered: set[str | None] = set()
         for message in reversed(messages):
             if message.role == "tool":
@@ -271,14 +273,10 @@ class StoredTurn:
 
 
 class _Asked:
-    """A user's function in the place of a client; it may change what it is given."""
+    """A user's function in the place of a client."""
 
     def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        @wraps(ask)
-        def chat(messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-            return ask(own_copy(messages), **options)
-
-        self.chat = chat
+        self.chat = ask
 
 
 class _Counted:
