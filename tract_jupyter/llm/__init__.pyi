@@ -18,8 +18,8 @@ from .call import sent_of as sent_of
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM
 from .configured import ModelOperation as ModelOperation
-from .connections import ModelConnection as ModelConnection
 from .configured import purpose_text as purpose_text
+from .connections import ModelConnection as ModelConnection
 from .connections import key_text as key_text
 from .failures import retry_after as retry_after
 from .http import HTTPClient as HTTPClient

@@ -191,8 +191,8 @@ class Models(Mapping[str, ModelConnection]):
         Args:
             name: what profiles call it.
             client: what is asked, as of `use`: `PROVIDER/NAME`, with the provider's dialect, address and key; `NAME`
-                with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages, **options)` that
-                returns a text or a response in OpenAI's shape.
+                with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages, **options)`
+                that returns a text or a response in OpenAI's shape.
             base_url: its address; the provider's own if left out.
             model: what the provider calls it, where that is not in `client`. With a `base_url` it is sent as it is.
             key_env: the environment variable that has the key. Without one, no key is sent; to OpenAI that of
