@@ -253,6 +253,8 @@ class Player:
                 lambda entry: self._request_differs(entry, sent), f"request {self.requests} ({sent.operation})", "for",
                 sent.operation,
             )  # fmt: skip
+            # the next one has most of the same objects, which takes no time to see
+            self._expanded[entry.line["request"]] = list(sent.messages)
         line = entry.line
         if on_delta is not None:
             for delta in self._deltas(line):
