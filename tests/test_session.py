@@ -19,6 +19,7 @@ from tract_jupyter.exceptions import (
     CommitNotFoundError,
     ContentError,
     DetachedHeadError,
+    LLMBudgetError,
     SessionError,
     StoreClosedError,
     TractExistsError,
@@ -123,6 +124,32 @@ def test_a_budget_is_that_of_one_tract(session, parent):
     with pytest.raises(BudgetExceededError):
         small.user("far too many words for this")
     parent.user("far too many words for this")
+
+
+def test_costs_and_their_budget_are_those_of_all_tracts(session, parent):
+    """A child's requests count at its parent, an agent's too, and so do those of a tract that was opened again."""
+
+    def model(messages, **options):
+        usage = {"prompt_tokens": 10, "completion_tokens": 2}
+        return {"choices": [{"message": {"content": "Hello."}}], "usage": usage}
+
+    child = session.spawn(parent, purpose="look around")
+    agent = session.deploy(parent, purpose="try it", branch_name="try")
+    for number, tract in enumerate((parent, child, agent), 1):
+        tract.models.use(model)
+        tract.chat("Hi", max_tokens=2)
+        assert parent.costs().tokens == number * 12
+    session.release_tract("boss")
+    parent = session.get_tract("boss")
+    assert parent.costs().requests == 3
+    parent.costs.set_budget(tokens=40)
+    with pytest.raises(LLMBudgetError, match="this session has used 36"):
+        child.chat("Hi", max_tokens=2)
+    assert str(agent.costs.budget) == "40 tokens"
+    parent.models.price("your function", input=0, output=500_000)
+    assert child.costs.budget == parent.costs.budget
+    with open_session() as other:
+        assert other.create_tract().costs().lines == ()
 
 
 def test_closing_one_tract_leaves_the_others(session, parent):

@@ -473,6 +473,9 @@ class LLMRequestError(LLMError):
         reason: what was wrong, where the provider says it: `context_too_long`, `authentication`, `not_found`,
             `overloaded`, `out_of_credit` or `invalid_request`; None if it does not.
         partial: what had come of the reply, in the shape of one, with `finish_reason` None; None if nothing had.
+        reported: what the provider reported of its tokens, as `usage` and `provider_usage` of a response have it; None
+            if it said nothing.
+        failed_tries: the same of each try before, where the request was sent several times.
     """
 
     def __init__(
@@ -492,6 +495,8 @@ class LLMRequestError(LLMError):
         self.is_transient = is_transient
         self.reason = reason
         self.partial: dict[str, Any] | None = None
+        self.reported: dict[str, Any] | None = None
+        self.failed_tries: list[dict[str, Any]] = []
 
 
 class RunError(TractError):

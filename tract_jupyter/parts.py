@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import ConfiguredLLM, Models
-    from tract_jupyter.loop import ToolLoop
+    from tract_jupyter.llm import Account, ConfiguredLLM, Models
+    from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
     from tract_jupyter.runs import Costs, Generation, Profiles, RunEngine, Runs
@@ -91,9 +91,17 @@ class Parts:
         tract: where their pendings belong.
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
+        account: gives the account of its session; one of its own if None.
     """
 
-    def __init__(self, tract: Tract, repository: Repository, trust: Trust | None) -> None:
+    def __init__(
+        self,
+        tract: Tract,
+        repository: Repository,
+        trust: Trust | None,
+        account: Callable[[], Account] | None = None,
+    ) -> None:
+        self._account = account
         self._tract = tract
         self._repository = repository
         self._trust = trust
@@ -312,7 +320,8 @@ class Parts:
         """Who is asked for each kind of request, with which options."""
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
-        return ConfiguredLLM(Spending(self._repository.corrections.count))
+        account = None if self._account is None else self._account()
+        return ConfiguredLLM(Spending(self._repository.corrections.count, account))
 
     @part
     def models(self) -> Models:
@@ -326,7 +335,7 @@ class Parts:
         """What requests to models have cost, and the budget."""
         from tract_jupyter.runs import Costs
 
-        return Costs(self._repository, self.llm.spending)
+        return Costs(self._repository, self.llm.spending.account)
 
     @part
     def generation(self) -> Generation:
@@ -342,18 +351,24 @@ class Parts:
     @part
     def loop(self) -> ToolLoop:
         """Carries turns out: of a model that may call tools, or not."""
-        from tract_jupyter.loop import CallJournal, ToolLoop, TurnStore
-        from tract_jupyter.storage import ScriptCallRows
+        from tract_jupyter.loop import ToolLoop, TurnStore
 
-        repository, review = self._repository, self.review
-        journal = CallJournal(repository.database, ScriptCallRows(repository.tract_id), review.signer)
-        store = TurnStore(
-            repository=repository, firing=self.firing, results=self.tool_results, journal=journal
-        )
         return ToolLoop(
-            lambda: self.executor, review, store,
+            lambda: self.executor, self.review, TurnStore(self._repository), lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
         )  # fmt: skip
+
+    @part
+    def _answers(self) -> AnswerStore:
+        """Where the answers of a model's calls are kept."""
+        from tract_jupyter.loop import AnswerStore, CallJournal
+        from tract_jupyter.storage import ScriptCallRows
+
+        repository, signer = self._repository, self.review.signer
+        journal = CallJournal(repository.database, ScriptCallRows(repository.tract_id), signer)
+        return AnswerStore(
+            repository=repository, firing=self.firing, results=self.tool_results, journal=journal
+        )
 
     @part
     def kinds(self) -> KindRegistry:

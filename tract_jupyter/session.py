@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
+    from tract_jupyter.llm import Account
     from tract_jupyter.models import (
         CommitInfo,
         CompiledContext,
@@ -82,7 +83,8 @@ _PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 class Session:
     """The tracts of one store. Open one with `Session.open`; threads may share it, and processes may share the store.
 
-    Its tracts use one database. Closing one of them leaves the others open; closing the session closes them all.
+    Its tracts use one database, and one account of what models cost, with one budget. Closing one of them leaves the
+    others open; closing the session closes them all.
 
     Args:
         database: an open database.
@@ -466,6 +468,7 @@ class OpenTracts:
         self._trust = trust
         self._rows = TractRows()
         self._open: dict[str, Opened] = {}
+        self._account: Account | None = None
         self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
         self._is_closed = False
 
@@ -477,6 +480,14 @@ class OpenTracts:
         for opened in known:
             opened.tract.close()  # what it uses outside of the store
         self._database.close()
+
+    def account(self) -> Account:
+        """Return what all of them share: what requests to models have cost, and may cost."""
+        from tract_jupyter.llm import Account
+
+        with self._lock:
+            self._account = self._account or Account()
+            return self._account
 
     def check_open(self) -> None:
         """Check that the session was not closed.
@@ -494,8 +505,9 @@ class OpenTracts:
         database = SharedDatabase(self._database)
         head_name = HEAD if branch is None else AGENT_HEAD + branch
         tract = Tract(
-            database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name
-        )
+            database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name,
+            account=self.account,
+        )  # fmt: skip
         return Opened(tract, database)
 
     def made(self, opened: Opened) -> None:

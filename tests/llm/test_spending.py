@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from decimal import Decimal
 
 import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.llm.dialects import ALL, Messages, Said, made
+from tests.llm.providers import Answer, provider
 from tests.llm.test_prices import ANTHROPIC, answering, tokens
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError, RunFailedError
 from tract_jupyter.llm import reported_cost
+from tract_jupyter.models import TurnLimits
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
@@ -94,7 +98,8 @@ def test_replies_that_were_thrown_away_count(tract):
     tract.models.use(ScriptedClient(costing(0.25, "feet"), costing(0.5, "metres")))
     tract.user("How tall?")
     tract.generate(validator=lambda text: None if text == "metres" else "in metres")
-    assert tract.costs().cost.usd == Decimal("0.75")
+    assert tract.costs().cost.usd == tract.costs.of("HEAD").cost.usd == Decimal("0.75")
+    assert tract.costs.turns()[0].report.requests == 2
 
 
 def test_tool_calls_count_where_usage_is_missing(tract):
@@ -138,6 +143,45 @@ def test_what_had_come_of_a_stream_counts(tract):
         tract.models.client_for("chat").chat([{"role": "user", "content": "x"}], on_delta=lambda piece: None)
     (line,) = tract.costs().lines
     assert (line.is_estimate, line.output_tokens > 2) == (True, True)
+
+
+@pytest.mark.parametrize("dialect", ALL)
+def test_a_failed_try_with_reported_tokens_counts_and_is_told_with_the_reply(tract, dialect):
+    """It was sent again by itself, so nobody else would say that it was billed."""
+    failed = {**dialect.error("overloaded_error", "busy"), "usage": dialect.usage(Said())}
+    with provider(Answer(failed), Answer(dialect.whole(Said("Hello")))) as there:
+        tract.models.use(made(dialect, there))
+        tract.models.price("m", input=1_000_000, output=0)
+        tract.loop.limits = TurnLimits(usd=1000)
+        response = tract.chat("Hi")
+    (line,) = tract.costs().lines
+    assert (line.requests, line.input_tokens, line.cost.usd) == (2, 200, 200)
+    assert tract.costs.of("HEAD").requests == 2
+    assert tract.costs.of("HEAD").cost.usd == response.cost == 200
+    assert tract.costs.turns()[0].report.tokens == line.tokens
+
+
+@pytest.mark.parametrize("dialect", ALL)
+def test_all_tries_of_a_request_that_failed_count(tract, dialect):
+    failed = {**dialect.error("overloaded_error", "busy"), "usage": dialect.usage(Said())}
+    with provider(Answer(failed), Answer(dialect.error("api_error", "x"), 500), Answer(failed)) as there:
+        tract.models.use(made(dialect, there))
+        with pytest.raises(LLMRequestError) as caught:
+            tract.chat("Hi")
+    assert len(caught.value.failed_tries) == 1
+    (line,) = tract.costs().lines
+    assert (line.requests, line.input_tokens) == (2, 200)
+
+
+def test_a_stream_that_began_with_its_usage_counts(tract):
+    """Anthropic's first event says what the prompt took, before there is any piece of a reply."""
+    begun = bytes(Messages.stream(Said("Hello"))).split(b"\n\n")[0] + b"\n\n"
+    error = b"data: " + json.dumps(Messages.error("overloaded_error", "busy")).encode() + b"\n\n"
+    with provider(Answer(begun + error), Answer(Messages.stream(Said("Hello")))) as there:
+        tract.models.use(made(Messages, there))
+        tract.chat("Hi", on_delta=lambda _: None)
+    (line,) = tract.costs().lines
+    assert (line.requests, line.input_tokens, line.is_estimate) == (2, 200, False)
 
 
 # --- the budget

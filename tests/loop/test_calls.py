@@ -81,15 +81,16 @@ def test_a_write_that_was_begun_is_asked_about_again(talk, script, person, done)
     person("approve", "it was done already")
     client = script(reply(None, SEND), "ok")
     talk.loop.carry_out = lost
-    journal = talk.loop._store.journal
+    answers = talk.loop._answers()
+    journal = answers.journal
     forget, journal.forget = journal.forget, lambda commit: None
-    answer, type(talk.loop._store).answer = type(talk.loop._store).answer, lambda *_: None
+    answer, type(answers).answer = type(answers).answer, lambda *_: None
     try:
         with pytest.raises(SystemExit):
             talk.chat("Go.")
     finally:
         journal.forget = forget
-        type(talk.loop._store).answer = answer
+        type(answers).answer = answer
     talk.loop.carry_out = None
     channel = talk.reviewer.channel
     assert talk.chat(None).text == "ok"

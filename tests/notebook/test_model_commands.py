@@ -197,7 +197,15 @@ def test_what_was_spent(asked):
 
 def test_nothing_was_spent(shell):
     assert "nothing was asked yet" in shell.run("%tract cost").text
-    assert "%tract cost 50" in shell.run("%tract cost much").error
+    assert "much" in shell.run("%tract cost much").error
+    assert "usage: %tract cost COMMIT" in shell.run("%tract cost HEAD much").error
+
+
+def test_what_one_reply_has_cost(asked):
+    assert "HEAD says nothing of tokens" in asked.run("%tract cost HEAD").text
+    first = asked.namespace["tract"].log()[-2].commit_hash
+    text = asked.run(f"%tract cost {first[:12]}").text
+    assert "0.2500 USD for 1 request with 1,020 tokens" in text
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,51 @@ def test_it_can_be_rejected_as_it_is(make):
     pending.fields["urls"] = 3
     pending.reject("no")
     assert pending.status is PendingStatus.REJECTED
+
+
+NO_JSON = {
+    **SPOILT,
+    "no JSON": lambda p: p.fields.update(n=object()),
+    "no dict": lambda p: setattr(p, "fields", None),
+}
+
+
+@pytest.mark.parametrize("spoil", NO_JSON.values(), ids=NO_JSON)
+def test_whatever_stands_in_them_it_can_be_rejected(make, tract, spoil):
+    pending = make()
+    spoil(pending)
+    pending.reject("no")
+    assert (pending.status, tract.review.inbox()) == (PendingStatus.REJECTED, [])
+    (decision,) = tract.review.decisions()
+    assert (decision.action, decision.reason) == ("reject", "no")
+
+
+@pytest.mark.parametrize("value", ["many", object()], ids=["ill-typed", "no JSON"])
+def test_the_edits_of_an_approval_put_them_right(make, value):
+    pending = make()
+    pending.fields["n"] = value
+    with pytest.raises(ParameterError, match="'n' should be"):
+        pending.approve(edits={"urls": ["b"]})
+    assert (pending.status, pending.fields["n"]) == (PendingStatus.PENDING, value)
+    pending.approve(edits={"n": 4})
+    assert (pending.status, pending.fields) == (PendingStatus.APPROVED, {"urls": ["a"], "n": 4})
+
+
+@pytest.mark.parametrize("spoil", NO_JSON.values(), ids=NO_JSON)
+@pytest.mark.parametrize("unhandled", ["approve", "ask"])
+def test_what_a_handler_leaves_is_put_back_and_a_person_decides(tract, spec, spoil, unhandled):
+    tract.register_operation(spec(name="note", fields=FIELDS, actions={}, unhandled=unhandled))
+    seen = []
+    tract.on("note", spoil, name="spoiler")
+    tract.on("note", lambda pending: seen.append(dict(pending.fields)))
+    pending = tract.fire("note", {"urls": ["a"]})
+    assert seen == [pending.fields] == [{"urls": ["a"], "n": 0}]
+    (stored,) = tract.review.inbox()
+    assert (stored.pending_id, stored.fields) == (pending.pending_id, pending.fields)
+    assert "The handler 'spoiler' put wrong values into the fields" in stored.request["note"]
+    (event,) = tract.hooks.log(handler="spoiler")
+    assert (event.outcome, event.error.partition(":")[0]) in {
+        ("undecided", "ParameterError"), ("undecided", "ContentError"), ("undecided", "PendingError"),
+    }  # fmt: skip
+    pending.approve()
+    assert pending.status is PendingStatus.APPROVED

@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy import text
 
 import tract_jupyter
+from tests.hooks.fakes import ScriptedClient
 from tests.runs.stories import AFTER, RUN, after, before, numbered, whole
 from tract_jupyter import Tract, verify_store
 from tract_jupyter.__main__ import main
-from tract_jupyter.exceptions import StoreError
+from tract_jupyter.exceptions import RunError, StoreError, UndecidedError
 from tract_jupyter.models import canonical_json
 from tract_jupyter.runs import RunLog, SqlCommitLog
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.storage import Database, RunCommitRows, RunEventRows
 
 
@@ -150,6 +152,41 @@ def test_the_command_prints_them(turn, store_url, capsys):
     change(store_url, "UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry')")
     assert main(["verify", store_url]) == 1
     assert "root hash; one of them was changed" in capsys.readouterr().out
+
+
+def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(tmp_path, spec, capsys):
+    """R13: `verify`, `t.runs` and `replay` say the same, of one that waits too."""
+    checked = run_operation(
+        "check", "dynamic", operation="citation_check", fields={"urls": ["a"]}, order=1, into="system"
+    )
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.configure_llm(ScriptedClient("On the mat."))
+        tract.register_operation(spec(unhandled="ask"))
+        tract.user("Where is it?")
+        with pytest.raises(UndecidedError):
+            tract.generate(profile=OperationProfile.of("p", [checked]))
+        (waiting,) = tract.runs()
+        assert [root.status for root in tract.runs.roots()] == [waiting.status] == ["waiting"]
+        with pytest.raises(RunError, match="has not ended, .* resume it, or wait for its end"):
+            tract.runs.replay(waiting.run_id)
+        tract.generate()
+        (run,) = tract.runs()
+        assert (run.run_id, run.status, tract.runs.get(run.run_id).status) == (
+            waiting.run_id,
+            "aborted",
+            "aborted",
+        )
+        with pytest.raises(RunError, match="was aborted, so there is no whole run to replay"):
+            tract.runs.replay(run.run_id)
+    assert main(["verify", str(tmp_path / "t.db")]) == 0
+    assert f"run {run.run_id} aborted -\n" in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_be_read_and_has_no_end_is_damaged(turn, store_url, capsys):
+    store_run(store_url, turn.tract_id, numbered(before(), run_id="c" * 32))
+    change(store_url, "UPDATE run_events SET data_json = '[' WHERE run_id = :run", run="c" * 32)
+    assert main(["verify", store_url]) == 1
+    assert f"run {'c' * 32} damaged -\n" in capsys.readouterr().out
 
 
 def test_a_file_is_told_from_a_notebook(tmp_path, capsys):

@@ -9,6 +9,7 @@ are called, and they may look and reject, but approve nothing.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import time
@@ -19,8 +20,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, nearest
-from tract_jupyter.models import PendingStatus, check_text
+from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, TractError, nearest
+from tract_jupyter.models import PendingStatus, canonical_json, check_text
 from tract_jupyter.review import DecisionContext, deciding_now
 from tract_jupyter.storage import from_text, to_text
 
@@ -266,6 +267,7 @@ class HookBus:
         """Run the handlers, and return what came of it.
 
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
+        Fields that one leaves with values that do not fit are put back; the log and `pending.note` say so.
         Where a saved one is not approved here, `pending.unguarded` says so, and the gate leaves approving to a person.
         """
         outcomes = []
@@ -322,7 +324,7 @@ class HookBus:
         running, this = _running.get(), (key, pending.operation)
         if this in running:
             return self._record(pending, name, "skipped")
-        before = pending.status
+        before, fields = pending.status, copy.deepcopy(pending.fields)
         token, was = _running.set((*running, this)), deciding_now.set(how)
         try:
             call(pending)
@@ -346,8 +348,7 @@ class HookBus:
         outcome = "undecided" if pending.status is before else pending.status.value
         if pending.status is PendingStatus.PASSED_THROUGH:
             pending.status = PendingStatus.PENDING
-        self.log.add(pending.operation, name, outcome, pending.pending_id)
-        return outcome
+        return self._record(pending, name, outcome, _put_back(pending, name, fields))
 
     def _record(self, pending: Pending, handler: str, outcome: str, error: Exception | None = None) -> str:
         text = (
@@ -355,6 +356,20 @@ class HookBus:
         )
         self.log.add(pending.operation, handler, outcome, pending.pending_id, text)
         return outcome
+
+
+def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
+    """Put the fields back that a handler left open with values that do not fit; return what was wrong with those."""
+    if pending.status is not PendingStatus.PENDING:
+        return None
+    try:
+        pending.check_fields()
+        canonical_json(pending.fields)
+    except TractError as error:
+        pending.fields = fields
+        pending.note = f"The handler {name!r} put wrong values into the fields, which were put back: {error}"
+        return error
+    return None
 
 
 def _listener(name: str, handler: Handler) -> _Listener:

@@ -92,6 +92,7 @@ class FieldPending(Pending):
         """
         fields, edits = self.fields, arguments.get("edits")
         if edits and action == "approve":  # another action may have an argument of that name
+            super().check_fields()  # what is no dict has no fields to change
             fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
         return self._changed(fields, keep=keep)
 

@@ -516,6 +516,9 @@ class Pending:
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return everything that is shown, as data.
 
+        Args:
+            note: what came of the last answer; the pending's own note if left out.
+
         Raises:
             TractError: a field is not of its type, so that it cannot be shown.
         """
@@ -544,7 +547,7 @@ class Pending:
             tables=(*self.tables(), *self.more_tables(), *self._origin_table()),
             fields=self.editable(),
             subject=self.subject,
-            note=note,
+            note=note or self.note,
         )
         return showable(request)
 

@@ -6,6 +6,7 @@ from .acting import TurnEnding as TurnEnding
 from .acting import TurnHost as TurnHost
 from .acting import TurnMeter as TurnMeter
 from .acting import run_turn as run_turn
+from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
 from .call import CANCELLED as CANCELLED
 from .call import ModelCall as ModelCall
@@ -41,6 +42,7 @@ from .reply import RawCall as RawCall
 from .reply import Reply as Reply
 from .reply import counts_of as counts_of
 from .responses import ResponsesClient as ResponsesClient
+from .spending import Account as Account
 from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport
 from .spending import Spending as Spending

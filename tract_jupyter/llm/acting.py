@@ -117,12 +117,15 @@ class TurnMeter:
         reported = tokens_of(usage or {})
         self.tokens += estimated if reported is None else reported
         _add(self.usage, usage or {})
+        failed = (usage or {}).get("failed_tries", ())
+        self.tokens += sum(tokens_of(one) or 0 for one in failed)
         if self._price is not None:
-            cost = self._price(model, usage or {})
-            if cost is None:
-                self._unpriced = model
-            else:
-                self.usd += cost
+            for one in (usage or {}, *failed):
+                cost = self._price(model, one)
+                if cost is None:
+                    self._unpriced = model
+                else:
+                    self.usd += cost
 
     def take_call(self) -> str:
         """Count a tool call, and return why it may not be made; empty if it may."""
@@ -188,6 +191,8 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
             inner = total.setdefault(name, {})
             if isinstance(inner, dict):
                 _add(inner, value)
+        elif isinstance(value, list):
+            total[name] = [*total.get(name, ()), *value]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             before = total.get(name, 0)
             total[name] = before + value if isinstance(before, int | float) else value
@@ -311,7 +316,7 @@ def run_turn(
                     return TurnEnding(TurnOutcome.REPEAT, _TOLD_REPEAT)
                 repeats.note_again(keys, before)
             was_told = before is not None
-        ending = host.ended() or _over(meter, stop)
+        ending = host.ended() or why_over(meter, stop)
         if ending is not None:
             return ending
         calls = host.ask()
@@ -319,7 +324,8 @@ def run_turn(
             return TurnEnding(TurnOutcome.ANSWER)
 
 
-def _over(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
+def why_over(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
+    """Return how a turn ends before its next request: by Stop, a pause or a limit; None if it goes on."""
     if stop.is_set():
         return TurnEnding(TurnOutcome.STOPPED, _TOLD_STOPPED)
     if stop.is_paused:

@@ -551,6 +551,10 @@ class _MessagesAssembly:
         """Return the whole reply."""
         return _written(self._whole(), self._model).to_dict()
 
+    def usage(self) -> object:
+        """Return what was reported of tokens so far."""
+        return self._message.get("usage")
+
     def partial(self) -> dict[str, Any] | None:
         """Return what has come."""
         if not self._blocks:

@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import Failures, json_of
 from tract_jupyter.llm.keys import masked
-from tract_jupyter.llm.messages import sound
+from tract_jupyter.llm.messages import Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.models import Delta, brief_repr
 
@@ -180,8 +180,8 @@ class HTTPClient(ABC):
         """
         if on_delta is None:
             model, body = self._body(messages, options, stream=False)
-            with self._call(abort) as call:
-                return self._tried(call, lambda: self._asked(call, model, body))
+            with self._call(abort) as call, _Tries() as tries:
+                return tries.told(self._tried(call, tries.noting(lambda: self._asked(call, model, body))))
         with closing(self.stream(messages, abort=abort, **options)) as stream:
             for delta in stream:
                 on_delta(delta)
@@ -256,17 +256,28 @@ class HTTPClient(ABC):
 
     def _asked(self, call: ModelCall, model: str, body: bytes) -> dict[str, Any]:
         with self._answer(call, body) as response:
-            return self._read(self._failures.reply_of(b"".join(self._bounded(response))), model)
+            return self._whole(response, model)
+
+    def _whole(self, response: httpx.Response, model: str) -> dict[str, Any]:
+        """Read a reply that is not streamed."""
+        body = b"".join(self._bounded(response))
+        try:
+            return self._read(self._failures.reply_of(body), model)
+        except LLMRequestError as error:
+            said = json_of(body)
+            error.reported = _usage_of(said.get("usage")) if isinstance(said, dict) else None
+            raise
 
     def _streamed(
         self, model: str, body: bytes, abort: AbortSignal | None
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""
-        with self._call(abort) as call:
+        with self._call(abort) as call, _Tries() as tries:
             # a failure is tried again until there is a first piece: whoever has it must not get it twice
-            first, rest = self._tried(call, lambda: _begun(self._pieces(call, model, body)))
-            yield first
-            yield from rest
+            first, rest = self._tried(call, tries.noting(lambda: _begun(self._pieces(call, model, body))))
+            yield tries.told(first)
+            for piece in rest:
+                yield tries.told(piece)
 
     def _pieces(self, call: ModelCall, model: str, body: bytes) -> Iterator[Delta | dict[str, Any]]:
         assembly = self._assembly(model)
@@ -274,8 +285,7 @@ class HTTPClient(ABC):
         try:
             with self._answer(call, body) as response:
                 if "application/json" in response.headers.get("content-type", ""):
-                    body = b"".join(self._bounded(response))
-                    reply = self._read(self._failures.reply_of(body), model)
+                    reply = self._whole(response, model)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
                     return
@@ -283,6 +293,7 @@ class HTTPClient(ABC):
                     yield characters.of(delta)
         except LLMRequestError as error:
             error.partial = assembly.partial()
+            error.reported = error.reported or _usage_of(assembly.usage())
             raise
         yield assembly.reply()
 
@@ -393,6 +404,47 @@ def _may_pass(error: BaseException) -> bool:
         and error.is_transient
         and (error.retry_after is None or error.retry_after <= LONGEST_PAUSE)
     )
+
+
+class _Tries:
+    """The tries of one request that failed, and of which the provider reported tokens: they are billed."""
+
+    def __init__(self) -> None:
+        self._failed: list[dict[str, Any]] = []
+
+    def noting(self, attempt: Callable[[], T]) -> Callable[[], T]:
+        """Return `attempt`, noted where it fails."""
+
+        def noted() -> T:
+            try:
+                return attempt()
+            except LLMRequestError as error:
+                if error.reported is not None:
+                    self._failed.append(error.reported)
+                raise
+
+        return noted
+
+    def told(self, piece: T) -> T:
+        """Return a piece; a whole reply with the tries before it."""
+        if isinstance(piece, dict) and self._failed:
+            return {**piece, "failed_tries": list(self._failed)}  # type: ignore[return-value] # a dict is one
+        return piece
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if isinstance(error, LLMRequestError):  # what its own try has used is in `reported`
+            error.failed_tries = [one for one in self._failed if one is not error.reported]
+
+
+def _usage_of(said: object) -> dict[str, Any] | None:
+    """Return what a provider reported of tokens, as fields of a response; None if it said nothing."""
+    usage = Usage.of({"usage": said})
+    return {"usage": usage.to_dict(), "provider_usage": usage.raw} if usage.to_dict() else None
 
 
 def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:

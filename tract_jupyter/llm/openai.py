@@ -337,6 +337,10 @@ class _ChatAssembly:
             raise self._no_choice(self._outer)
         return _written(self._raw(), self._said, self._outer, self._model).to_dict()
 
+    def usage(self) -> object:
+        """Return what was reported of tokens so far."""
+        return self._outer.get("usage")
+
     def partial(self) -> dict[str, Any] | None:
         """Return what has come."""
         if not self._has_choice:

@@ -169,7 +169,7 @@ class Models(Mapping[str, ModelConnection]):
         Raises:
             LLMConfigError: a price is not a number from 0 on.
         """
-        return self.default.spending.prices.set(
+        return self.default.spending.account.prices.set(
             name, input=input, output=output, cached=cached, cache_write=cache_write
         )
 

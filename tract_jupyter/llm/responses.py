@@ -404,6 +404,10 @@ class _ResponseAssembly:
         """Return the whole reply."""
         return _written(self._whole(), self._model).to_dict()
 
+    def usage(self) -> object:
+        """Return what was reported of tokens so far."""
+        return self._response.get("usage")
+
     def partial(self) -> dict[str, Any] | None:
         """Return what has come."""
         if not self._items and not self._texts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -15,13 +16,13 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED
-from tract_jupyter.llm.messages import Usage
+from tract_jupyter.llm.messages import Usage, dicts
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.models import LLMClient
 
@@ -179,15 +180,15 @@ def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa
     return float(usd) if isinstance(usd, int | float) and not isinstance(usd, bool) else None
 
 
-class Spending:
-    """Sends the requests of one session, counts what they use and cost, and holds its budget. Threads may share it.
+class Account:
+    """What the requests of one session have used and cost, and its budget. Its tracts share it, and threads may.
 
-    Args:
-        count: counts the tokens of a text.
+    Attributes:
+        prices: what models cost.
+        budget: what may be spent; None if there is no limit.
     """
 
-    def __init__(self, count: Callable[[str], int] | None = None) -> None:
-        self._count = count or _rough_count
+    def __init__(self) -> None:
         self.prices = Prices()
         self.budget: SpendingBudget | None = None
         self._lock = threading.Lock()
@@ -199,74 +200,34 @@ class Spending:
         with self._lock:
             return CostReport(tuple(self._lines.values()), self.budget)
 
-    def ask(
-        self,
-        client: LLMClient,
-        messages: list[dict[str, Any]],
-        options: Mapping[str, Any],
-        *,
-        asked: AskedModel,
-        operation: str,
-    ) -> dict[str, Any]:
-        """Send a request if the budget allows it, and note what it used: each request of a tract comes through here.
+    def add(self, line: CostLine) -> None:
+        """Note what a request has used."""
+        key = (line.model, line.operation, line.cost is None)
+        with self._lock:
+            self._lines[key] = self._lines[key] + line if key in self._lines else line
 
-        Before it is sent, its messages and tools are counted, and `max_tokens` of output are added, or what the client
-        asks for without it, or else `ASSUMED_OUTPUT`; with what the session has spent, and with what other requests
-        under way may cost, that must be within the budget. Afterwards what the provider reports takes the place of the
-        estimate. A request that was ended on the way is noted with an estimate, one that the provider refused is not.
+    @contextmanager
+    def reserving(self, line: CostLine | None, *, is_assumed: bool) -> Iterator[None]:
+        """Count what a request may cost at most while it is under way; None counts nothing.
 
         Args:
-            client: who is asked.
-            messages: what to reply to.
-            options: those of the client; `on_delta` is called as always.
-            asked: the model, for its price.
-            operation: what it is asked for.
-
-        Returns:
-            The reply; its usage has the cost in US dollars as `cost`, if that is known.
+            line: what it may cost.
+            is_assumed: whether the length of its reply is an assumption.
 
         Raises:
-            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars; it was
-                not sent.
+            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars.
         """
-        reserved = self._reserve(client, messages, options, asked, operation)
-        came: list[str] = []
-        try:
-            reply = client.chat(messages, **_listened(options, came))
-        except BaseException as error:
-            if came or _may_be_billed(error):
-                self._note(self._usage({}, messages, options, "".join(came)), asked, operation, {})
-            raise
-        else:
-            noted: dict[str, Any] = self._noted(reply, messages, options, asked, operation)
-            return noted
-        finally:
-            if reserved is not None:
-                with self._lock:
-                    self._reserved.remove(reserved)
-
-    # --- before
-
-    def _reserve(
-        self,
-        client: LLMClient,
-        messages: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
-        asked: AskedModel,
-        operation: str,
-    ) -> CostLine | None:
-        """Return what a request may cost, which counts until it has ended; None where there is no budget."""
-        if self.budget is None:
-            return None
-        given = options.get("max_tokens") or options.get("max_completion_tokens")
-        own = getattr(client, "default_max_tokens", None)
-        most = next((one for one in (given, own) if isinstance(one, int) and one > 0), ASSUMED_OUTPUT)
-        usage = Usage(self._tokens_of(messages, options), output_tokens=most)
-        line = _line(usage, asked, operation, self.prices.cost(asked, usage), is_estimate=True)
+        if line is None:
+            yield
+            return
         with self._lock:
-            self._check(line, is_assumed=most is not given)
+            self._check(line, is_assumed=is_assumed)
             self._reserved.append(line)
-        return line
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reserved.remove(line)
 
     def _check(self, line: CostLine, *, is_assumed: bool) -> None:
         """Raise `LLMBudgetError` unless the budget allows a request."""
@@ -306,6 +267,87 @@ class Spending:
                 f"type %tract budget {max(more, budget.usd * 2):.2f} USD, or %tract budget off"
             )
 
+
+class Spending:
+    """Sends the requests of one tract, on the account of its session. Threads may share it.
+
+    Args:
+        count: counts the tokens of a text.
+        account: of the session; one of its own if left out.
+    """
+
+    def __init__(self, count: Callable[[str], int] | None = None, account: Account | None = None) -> None:
+        self._count = count or _rough_count
+        self.account = account or Account()
+
+    def ask(
+        self,
+        client: LLMClient,
+        messages: list[dict[str, Any]],
+        options: Mapping[str, Any],
+        *,
+        asked: AskedModel,
+        operation: str,
+    ) -> dict[str, Any]:
+        """Send a request if the budget allows it, and note what it used: each request of a tract comes through here.
+
+        Before it is sent, its messages and tools are counted, and `max_tokens` of output are added, or what the client
+        asks for without it, or else `ASSUMED_OUTPUT`; with what the session has spent, and with what other requests
+        under way may cost, that must be within the budget. Afterwards what the provider reports takes the place of the
+        estimate. A request that was ended on the way is noted with an estimate, one that the provider refused is not;
+        tries that failed, and of which the provider reported tokens, are noted each.
+
+        Args:
+            client: who is asked.
+            messages: what to reply to.
+            options: those of the client; `on_delta` is called as always.
+            asked: the model, for its price.
+            operation: what it is asked for.
+
+        Returns:
+            The reply; its usage has the cost in US dollars as `cost`, if that is known, and what tries that failed
+            before it have used as `failed_tries`, a list of such dicts.
+
+        Raises:
+            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars; it was
+                not sent.
+        """
+        came: list[str] = []
+        line, is_assumed = self._most(client, messages, options, asked, operation)
+        with self.account.reserving(line, is_assumed=is_assumed):
+            try:
+                reply = client.chat(messages, **_listened(options, came))
+            except BaseException as error:
+                for failed in getattr(error, "failed_tries", ()):
+                    self._note(Usage.of(failed), asked, operation, failed)
+                reported = getattr(error, "reported", None) or {}
+                if came or reported or _may_be_billed(error):
+                    usage = self._usage(reported, messages, options, "".join(came))
+                    self._note(usage, asked, operation, {})
+                raise
+            noted: dict[str, Any] = self._noted(reply, messages, options, asked, operation)
+            return noted
+
+    # --- before
+
+    def _most(
+        self,
+        client: LLMClient,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        asked: AskedModel,
+        operation: str,
+    ) -> tuple[CostLine | None, bool]:
+        """Return what a request may cost, and whether its output is an assumption; None where there is no budget."""
+        if self.account.budget is None:
+            return None, False
+        given = options.get("max_tokens") or options.get("max_completion_tokens")
+        own = getattr(client, "default_max_tokens", None)
+        most = next((one for one in (given, own) if isinstance(one, int) and one > 0), ASSUMED_OUTPUT)
+        usage = Usage(self._tokens_of(messages, options), output_tokens=most)
+        cost = self.account.prices.cost(asked, usage)
+        return _line(usage, asked, operation, cost, is_estimate=True), most is not given
+
     # --- afterwards
 
     def _noted(
@@ -319,21 +361,31 @@ class Spending:
         """Note the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
         usage = Usage.of(response)
+        failed = [
+            self._priced(one, self._note(Usage.of(one), asked, operation, one))
+            for one in _failed_tries(response)
+        ]
         if usage.input_tokens is None or usage.output_tokens is None:
             self._note(self._usage(response, messages, options), asked, operation, response)
             return reply
-        cost = self._note(usage, asked, operation, response)
-        if cost is None or "cost" in response["usage"]:
-            return reply
+        used = self._priced(response, self._note(usage, asked, operation, response))
+        return {**response, "usage": {**used, "failed_tries": failed} if failed else used}
+
+    @staticmethod
+    def _priced(response: Mapping[str, Any], cost: Cost | None) -> dict[str, Any]:
+        """Return the usage of a response, with its cost."""
+        usage: dict[str, Any] = response["usage"]
+        if cost is None or "cost" in usage:
+            return usage
         about = {"cost_is_estimate": True} if cost.is_estimate else {}
-        return {**response, "usage": {**response["usage"], "cost": float(cost.usd), **about}}
+        return {**usage, "cost": float(cost.usd), **about}
 
     def _note(
         self, usage: Usage, asked: AskedModel, operation: str, response: Mapping[str, Any]
     ) -> Cost | None:
         is_estimate = not usage.raw
         replied = response.get("model")
-        cost = self.prices.cost(
+        cost = self.account.prices.cost(
             asked,
             usage,
             replied=replied if isinstance(replied, str) else None,
@@ -341,10 +393,7 @@ class Spending:
         )
         if cost is not None and is_estimate:
             cost = replace(cost, is_estimate=True)
-        line = _line(usage, asked, operation, cost, is_estimate=is_estimate)
-        key = (line.model, operation, cost is None)
-        with self._lock:
-            self._lines[key] = self._lines[key] + line if key in self._lines else line
+        self.account.add(_line(usage, asked, operation, cost, is_estimate=is_estimate))
         return cost
 
     def _usage(
@@ -357,8 +406,8 @@ class Spending:
         """Estimate what the provider did not say."""
         said = Usage.of(response)
         output = said.output_tokens
-        if output is None:
-            output = self._count(came or _written(response))
+        if output is None or came:  # a stream that broke has reported what it began with
+            output = max(output or 0, self._count(came or _written(response)))
         given = self._tokens_of(messages, options) if said.input_tokens is None else said.input_tokens
         return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
 
@@ -378,6 +427,12 @@ def _line(
         asked.shown, operation, 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0, cost,
         is_estimate,
     )  # fmt: skip
+
+
+def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what tries that failed before a reply have used, each with `usage` as a response has it."""
+    tries = response.get("failed_tries")
+    return [one for one in dicts(tries) if isinstance(one.get("usage"), dict)]
 
 
 def _listened(options: Mapping[str, Any], came: list[str]) -> dict[str, Any]:

@@ -78,6 +78,10 @@ class Assembly(Protocol):
         """Return the whole reply, in the shape of one that was not streamed."""
         ...
 
+    def usage(self) -> object:
+        """Return what the provider has reported of tokens so far, in its own words; None if it said nothing."""
+        ...
+
     def partial(self) -> dict[str, Any] | None:
         """Return what has come, as a reply without `finish_reason`; None if nothing has."""
         ...

@@ -1,3 +1,4 @@
+from .acting import AnswerStore as AnswerStore
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import StopSignal, TurnMeter, reported_cost
-from tract_jupyter.loop.calls import Machinery
-from tract_jupyter.loop.turn import StoredTurn, TurnStore
+from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import TurnLimits, brief_repr
-from tract_jupyter.prompts import WENT_ON
-from tract_jupyter.toolkit import ToolConfig, ToolProfile, Toolset, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.llm import Price
+    from tract_jupyter.loop.acting import AnswerStore
     from tract_jupyter.loop.calls import CarryOut
-    from tract_jupyter.loop.turn import Offer
+    from tract_jupyter.loop.turn import Offer, TurnStore
     from tract_jupyter.models import ChatResponse, Delta
     from tract_jupyter.review import Review
-    from tract_jupyter.toolkit import ToolExecutor
+    from tract_jupyter.toolkit import ToolExecutor, ToolProfile, Toolset
 
 ACTOR: Final = "agent:chat"
 """Who calls, where a chat does not say."""
@@ -32,7 +29,8 @@ INSTRUCTIONS: Final = "instructions_for"
 READ_ON: Final = "read_result"
 """The tool that reads on in what was cut; whoever has any tools has this one."""
 
-Tools = str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None
+
+Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +83,7 @@ class ToolLoop:
         executor: gives what runs tools.
         review: asks persons.
         store: where turns are kept.
+        answers: gives where the answers of calls are kept.
         instructions: writes what a model is told about scripts, given its profile and what the user says.
     """
 
@@ -93,6 +92,7 @@ class ToolLoop:
         executor: Callable[[], ToolExecutor],
         review: Review,
         store: TurnStore,
+        answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
     ) -> None:
         self.tools: Tools = None
@@ -106,6 +106,7 @@ class ToolLoop:
         self._executor = executor
         self._review = review
         self._store = store
+        self._answers = answers
         self._instructions = instructions
         self._running: list[StopSignal] = []
         self._asked: dict[str, Any] = {}
@@ -134,6 +135,8 @@ class ToolLoop:
         given = self.tools if tools is None else tools
         if given is None or isinstance(given, list | tuple):
             return None
+        from tract_jupyter.toolkit import ToolConfig, Toolset, profile_of
+
         found = given
         if not isinstance(found, Toolset):
             found = Toolset(self._executor(), profile_of(given), actor=ACTOR)  # type: ignore[arg-type] # it checks
@@ -157,17 +160,19 @@ class ToolLoop:
         toolset = self.toolset(asked.tools)
         meter = TurnMeter(asked.limits or self.limits, self.price)
         with self._signal() as stop:
-            machinery = None
-            if toolset is not None:
-                machinery = Machinery(
-                    toolset, self._review.reviewer, self._review.gate.catch_up, self._store.journal, meter, stop,
-                    self._asked, self.carry_out, self.parallel,
-                )  # fmt: skip
-            turn = StoredTurn(
-                self._store, meter, stop, request, machinery, asked.on_delta, self.ask,
-                (self.result_size, self.step_size),
+            kept = (self._store, meter, stop, request, asked.on_delta, self.ask)
+            if toolset is None:
+                return StoredTurn(*kept).run()
+            from tract_jupyter.loop.acting import ActingTurn
+            from tract_jupyter.loop.calls import Machinery
+
+            answers = self._answers()
+            machinery = Machinery(
+                toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, self._asked,
+                self.carry_out, self.parallel,
             )  # fmt: skip
-            return turn.run()
+            sizes = (self.result_size, self.step_size)
+            return ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes).run()
 
     def last_response(self) -> ChatResponse | None:
         """Return the reply that the current branch ends with, if it calls nothing that is open: its turn is over."""
@@ -195,11 +200,13 @@ class ToolLoop:
         _, calls = self._store.open_step()
         if not calls:
             return
+        from tract_jupyter.prompts import WENT_ON
+
         for call in calls:
             question = self._asked.pop(call.id, None)
             if question is not None and question.status.is_open:
                 question.reject(WENT_ON)
-        self._store.answer_all(calls, WENT_ON)
+        self._answers().answer_all(calls, WENT_ON)
 
     @contextmanager
     def _signal(self) -> Iterator[StopSignal]:

@@ -112,9 +112,9 @@ class ChatResponse:
         """What it cost in US dollars; None if its tokens or the price of its model are not known."""
         from decimal import Decimal
 
-        usd = self.usage.get("cost")
-        is_known = isinstance(usd, int | float) and not isinstance(usd, bool)
-        return Decimal(str(usd)) if is_known else None
+        costs = [one.get("cost") for one in (self.usage, *self.usage.get("failed_tries", ()))]
+        is_known = all(isinstance(usd, int | float) and not isinstance(usd, bool) for usd in costs)
+        return sum((Decimal(str(usd)) for usd in costs), Decimal(0)) if is_known else None
 
     def __str__(self) -> str:
         return self.text

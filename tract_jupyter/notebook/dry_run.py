@@ -28,8 +28,7 @@ from tract_jupyter.review import (
     split_words,
     take,
 )
-from tract_jupyter.runs import RunRoot, run_roots
-from tract_jupyter.storage import Database, RunEventRows, TractRows, file_of
+from tract_jupyter.storage import Database, TractRows, file_of
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis import Escape
     from tract_jupyter.context import Damage
     from tract_jupyter.operations import OperationSpec
+    from tract_jupyter.runs import RunRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,11 +593,10 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     try:
         with database.read() as connection:
             tract_ids = TractRows().ids(connection)
-        roots = {one: tuple(run_roots(database, RunEventRows(one))) for one in tract_ids}
     finally:
         database.close()
     found = []
     for tract_id in tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
-            found.append(VerifiedTract(tract_id, tuple(tract.verify()), roots[tract_id]))
+            found.append(VerifiedTract(tract_id, tuple(tract.verify()), tuple(tract.runs.roots())))
     return found

@@ -21,12 +21,12 @@ from tract_jupyter.exceptions import (
     StoreError,
     TractError,
 )
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, brief_repr, plain, printable
 from tract_jupyter.review.decision import RECORDED, Decision, decision_context, in_code, without_grant
 from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.review.decision import DecisionContext, Question
     from tract_jupyter.review.grants import Grants
@@ -157,7 +157,7 @@ class Gate:
 
     def _expire(self, pending: Reviewable) -> bool:
         """Record it. False if somebody else decided first."""
-        question = pending.question
+        question = _as_text(pending)
         decision = Decision(
             "expire", {}, "timeout", question.fingerprint, "nobody", identity=question.identity
         )
@@ -181,9 +181,9 @@ class Gate:
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
             if now.needs_leave:
                 self.check_code(pending, now)
-            asked = self._check(pending, now.shown)
+            asked = self._check(pending, action, arguments, now.shown)
         else:
-            asked = pending.question
+            asked = _as_text(pending)
         with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
@@ -194,7 +194,7 @@ class Gate:
                 now.channel,
                 question.fingerprint,
                 now.decided_by,
-                identity=asked.identity,
+                identity=(asked or question).identity,
             )
             ends = pending.is_instant(action)
             if not self.ledger.decide(pending, decision, question, ends=ends, also=grant):
@@ -202,12 +202,24 @@ class Gate:
         pending.decision, pending.unfinished = decision, None
         return decision
 
-    def _check(self, pending: Reviewable, shown: str | None) -> Question:
-        """Check that what would run is what was shown, and may run. Return the question as it is then."""
-        pending.check_fields()
+    def _check(
+        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], shown: str | None
+    ) -> Question | None:
+        """Check that what would run is what was shown, and may run.
+
+        Returns:
+            The question as it is now; None if it has no JSON form, which the edits of the decision put right.
+        """
+        with pending.edited(action, arguments, keep=False):
+            pending.check_fields()
         pending.check_current()
-        question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
-        if shown is not None and question.fingerprint != shown:
+        try:
+            question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
+        except ContentError:
+            if not arguments.get("edits"):
+                raise
+            question = None
+        if shown is not None and (question is None or question.fingerprint != shown):
             raise FingerprintError("it changed after it was shown; look at it again")
         return question
 
@@ -227,7 +239,7 @@ class Gate:
         if _has_expired(pending, stored.decided_at):
             raise _NotRunError("it had expired by then")
         try:
-            self._check(pending, None)
+            self._check(pending, stored.action, stored.arguments, None)
             with pending.edited(stored.action, stored.arguments, keep=False):
                 if pending.fingerprint != stored.fingerprint:
                     raise _NotRunError("it is not what was decided; look at it again")
@@ -332,6 +344,25 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     ):
         return False
     return (made.action, made.arguments) == (action, without_grant(action, arguments))
+
+
+def _as_text(pending: Reviewable) -> Question:
+    """Return the question for a decision that runs nothing; a field without JSON form becomes a text."""
+    given: Any = pending.fields
+    if not isinstance(given, dict):  # code may have put anything there
+        pending.fields = {"fields": given}
+    try:
+        return pending.question
+    except ContentError:
+        pending.fields = {str(name): _noted(value) for name, value in pending.fields.items()}
+        return pending.question
+
+
+def _noted(value: object) -> object:
+    try:
+        return plain(value)
+    except ContentError:
+        return printable(brief_repr(value))
 
 
 def _has_expired(pending: Reviewable, at: datetime) -> bool:

@@ -134,7 +134,6 @@ from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
 from .turns import Turns as Turns
 from .verification import RunRoot as RunRoot
-from .verification import run_roots as run_roots
 from .verification import verify_tract as verify_tract
 from .workers import Abort as Abort
 from .workers import Aborted as Aborted

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import Spending
+    from tract_jupyter.llm import Account
     from tract_jupyter.models import CommitInfo
 
 
@@ -35,24 +35,27 @@ class TurnCost:
 
 
 class Costs:
-    """What requests to models have used and cost. Calling it reports on this session: since the tract was opened.
+    """What requests to models have used and cost. Calling it reports on this session.
+
+    The session begins when the tract is opened, or the `Session` that it belongs to: all tracts of that, with their
+    children and agents, share one account and one budget.
 
     Args:
         repository: has the replies.
-        spending: sends the requests of this session.
+        account: of this session.
     """
 
-    def __init__(self, repository: Repository, spending: Spending) -> None:
+    def __init__(self, repository: Repository, account: Account) -> None:
         self._repository = repository
-        self._spending = spending
+        self._account = account
 
     def __call__(self) -> CostReport:
         """Return what was used and spent in this session, by model and purpose.
 
-        Every request of this tract counts, also those whose reply was thrown away. A reply without reported usage is
-        estimated, and marked so; what has no known price is in lines of its own.
+        Every request counts, also one whose reply was thrown away, or that failed after the provider had begun. A reply
+        without reported usage is estimated, and marked so; what has no known price is in lines of its own.
         """
-        return self._spending.report()
+        return self._account.report()
 
     def of(self, commit: str) -> CostReport:
         """Return what a reply has used and cost, as its commit says; a report without lines if it says nothing.
@@ -100,7 +103,7 @@ class Costs:
     @property
     def budget(self) -> SpendingBudget | None:
         """What this session may spend; None if there is no limit. `set_budget` sets it."""
-        return self._spending.budget
+        return self._account.budget
 
     def set_budget(
         self, *, usd: Decimal | float | str | None = None, tokens: int | None = None
@@ -117,12 +120,12 @@ class Costs:
             LLMConfigError: it is not a number above 0, or both are left out.
         """
         made = SpendingBudget(usd, tokens)  # type: ignore[arg-type] # which makes a Decimal of it
-        self._spending.budget = made
+        self._account.budget = made
         return made
 
     def remove_budget(self) -> None:
         """Let the session spend what it wants; nothing happens if there is no budget."""
-        self._spending.budget = None
+        self._account.budget = None
 
     def __repr__(self) -> str:
         report = self()
@@ -138,22 +141,20 @@ def _turn(question: str, text: str, replies: list[CommitInfo]) -> TurnCost:
 
 
 def _lines(info: CommitInfo) -> list[CostLine]:
-    """Return the line for what a commit says that it used; none if it says nothing."""
+    """Return what a commit says that it used, with the tries that failed before it; nothing if it says nothing."""
     stored: Mapping[str, Any] | None = info.metadata.get("usage")
     if not isinstance(stored, dict):
         return []
     model = str(info.generation_config.get("model") or "a model without a name")
+    failed = stored.get("failed_tries")
+    tries = [one for one in failed if isinstance(one, dict)] if isinstance(failed, list) else []
+    return [_line(model, used) for used in (stored, *tries)]
+
+
+def _line(model: str, stored: Mapping[str, Any]) -> CostLine:
     usage, usd = Usage.of({"usage": stored}), reported_cost(model, stored)
     is_estimate = stored.get("cost_is_estimate") is True
-    cost = None if usd is None else Cost(Decimal(str(usd)), is_estimate)
-    return [
-        CostLine(
-            model,
-            "chat",
-            1,
-            usage.input_tokens or 0,
-            usage.cached_tokens or 0,
-            usage.output_tokens or 0,
-            cost,
-        )
-    ]
+    return CostLine(
+        model, "chat", 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0,
+        None if usd is None else Cost(Decimal(str(usd)), is_estimate),
+    )  # fmt: skip

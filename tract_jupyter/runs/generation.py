@@ -446,11 +446,13 @@ class Generation:
                 "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
                 "the reply"
             )
-        if not fields["hide_retries"]:
+        self._correct(fields)
+        if fields["hide_retries"]:
+            fields = _with_retries(fields)
+        else:
             for failed in fields["retry_history"]:
                 self._say_reply(failed, {}, None)
                 self._say_user(failed["prompt"])
-        self._correct(fields)
         retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
         metadata = {**(fields["metadata"] or {}), **retried}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
@@ -492,6 +494,15 @@ def _both(
         second(piece)
 
     return give
+
+
+def _with_retries(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a reply, with what those before it have used that were not good and have no commit."""
+    usage = fields["usage"]
+    used = [failed["usage"] for failed in fields["retry_history"] if failed.get("usage")]
+    if not usage or not used:
+        return fields
+    return {**fields, "usage": {**usage, "failed_tries": [*used, *usage.get("failed_tries", ())]}}
 
 
 def _used(said: Mapping[str, Any]) -> dict[str, Any]:

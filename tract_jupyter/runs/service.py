@@ -37,7 +37,7 @@ from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
-from tract_jupyter.storage import RunEventRows, RunLeaseRows
+from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.turns import OpenTurn
+    from tract_jupyter.runs.verification import RunRoot
+    from tract_jupyter.storage import StoredRunEvent
 
 
 class Runs:
@@ -115,8 +117,8 @@ class Runs:
     def get(self, run_id: str) -> Run:
         """Return a run, by its id or the beginning of it.
 
-        One whose process ended is `aborted` once its turn is over without it: answered by another run, set aside or
-        undone. While its turn is open it is `running`, and `resume` goes on with it.
+        One that waits, or whose process ended, is `aborted` once its turn is over without it: answered by another run,
+        set aside or undone. While its turn is open it is `waiting` or `running`, and `resume` goes on with it.
 
         Raises:
             UnknownRunError: there is no such run, or several.
@@ -126,6 +128,18 @@ class Runs:
     def events(self, run_id: str) -> list[RunEvent]:
         """Return all events of a run, in their order; arguments as of `get`."""
         return load(self._database, self._rows, self._full_id(run_id))
+
+    def roots(self) -> list[RunRoot]:
+        """Return the status and the root hash of each run, the oldest first; `Tract.verify` tells whether it holds.
+
+        The status is that of `get`; `damaged` where the events of a run that has not ended cannot be read.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.read() as connection:
+            newest = self._rows.newest(connection)
+        return [self._root(last) for _, last in reversed(newest)]
 
     def is_going_on(self, run_id: str) -> bool:
         """Return whether a process works on a run now, as far as is known here; arguments as of `get`.
@@ -148,11 +162,12 @@ class Runs:
 
         Raises:
             UnknownRunError: there is no such run.
-            RunError: it has not ended; or the replay differs, and tells where.
+            RunError: it has not ended, or was aborted; or the replay differs, and tells where.
         """
         from tract_jupyter.runs.verification import replayed
 
-        return replayed(self.events(run_id), self._engine.kinds)
+        events = self.events(run_id)
+        return replayed(events, self._as_it_stands(events), self._engine.kinds)
 
     def generate(
         self,
@@ -343,15 +358,26 @@ class Runs:
     # ---
 
     def _as_it_stands(self, events: list[RunEvent]) -> Run:
-        """Return a run; as aborted if its process ended, and nothing is left that a resume could do."""
+        """Return a run; as aborted if nobody works on it, and nothing is left that a resume could do."""
         run = project(events)
         begun = events[0].data
-        if run.status is not RunStatus.RUNNING or not isinstance(begun, RunStarted):
+        if run.status not in {RunStatus.RUNNING, RunStatus.WAITING} or not isinstance(begun, RunStarted):
             return run
         is_alive = self.is_going_on(run.run_id) or unfinished(events).main is not None
         if is_alive or self._engine.is_answered(run.run_id) or self._is_turn_open(begun):
             return run
         return run.model_copy(update={"status": RunStatus.ABORTED})
+
+    def _root(self, last: StoredRunEvent) -> RunRoot:
+        from tract_jupyter.runs.verification import RunRoot
+
+        if last.event_type == "run.finished":
+            end = read_dict(last.data_json)
+            return RunRoot(last.run_id, str(end.get("status")), end.get("rootHash"))
+        try:
+            return RunRoot(last.run_id, self.get(last.run_id).status, None)
+        except StoreCorruptError:
+            return RunRoot(last.run_id, "damaged", None)
 
     def _check_resumable(self, so_far: Unfinished, validator: object) -> None:
         run_id, branch = so_far.run_id[:8], so_far.snapshot.branch

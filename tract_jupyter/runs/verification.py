@@ -44,7 +44,7 @@ Reports = dict[tuple[str, str], str]
 
 
 class RunRoot(NamedTuple):
-    """The status and the root hash of a run; `running` and None until it has ended."""
+    """The status of a run, as `Runs.get` tells it, and its root hash; None unless its events tell its end."""
 
     run_id: str
     status: str
@@ -88,22 +88,6 @@ def verify_tract(repository: Repository) -> list[Damage]:
         if not found:
             raise
         return [*found, Damage(database.location, str(error))]  # what could be read is told
-
-
-def run_roots(database: Database, rows: RunEventRows) -> list[RunRoot]:
-    """Return the stored root hash of each run, the oldest first; `verify_runs` tells whether it holds.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-    with database.read() as connection:
-        newest = rows.newest(connection)
-    return [_root(last) for _, last in reversed(newest)]
-
-
-def _root(last: StoredRunEvent) -> RunRoot:
-    end = read_dict(last.data_json) if last.event_type == "run.finished" else {}
-    return RunRoot(last.run_id, str(end.get("status", "running")), end.get("rootHash"))
 
 
 def _of_run(
@@ -162,17 +146,17 @@ def _of_commit(connection: Connection, commits: CommitRows, name: str, text: str
         yield f"commit {name[:12]} does not hold the text that the run says"
 
 
-def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
+def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> Run:
     """Go through a run again, and return it: its reports and its root hash are those of the recorded one.
 
     Args:
         events: of a run that has ended.
+        recorded: the run, as it stands.
         kinds: which operations can be planned.
 
     Raises:
         RunError: it has not ended, was aborted, lacks a result, or comes out differently; tells where.
     """
-    recorded = project(events)
     _check_complete(recorded)
     so_far = replace(unfinished(events), commits={}, main_started=None)
     log = EventLog(recorded.run_id)
@@ -197,7 +181,9 @@ def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
 
 def _check_complete(run: Run) -> None:
     if run.status in {RunStatus.RUNNING, RunStatus.WAITING}:
-        raise RunError(f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it first")
+        raise RunError(
+            f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it, or wait for its end"
+        )
     if run.status is RunStatus.ABORTED:
         raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
 

@@ -197,7 +197,7 @@ def test_a_bad_reply_is_asked_for_again_with_what_was_wrong_and_stays_hidden(ask
     assert response.text == "1,345 metres"
     assert said(tract) == [("user", "How tall is Ben Nevis?"), ("assistant", "1,345 metres")]
     taken = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
-    assert response.commit_info.metadata == {"retry_count": 1, "usage": taken}
+    assert response.commit_info.metadata == {"retry_count": 1, "usage": {**taken, "failed_tries": [taken]}}
     assert response.usage == {name: 2 * count for name, count in taken.items()}  # of the whole turn
     assert [m["role"] for m in client.last_messages] == ["user", "assistant", "user"]
     assert "say it in metres" in client.last_messages[-1]["content"]

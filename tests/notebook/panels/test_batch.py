@@ -4,6 +4,7 @@ import secrets
 import threading
 
 import pytest
+from sqlalchemy import text as sql
 
 from tests.notebook.panels.test_render import outline
 from tract_jupyter import Tract
@@ -77,6 +78,19 @@ def test_each_row_says_what_and_why(tract, waiting):
     assert first["waits"] == "no cell waits for it"
     assert not first["must_be_opened"]
     assert "&lt;one&gt;" in inbox._panel.bodies[first["pending_id"]]
+
+
+def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting):
+    waiting("one", "two", "three")
+    with tract._repository.database.write() as connection:
+        spoilt = sql("UPDATE pendings SET fields_json = replace(fields_json, '\"two\"', '2')")
+        assert connection.execute(spoilt).rowcount
+    inbox = open_inbox(tract)
+    assert texts(inbox) == ["one", "three"]
+    told = outline(inbox._panel.view["rest_html"]).text
+    for text in (told, inbox.batch.record_text()):
+        assert "'text' should be" in text
+        assert "%tract decide ID reject REASON turns down what cannot be decided." in text
 
 
 def test_the_panel_is_opened_with_the_first_page(tract, waiting):

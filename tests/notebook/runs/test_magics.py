@@ -212,7 +212,7 @@ def test_a_replay_tells_the_root_hash(shell, model):
 def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
     run_id = crash(shell, model)
     assert (
-        "has not ended, so it cannot be replayed; resume it first"
+        "has not ended, so it cannot be replayed; resume it, or wait for its end"
         in shell.run(f"%tract run {run_id} --replay").error
     )
 

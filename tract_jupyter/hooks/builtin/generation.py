@@ -87,6 +87,7 @@ class PendingGeneration(BuiltinPending):
             "response_text": self.response_text,
             "tool_calls": self.tool_calls,
             "generation_config": self.generation_config,
+            "usage": self.usage,
             "diagnosis": wrong,
             "prompt": retry_text(wrong, self.retry_prompt),
         }

@@ -113,6 +113,7 @@ class _Reply(TypedDict):
 
 class _FailedReply(_Reply):
     prompt: str
+    usage: Any
 
 
 class _Generate(_Reply, _Placed):

@@ -12,12 +12,13 @@ from IPython.core.error import StdinNotImplementedError
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
 from tract_jupyter.models import counted, one_line
-from tract_jupyter.notebook.commands.command import Command, limit, option
+from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
     from tract_jupyter.llm import CostReport, ModelConnection, Provider
     from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.runs import Costs
     from tract_jupyter.tract import Tract
 
 _MODEL_USAGE: Final = "model [PROVIDER/NAME | NAME --base-url URL | off] [--for PURPOSE] [--key] [--local]"
@@ -172,6 +173,8 @@ def _model_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
     costs = notebook.tract.costs
+    if words and not words[0].isdecimal():
+        return _reply_cost(costs, *arguments("cost COMMIT", words, 1, 1))
     report, turns = costs(), costs.turns(limit("cost", words))
     budget = f"Budget: {report.budget}" if report.budget is not None else ""
     unpriced = sorted({line.model for line in report.unknown})
@@ -189,6 +192,20 @@ def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
         Grid(("Turn", *_FIGURES), rows, "Turns of this branch, the newest first", right=_RIGHT),
     )
     return GridView("Cost", tuple(filter(None, (f"This session: {report}.", budget, unknown))), grids)
+
+
+def _reply_cost(costs: Costs, commit: str) -> GridView:
+    report = costs.of(commit)
+    about = (
+        f"{commit}: {report}."
+        if report.lines
+        else f"{commit} says nothing of tokens: it is no reply, or its provider reported none."
+    )
+    return GridView(
+        "Cost",
+        (about,),
+        (Grid(_HEADS, _lines(report), "This reply", code=frozenset({"Model"}), right=_RIGHT),),
+    )
 
 
 _FIGURES: Final = ("Requests", "Input", "From cache", "Output", "Cost")
@@ -265,6 +282,10 @@ COMMANDS = (
         _model,
         (_model_words, "--for", "--base-url", "--key", "--local"),
     ),
-    Command("cost [N]", "show what this session and the newest turns have used and cost", _cost),
+    Command(
+        "cost [N | COMMIT]",
+        "show what this session and the newest turns, or a reply, have used and cost",
+        _cost,
+    ),
     Command(_BUDGET_USAGE, "limit what this session may spend on models", _budget, (_OFF,)),
 )

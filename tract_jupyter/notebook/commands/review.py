@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
-from tract_jupyter.notebook.panels.inbox import Inbox, stuck
+from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
 from tract_jupyter.notebook.views.html import Grid, GridView, when
@@ -467,7 +467,7 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
     told = "" if waiting else "Nothing waits for a decision."
     if more > 0:
         told = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
-    how = "%tract decide ID reject REASON turns down what cannot be decided." if stuck_rows else ""
+    how = TURN_DOWN if stuck_rows else ""
     return GridView("Inbox", tuple(filter(None, (told, how))), (cannot, quarantined))
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
+TURN_DOWN = "%tract decide ID reject REASON turns down what cannot be decided."
 _SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
 
 
@@ -254,6 +255,7 @@ class InboxPages:
             stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
             heads = ("What", "Id", "Why it cannot be decided here", "Since")
             parts.append(table_html("Cannot be shown here", heads, stuck, {1}))
+            parts.append(f"<p>{escaped(TURN_DOWN)}</p>")
         if self.quarantined:
             names = ("Operation", "Why it is not active", "Look at it")
             parts.append(table_html("Stored operations that are not active", names, self.quarantined, {2}))
@@ -282,6 +284,7 @@ class InboxPages:
             how = [f"    {how_to_decide(row.pending_id)} decides it"] if row.ticket.status.is_open else []
             lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound, *how]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
+        lines += [f"  {TURN_DOWN}"] if self.stuck else []
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
         return printable("\n".join(lines))
 

@@ -1,0 +1,161 @@
+"""One turn of a model that acts: the calls of each reply are carried out, until a reply calls nothing.
+
+Each reply is committed before its calls are carried out, and each answer as soon as it is there, as `turn` says.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import ContentError, UndecidedError
+from tract_jupyter.hooks.builtin import ToolAnswer
+from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
+from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
+from tract_jupyter.loop.calls import StepCalls
+from tract_jupyter.loop.turn import ACTS, Offer, StoredTurn
+from tract_jupyter.models import ToolCall, TurnOutcome
+from tract_jupyter.prompts import FAILED, STOPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tract_jupyter.context import Repository
+    from tract_jupyter.hooks import Firing
+    from tract_jupyter.hooks.builtin import ToolResults
+    from tract_jupyter.loop.calls import Machinery
+    from tract_jupyter.loop.journal import CallJournal
+    from tract_jupyter.models import LLMClient
+
+_LIMITED = "chat(None) goes on, with as much again, or with other limits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerStore:
+    """Where the answers of calls are kept: in the history, and until they can be committed in the journal."""
+
+    repository: Repository
+    firing: Firing
+    results: ToolResults
+    journal: CallJournal
+
+    def answer(self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int) -> None:
+        """Commit answers, in one transaction where nobody decides about them first."""
+        is_watched = self.firing.bus.listens("tool_result")
+        with nullcontext() if is_watched else self.repository.writer.batch():
+            for call, answer in answers:
+                shown = shown_answer(answer, call.id, size)
+                kept = {} if shown.whole is None else {"original_content": shown.whole}
+                self.results.commit(
+                    ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                )
+
+    def answer_all(self, calls: Iterable[ActingCall], why: str) -> None:
+        """Commit, as the answer of each call, why it was not carried out."""
+        told = CallAnswer(why, is_error=True)
+        self.answer([(call, told) for call in calls], len(why))
+
+
+@dataclass(eq=False, kw_only=True)
+class ActingTurn(StoredTurn):
+    """One turn of a model whose calls are carried out.
+
+    Args:
+        machinery: what they are carried out with.
+        answers: where their answers are kept.
+        sizes: how many characters of one answer, and of all of a step, the model is shown.
+    """
+
+    machinery: Machinery
+    answers: AnswerStore
+    sizes: tuple[int, int]
+    _step: StepCalls | None = None
+    _ended: TurnEnding | None = None
+
+    def _go_on(self) -> TurnEnding:
+        self._schemas = self.machinery.toolset.schemas()
+        return run_turn(self, self.meter, self.stop)
+
+    # --- as `llm.TurnHost`
+
+    def open_calls(self) -> Sequence[ActingCall]:
+        """Return the calls that have no answer yet, of the message that the context ends with."""
+        self._said, calls = self.store.open_step()
+        return calls
+
+    def ask(self) -> Sequence[ActingCall]:
+        """Make a request, whose reply is committed, and return what it calls."""
+        acts = {ACTS: self.machinery.toolset.actor}
+        response = self._make_request(Offer(self._schemas, acts, self._readable, self._on_delta, self.stop))
+        return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
+
+    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
+        """Carry calls out and commit their answers; None if a person has to decide first."""
+        if self._said is None:
+            raise ContentError("there is no message whose calls could be carried out")
+        commit = self._said.commit_hash
+        self._step = step = StepCalls(commit, calls, self.answers.journal.of(commit), self.machinery)
+        size = size_for(len(calls), *self.sizes)
+        outcomes: dict[str, str] = {}
+        try:
+            for answers in step.answers():
+                self.answers.answer(answers, size)
+                outcomes |= {call.id: answer.outcome for call, answer in answers}
+        except UndecidedError:  # a handler looks at an answer before the model does, and left it open
+            return None
+        if step.waits:
+            return None
+        if step.noted:
+            self.answers.journal.forget(commit)
+        if step.limit:
+            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {_LIMITED}")
+        return [outcomes[call.id] for call in calls]
+
+    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
+        """Commit, as the answer of each call, why it was not carried out."""
+        self.answers.answer_all(calls, why)
+
+    def ended(self) -> TurnEnding | None:
+        """Return the limit that a call met, if one did."""
+        return self._ended
+
+    def answered(self) -> bool:
+        """Return True: a reply that calls nothing is the answer."""
+        return True
+
+    # ---
+
+    def _readable(self, client: LLMClient) -> LLMClient:
+        names = {tool["function"]["name"] for tool in self._schemas or ()}
+        return ReadableClient(self._asked(client), names, self._count)
+
+    def _close(self, *, is_stopped: bool) -> None:
+        """Answer what is open, and withdraw what was asked about it."""
+        said, calls = self.store.open_step()
+        if said is None or not calls:
+            return
+        why = STOPPED if is_stopped else FAILED
+        step = self._step
+        if step is None or step.commit != said.commit_hash:
+            known = self.answers.journal.of(said.commit_hash)
+            step = StepCalls(said.commit_hash, calls, known, self.machinery)
+        closed = {call.id: answer for call, answer in step.close(why)}
+        known = self.answers.journal.of(said.commit_hash)
+        told = CallAnswer(why, is_error=True)
+        self.answers.answer(
+            [(call, _known(known, call) or closed.get(call.id) or told) for call in calls], 20_000
+        )
+        self.answers.journal.forget(said.commit_hash)
+
+    def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:
+        """Return the calls that wait for a person."""
+        if ending.outcome is not TurnOutcome.WAITING:
+            return ()
+        calls = self.store.open_step()[1]
+        return tuple(ToolCall(call.id, call.name, dict(call.arguments)) for call in calls)
+
+
+def _known(known: Any, call: ActingCall) -> CallAnswer | None:
+    found = known.get(call.id)
+    return None if found is None else found.answer
