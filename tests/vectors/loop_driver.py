@@ -18,6 +18,7 @@ os.environ.setdefault("LOOP_PRODUCT", str(HERE / "loop_product.py"))
 
 import driver  # noqa: E402 # of the given files, which import each other by these names
 import play  # noqa: E402
+import server  # noqa: E402
 
 from tests.llm import sdk  # noqa: E402
 from tests.vectors.responses_server import ResponsesServer  # noqa: E402
@@ -55,6 +56,15 @@ driver.load, driver.check = load, check
 driver.__file__ = __file__  # second processes are begun with it
 
 
+def warm_up():
+    """Import what the server judges with, so that no request waits for it while a turn's seconds are counted."""
+    import jsonschema
+
+    assert jsonschema
+    for dialect in ("openai", "anthropic"):
+        server.validate(dialect, {}, {"messages": []}, "")
+
+
 def main(words):
     """Run what is asked for; returns 1 if something fails."""
     if "--wire" in words:
@@ -65,6 +75,7 @@ def main(words):
         driver.ModelServer = ResponsesServer
     if words[:1] == ["--child"]:
         return driver.child(words[1:])
+    warm_up()
     sys.argv[1:] = [*words, *([] if "--dialect" in words or "LOOP_WIRE" not in os.environ else ["--dialect", "openai"])]
     return driver.main()
 

@@ -14,7 +14,7 @@ from tract_jupyter.hooks.builtin import ToolAnswer
 from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
-from tract_jupyter.loop.turn import ACTS, Offer, StoredTurn
+from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, STOPPED
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.calls import Machinery
     from tract_jupyter.loop.journal import CallJournal
     from tract_jupyter.models import LLMClient
-
-_LIMITED = "chat(None) goes on, with as much again, or with other limits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +107,7 @@ class ActingTurn(StoredTurn):
         if step.noted:
             self.answers.journal.forget(commit)
         if step.limit:
-            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {_LIMITED}")
+            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
         return [outcomes[call.id] for call in calls]
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:

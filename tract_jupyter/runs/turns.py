@@ -131,6 +131,12 @@ class Turns:
         turn = _turn.get()
         return turn is not None and turn.owner is self and turn.is_asked
 
+    @property
+    def is_set_aside(self) -> bool:
+        """True if what was said last on the current branch was set aside, since no reply came to it."""
+        newest = self._newest_append(self._refs.position.commit_hash)
+        return newest is not None and self._why_changed(newest.commit_hash)[1] == SET_ASIDE
+
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
         """Hold the current branch, to have answered what the user said last; within `asking` what was said there, once.
@@ -269,14 +275,19 @@ class Turns:
 
     def _take_back(self, question: str) -> None:
         """Have a question sent again that was set aside, with the priority that it had."""
-        with self._timelines.lock:
-            steps = self._timelines.at(self._refs.position.commit_hash).steps
-            changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
-        if changes and self._commits.entry(changes[-1].commit_hash).message in {SET_ASIDE, OTHER_ASKED}:
+        changes, why = self._why_changed(question)
+        if why in {SET_ASIDE, OTHER_ASKED}:
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
             usual = self._commits.entry(question).starting_priority()
             priority = Priority(earlier[-1] or usual) if earlier else usual
             self._commits.annotate(question, priority, ASKED_AGAIN)
+
+    def _why_changed(self, commit: str) -> tuple[list[Step], str]:
+        """Return the changes of a message's priority, and why the last one was made; empty if there are none."""
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == commit]
+        return changes, str(self._commits.entry(changes[-1].commit_hash).message) if changes else ""
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:
