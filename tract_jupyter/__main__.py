@@ -44,11 +44,14 @@ def _verify(given: argparse.Namespace) -> int:
 
 def _verify_store(path: str) -> int:
     from tract_jupyter import verify_store
+    from tract_jupyter.models import printable
 
     tracts = verify_store(path)
     for tract in tracts:
         for run in tract.runs:
             print(f"{tract.tract_id}: run {run.run_id} {run.status} {run.root_hash or '-'}")  # noqa: T201 # as above
+        for line in tract.unsigned:
+            print(f"{tract.tract_id}: not yours: {printable(line)}")  # noqa: T201 # as above
         for damage in tract.damaged:
             print(f"{tract.tract_id}: {damage.where}: {damage.problem}")  # noqa: T201 # as above
     return int(any(tract.damaged for tract in tracts))
@@ -84,9 +87,9 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "verify",
         help="list what a run without a person would refuse, or what is damaged in a store",
         description="List what a run without a person (nbclient, papermill, CI) would refuse; nothing is run. "
-        "Of a store: what is damaged, with a root hash for each run. "
+        "Of a store: what is damaged, what stands there without your signature, and a root hash for each run. "
         "Exit code 1 if anything would be refused or is damaged, 2 if that could not be told; "
-        "what only a run tells, which is listed as unknown, leaves it at 0.",
+        "what only a run tells, which is listed as unknown, leaves it at 0, and so does what is not signed.",
     )
     verify.add_argument(
         "path",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 
 import pytest
 
-from tests.hooks.fakes import call, reply, said
+from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.loop.conftest import told
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
-from tract_jupyter.models import Delta, TurnLimits
+from tract_jupyter.llm import ModelCall
+from tract_jupyter.models import Delta, TurnLimits, own_copy
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
 
@@ -130,6 +134,57 @@ def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done
     ]  # fmt: skip
 
 
+def test_after_a_limit_the_count_begins_anew(talk, script, done):
+    """Also if the turn is left again, for another reason, after that."""
+    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(9)))
+    limits = TurnLimits(steps=3)
+    assert talk.chat("Go.", limits=limits).steps == 3
+    talk.loop.carry_out = lambda call, make: talk.loop.pause() or make()
+    assert talk.chat(None, limits=limits).steps == 1
+    talk.loop.carry_out = None
+    response = talk.chat(None, limits=limits)
+    assert (response.outcome, response.steps, len(done)) == ("limit", 3, 6)
+    assert "chat(None) goes on, with as much again" in response.note
+
+
+def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_path, script, talk, done):
+    """What it took before counts: requests, calls, tokens and money, also in another process."""
+
+    def opened():
+        again = Tract.open(tmp_path / "t.db")
+
+        @again.tool(read_only=True)
+        def look(city: str) -> str:
+            """Look outside."""
+            return city
+
+        @again.tool
+        def send(to: str) -> str:
+            """Send a mail."""
+            return to
+
+        again.loop.tools = "self"
+        again.loop.price = lambda model, usage: 0.5
+        again.configure_llm(client)
+        return again
+
+    client = script(
+        reply(None, call("look", {"city": "Rome"})), reply(None, call("send", {"to": "Ada"}, "c2")),
+        reply(None, call("look", {"city": "Oslo"}, "c3")), "Done."
+    )  # fmt: skip
+    limits = TurnLimits(steps=9, usd=9, calls=9)
+    with opened() as first:
+        response = first.chat("Go.", limits=limits)
+        assert (response.outcome, response.steps, response.calls) == ("waiting", 2, 1)
+        tokens = response.usage["prompt_tokens"]
+    with opened() as second:
+        second.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+        response = second.chat(None, limits=TurnLimits(steps=3))
+        assert (response.outcome, response.steps, response.calls) == ("limit", 3, 3)
+        assert response.usage["prompt_tokens"] == tokens / 2 * 3
+        assert second.chat(None, limits=TurnLimits(usd=1)).text == "Done."
+
+
 def test_tokens_are_those_that_the_provider_reports(talk, script):
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
     assert talk.chat("Go.", limits=TurnLimits(tokens=20)).steps == 2
@@ -207,6 +262,30 @@ def test_a_users_function_takes_the_place_of_a_step(talk, script, done):
     talk.loop.carry_out = lambda call, make: make()
     talk.chat("And there?")
     assert done == [("look", "Oslo")]
+
+
+@pytest.mark.parametrize("where", ["model", "loop"])
+def test_a_function_may_change_what_it_is_given(talk, where):
+    asked, replies = [], [reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Done."]
+
+    def model(messages, **options):
+        asked.append(own_copy(messages))
+        for message in messages:
+            for one in message.get("tool_calls", ()):
+                one["function"]["arguments"] = json.loads(one["function"]["arguments"])
+            message["content"] = "changed"
+        del messages[0]
+        said = replies.pop(0)
+        return said if isinstance(said, dict) else reply(said)
+
+    if where == "model":
+        talk.models.use(model)
+    else:
+        talk.models.use(lambda messages, **options: None)
+        talk.loop.ask = model
+    assert talk.chat("Go.").text == "Done."
+    assert asked[1] == asked[2][: len(asked[1])]
+    assert [one["content"] for one in asked[2]] == ["Go.", None, "sunny in Rome", None, "sunny in Oslo"]
 
 
 def test_each_step_may_have_operations_around_it(talk, script, done):
@@ -306,3 +385,32 @@ def test_what_the_session_may_spend_ends_a_turn_that_has_begun(talk, script, don
     talk.costs.remove_budget()
     client.replies = ["Done."]
     assert talk.chat(None).text == "Done."
+
+
+def test_a_question_that_was_set_aside_is_gone_on_with(talk, script):
+    script("Hello.", LLMRequestError("HTTP 500"), "Fine.")
+    talk.chat("Hi")
+    with pytest.raises(LLMRequestError):
+        talk.chat("How are you?")
+    assert talk.chat(None).text == "Fine."
+    assert [text for _, text in said(talk)] == ["Hi", "Hello.", "How are you?", "Fine."]
+    assert talk.chat(None).steps == 0
+
+
+@pytest.mark.parametrize(("pieces", "kept"), [((), ""), (("Once upon ",), "Once upon ")])
+def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces, kept):
+    class Silent:
+        def chat(self, messages, *, on_delta=None, **options):
+            for piece in pieces:
+                on_delta(Delta("text", piece))
+            with ModelCall() as call:
+                call.pause(20)
+            raise AssertionError("nothing has ended the call")
+
+    talk.configure_llm(Silent())
+    response = talk.chat("Tell.", limits=TurnLimits(seconds=0.3), on_delta=lambda piece: None)
+    assert (response.outcome, response.text) == ("limit", kept)
+    assert response.note.startswith("the limit of 0.3 seconds is over; chat(None) goes on")
+    talk.configure_llm(ScriptedClient("The end."))
+    assert talk.chat(None, limits=TurnLimits(steps=1)).text == "The end."
+    assert [text for _, text in said(talk)] == ["Tell.", "The end."]

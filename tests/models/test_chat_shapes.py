@@ -10,11 +10,14 @@ from tract_jupyter.models import (
     OPENING,
     CompiledContext,
     Message,
+    Rendering,
     ToolCall,
     anthropic_messages,
     anthropic_tool,
     openai_message,
     openai_messages,
+    own_copy,
+    sent_messages,
 )
 
 CALL = ToolCall("a", "weather", {"city": "Oslo"})
@@ -53,6 +56,49 @@ def test_a_context_gives_the_same_shapes(messages: list[Message]):
     context = CompiledContext(messages, 0, "approximate", None)
     assert context.to_openai() == context.to_dicts() == openai_messages(messages)
     assert context.to_anthropic() == anthropic_messages(messages)
+
+
+class Growing(list):
+    """A list of messages that only grows, as contexts have it."""
+
+    def __init__(self, messages, rendering):
+        super().__init__(messages)
+        self.rendering = rendering
+
+
+@given(contexts)
+def test_what_is_rendered_once_is_what_would_be_rendered_now(messages: list[Message]):
+    rendering = Rendering()
+    for count in [*range(len(messages) + 1), len(messages) // 2]:
+        now = messages[:count]
+        sent = sent_messages(Growing(now, rendering))
+        assert sent == sent_messages(now)
+        assert [{**one, "is_error": None} for one in sent] == [
+            {**one, "is_error": None} for one in openai_messages(now)
+        ]
+
+
+def test_a_call_without_a_json_form_leaves_nothing_behind():
+    rendering = Rendering()
+    wrong = ASKS._replace(tool_calls=(ToolCall("a", "weather", {"city": object()}),))
+    with pytest.raises(ContentError):
+        sent_messages(Growing([USER, ASKS, ANSWER, wrong, ANSWER], rendering))
+    assert sent_messages(Growing([USER, ASKS, ANSWER], rendering)) == openai_messages([USER, ASKS, ANSWER])
+
+
+def test_a_failure_is_told_to_those_who_have_a_place_for_it():
+    messages = [USER, ASKS, ANSWER._replace(is_error=True)]
+    assert [one.get("is_error") for one in sent_messages(messages)] == [None, None, True]
+    assert "is_error" not in openai_messages(messages)[-1]
+
+
+def test_a_copy_may_be_changed():
+    sent = sent_messages([USER, ASKS, ANSWER])
+    copy = own_copy(sent)
+    assert copy == sent
+    copy[0]["content"] = copy[1]["tool_calls"][0]["function"]["arguments"] = "other"
+    copy.pop()
+    assert sent == sent_messages([USER, ASKS, ANSWER])
 
 
 def test_the_plain_conversation():

@@ -18,6 +18,7 @@ from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import ContentError, StoreError, TrustError
 from tract_jupyter.notebook import parse_fire, steps
 from tract_jupyter.review import PROJECT_FILE, RecordedDecision, read_lock, write_lock
+from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 LOAD = "%load_ext tract_jupyter"
 DEFINE = """%%tract_operation deploy --ask
@@ -477,3 +478,33 @@ def test_what_only_a_run_tells_leaves_the_exit_code_at_0(book, capsys):
     with pytest.raises(SystemExit):
         main(["verify", "--help"])
     assert "listed as unknown, leaves it at 0" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_others_put_into_a_store_is_listed_and_is_no_damage(tmp_path, spec, monkeypatch, capsys):
+    path = tmp_path / "t.db"
+    with Tract.open(path) as tract:
+        tract.register_operation(spec(name="own"))
+        tract.fire("own", {"urls": []}, review=True).approve()
+    assert verify_store(path)[0].unsigned == ()
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)  # another user
+    with Tract.open(path) as tract:
+        tract.register_operation(spec(name="theirs"))
+        tract.hooks.save_handler("theirs", "guard", "pending.reject('no')")
+        tract.fire("theirs", {"urls": []}, review=True).approve(scope="always")
+        waiting = tract.fire("theirs", {"urls": ["a"]}, review=True)
+        tract.profiles.save(
+            OperationProfile.of("mine", [run_operation("mood", text="x", into="system", order=1)])
+        )
+    monkeypatch.delenv("TRACT_JUPYTER_SECRET")
+    (found,) = verify_store(path)
+    assert found.damaged == ()
+    assert [line.partition(":")[0].split()[0] for line in found.unsigned] == [
+        "operation", "handler", "profile", "grant", "question", "decision"
+    ]  # fmt: skip
+    told = "\n".join(found.unsigned)
+    assert "operation 'theirs': nobody here has approved it" in told
+    assert f"question {waiting.pending_id[:8]} 'theirs': not signed by you" in told
+    assert re.search(r"decision 1 on \w{8}, 'approve' of '\w+': not signed by you", told)
+    assert "'own'" not in told
+    assert main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.count(f"{found.tract_id}: not yours: ") == len(found.unsigned)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.models import safe_repr
+from tract_jupyter.models import canonical_json, safe_repr
 from tract_jupyter.models.schema import Parameter, Parameters, parse_type, type_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -138,6 +138,23 @@ def test_parse_type(text, expected):
 )  # fmt: skip
 def test_type_text(annotation, text):
     assert type_text(annotation) == text
+
+
+@pytest.mark.parametrize(("type_name", "default"), [
+    ("float", 0), ("float | None", 1), ("list[float]", [0, 1]), ("dict[str, float]", {"a": 2}), ("int | float", 0),
+    ("Any", 0),
+])  # fmt: skip
+def test_a_default_is_the_same_as_that_value_given(type_name, default):
+    parameters = Parameters("f", [Parameter("n", parse_type(type_name), default)])
+    left_out, given = parameters.validate({}), parameters.validate({"n": default})
+    assert canonical_json(left_out) == canonical_json(given)
+
+
+def test_a_number_given_and_by_default_is_one_question(tract, spec):
+    tract.register_operation(spec(name="note", fields={"n": {"type": "float", "default": 0}}, actions={}))
+    fired = [tract.fire("note", fields, review=True) for fields in ({}, {"n": 0}, {"n": 0.0})]
+    assert len({pending.fingerprint for pending in fired}) == 1
+    assert len(tract.review.inbox()) == 1
 
 
 def test_mutable_defaults_deep_inside_are_fresh():

@@ -76,7 +76,10 @@ def main(words):
     if words[:1] == ["--child"]:
         return driver.child(words[1:])
     warm_up()
-    sys.argv[1:] = [*words, *([] if "--dialect" in words or "LOOP_WIRE" not in os.environ else ["--dialect", "openai"])]
+    sys.argv[1:] = [
+        *words,
+        *([] if "--dialect" in words or "LOOP_WIRE" not in os.environ else ["--dialect", "openai"]),
+    ]
     return driver.main()
 
 

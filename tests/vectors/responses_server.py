@@ -25,6 +25,8 @@ ENCRYPTED = "reasoning.encrypted_content"
 INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
 PARTS = {"assistant": {"output_text", "refusal"}, "": {"input_text", "input_image", "input_file"}}
 LEAST_TOKENS = 16  # of max_output_tokens
+LONGEST_ID = 64
+ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
 
 
 # --- what is asked
@@ -45,43 +47,45 @@ def text_of(content):
 def normalise(dialect, body):
     """Return the form in which the scenarios read the requests of each dialect."""
     out = []
-    system = [body["instructions"]] if body.get("instructions") else []
     for item in items_of(body) or ():
-        kind, role = item.get("type", "message"), item.get("role")
-        if kind in {"function_call", "reasoning"}:
-            role = "assistant"
-        elif kind == "function_call_output":
-            role = "tool"
+        role = ROLES.get(item.get("type"), item.get("role"))
         if role != "assistant" or not out or out[-1]["role"] != "assistant":
             out.append({"role": role, "text": "", "calls": [], "results": [], "thinking": ""})
-        one = out[-1]
-        if kind == "message":
-            one["text"] += text_of(item.get("content"))
-            if role in {"system", "developer"}:
-                system.append(one["text"])
-        elif kind == "function_call":
-            try:
-                arguments = json.loads(item.get("arguments") or "{}")
-            except (ValueError, RecursionError):
-                arguments = item.get("arguments")
-            one["calls"].append({"id": item.get("call_id"), "name": item.get("name"), "args": arguments})
-        elif kind == "function_call_output":
-            told = text_of(item.get("output"))
-            one["results"].append({"id": item.get("call_id"), "text": told, "error": None})
-        elif kind == "reasoning":
-            one["thinking"] += text_of(item.get("summary"))
+        add_item(out[-1], item)
+    system = [one["text"] for one in out if one["role"] in {"system", "developer"}]
     tools = [
-        {"name": tool.get("name"), "description": tool.get("description", ""), "schema": tool.get("parameters")}
+        {
+            "name": tool.get("name"),
+            "description": tool.get("description", ""),
+            "schema": tool.get("parameters"),
+        }
         for tool in body.get("tools") or ()
     ]
     return {
-        "system": "\n".join(system), "messages": out, "tools": tools, "stream": bool(body.get("stream")),
-        "results": [result for one in out for result in one["results"]],
+        "system": "\n".join([*filter(None, [body.get("instructions")]), *system]), "messages": out, "tools": tools,
+        "stream": bool(body.get("stream")), "results": [result for one in out for result in one["results"]],
         "calls": [call for one in out for call in one["calls"]],
         "user_texts": [one["text"] for one in out if one["role"] == "user" and one["text"]],
         "assistant_texts": [one["text"] for one in out if one["role"] == "assistant" and one["text"]],
         "size": len(json.dumps(body, ensure_ascii=False)),
     }  # fmt: skip
+
+
+def add_item(one, item):
+    """Add an item to what somebody says."""
+    kind = item.get("type", "message")
+    if kind == "message":
+        one["text"] += text_of(item.get("content"))
+    elif kind == "function_call":
+        try:
+            arguments = json.loads(item.get("arguments") or "{}")
+        except (ValueError, RecursionError):
+            arguments = item.get("arguments")
+        one["calls"].append({"id": item.get("call_id"), "name": item.get("name"), "args": arguments})
+    elif kind == "function_call_output":
+        one["results"].append({"id": item.get("call_id"), "text": text_of(item.get("output")), "error": None})
+    elif kind == "reasoning":
+        one["thinking"] += text_of(item.get("summary"))
 
 
 class Judge:
@@ -113,7 +117,13 @@ class Judge:
         items = items_of(body)
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             return [*bad, "input is empty, or no list of items"]
-        return [*bad, *self._options(body), *self._tools(body), *self._pairs(items), *self._as_given(items, body)]
+        return [
+            *bad,
+            *self._options(body),
+            *self._tools(body),
+            *self._pairs(items),
+            *self._as_given(items, body),
+        ]
 
     def _options(self, body):
         if not isinstance(body.get("model"), str) or not body["model"]:
@@ -167,31 +177,16 @@ class Judge:
         open_ids, seen = [], set()
         for place, item in enumerate(items):
             kind, where = item.get("type", "message"), f"item {place}"
-            if open_ids and kind == "message":
-                yield f"{where}: the calls {open_ids} have no output before it"
-                open_ids = []
             if kind == "message":
+                if open_ids:
+                    yield f"{where}: the calls {open_ids} have no output before it"
+                    open_ids = []
                 yield from self._message(where, item)
             elif kind == "function_call":
-                given = item.get("call_id")
-                if not isinstance(given, str) or not 0 < len(given) <= 64:
-                    yield f"{where}: call_id {given!r}"
-                if given in seen:
-                    yield f"{where}: call_id {given!r} twice"
-                if not server.NAME["openai"].match(str(item.get("name"))):
-                    yield f"{where}: call of name {item.get('name')!r}"
-                if not isinstance(item.get("arguments"), str):
-                    yield f"{where}: arguments are no string"
-                seen.add(given)
-                open_ids.append(given)
+                yield from self._call(where, item, seen)
+                open_ids.append(item.get("call_id"))
             elif kind == "function_call_output":
-                given = item.get("call_id")
-                if given not in open_ids:
-                    yield f"{where}: output of {given!r}, open are {open_ids}"
-                else:
-                    open_ids.remove(given)
-                if not text_of(item.get("output")):
-                    yield f"{where}: empty output"
+                yield from self._output(where, item, open_ids)
             elif kind != "reasoning":
                 yield f"{where}: type {kind!r}"
         if open_ids:
@@ -199,6 +194,27 @@ class Judge:
         last = items[-1]
         if last.get("role") != "user" and last.get("type") != "function_call_output":
             yield f"the last item is {last.get('type')} of role {last.get('role')!r}: nothing is asked"
+
+    def _call(self, where, item, seen):
+        given = item.get("call_id")
+        if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID:
+            yield f"{where}: call_id {given!r}"
+        if given in seen:
+            yield f"{where}: call_id {given!r} twice"
+        if not server.NAME["openai"].match(str(item.get("name"))):
+            yield f"{where}: call of name {item.get('name')!r}"
+        if not isinstance(item.get("arguments"), str):
+            yield f"{where}: arguments are no string"
+        seen.add(given)
+
+    def _output(self, where, item, open_ids):
+        given = item.get("call_id")
+        if given in open_ids:
+            open_ids.remove(given)
+        else:
+            yield f"{where}: output of {given!r}, open are {open_ids}"
+        if not text_of(item.get("output")):
+            yield f"{where}: empty output"
 
     def _message(self, where, item):
         role, content = item.get("role"), item.get("content")
@@ -212,7 +228,11 @@ class Judge:
 
     def _as_given(self, items, body):
         """Items that a reply had come back as they were: all of them, in order, side by side."""
-        known = [(place, *self.place_of[item["id"]]) for place, item in enumerate(items) if item.get("id") in self.place_of]
+        known = [
+            (place, *self.place_of[item["id"]])
+            for place, item in enumerate(items)
+            if item.get("id") in self.place_of
+        ]
         for item in items:
             if item.get("type") == "reasoning" and not item.get("encrypted_content"):
                 yield f"reasoning {item.get('id')!r} without encrypted_content: it is not stored"
@@ -263,7 +283,13 @@ def output_of(reply, body, number):
     if reply.get("text"):
         part = {"type": "output_text", "text": reply["text"], "annotations": [], "logprobs": []}
         items.append(
-            {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+            {
+                "id": f"msg_{number}",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [part],
+            }
         )
     for place, call in enumerate(reply.get("calls") or (), 1):
         items.append(
@@ -304,7 +330,9 @@ def item_events(item, index, chunk):
     name, where, field = FIELDS[kind]
     at = {"item_id": item["id"], "output_index": index, **where}
     status = {"status": "in_progress"} if "status" in item else {}
-    empty = {"reasoning": {"summary": []}, "message": {"content": []}, "function_call": {"arguments": ""}}[kind]
+    empty = {"reasoning": {"summary": []}, "message": {"content": []}, "function_call": {"arguments": ""}}[
+        kind
+    ]
     first = {**item, **status, **empty}
     first.pop("encrypted_content", None)
     begins = [{"type": "response.output_item.added", "output_index": index, "item": first}]
@@ -323,7 +351,9 @@ def item_events(item, index, chunk):
             {"type": f"response.{parts}.done", **at, "part": part},
         ]
     logs = {"logprobs": []} if kind == "message" else {}
-    deltas = [{"type": f"response.{name}.delta", **at, "delta": one, **logs} for one in server.pieces(text, size)]
+    deltas = [
+        {"type": f"response.{name}.delta", **at, "delta": one, **logs} for one in server.pieces(text, size)
+    ]
     return begins, deltas if text else [], ends
 
 

@@ -18,6 +18,7 @@ from tract_jupyter.models import (
     CompiledContext,
     Message,
     Priority,
+    Rendering,
     ToolCall,
     default_priority,
     role_of,
@@ -42,18 +43,25 @@ class Prefix(Sequence[T_co]):
     Args:
         items: the list.
         view: makes of an item what is handed out, each time that somebody looks.
+        rendering: keeps what a model is sent for the items of this list.
     """
 
-    __slots__ = ("_items", "_length", "_view")
+    __slots__ = ("_items", "_length", "_view", "rendering")
 
-    def __init__(self, items: list[T_co], view: Callable[[T_co], T_co] | None = None) -> None:
+    def __init__(
+        self,
+        items: list[T_co],
+        view: Callable[[T_co], T_co] | None = None,
+        rendering: Rendering | None = None,
+    ) -> None:
         self._items = items
         self._length = len(items)
         self._view = view
+        self.rendering = rendering
 
     def viewed(self, view: Callable[[T_co], T_co]) -> Prefix[T_co]:
         """Return the same items, as a function shows them."""
-        made = Prefix(self._items, view)
+        made = Prefix(self._items, view, self.rendering)
         made._length = self._length
         return made
 
@@ -141,6 +149,7 @@ class Timeline:
         self._counters: Counter[str] = Counter()
         self._made: dict[str, Message] = {} if made is None else made
         self._messages: list[Message] = []
+        self._rendering = Rendering()  # of `_messages`
         self._rendered = 0  # so many steps are in `_messages`
         for step in steps:
             self.extend(step)
@@ -211,7 +220,7 @@ class Timeline:
             if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
                 self._messages.append(self.message(step))
         self._rendered = len(self.steps)
-        messages = Prefix(self._messages)
+        messages = Prefix(self._messages, rendering=self._rendering)
         return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
 
     def message(self, step: Step) -> Message:
@@ -257,7 +266,8 @@ class Timeline:
             given = self._priorities[target.commit_hash] = step
         self._counters[winner.token_counter] += _shows(target, given)
         self._made.pop(target.commit_hash, None)
-        self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
+        # contexts that were handed out keep the old list
+        self._messages, self._rendering, self._rendered = [], Rendering(), 0
 
     def _target(self, step: Step | Draft) -> Step | None:
         place = self.place.get(step.edit_target) if step.edit_target is not None else None

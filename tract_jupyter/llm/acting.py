@@ -105,15 +105,18 @@ class TurnMeter:
         self._lock = threading.Lock()
         self._began = time.monotonic()
 
-    def add_request(self, model: str, usage: Mapping[str, Any] | None, estimated: int) -> None:
+    def add_request(
+        self, model: str, usage: Mapping[str, Any] | None, estimated: int, *, retries: int = 0
+    ) -> None:
         """Count a request.
 
         Args:
             model: who replied.
             usage: what the provider reported.
             estimated: the tokens of request and reply, where it reported none.
+            retries: how many requests before it are told with it.
         """
-        self.steps += 1
+        self.steps += 1 + retries
         reported = tokens_of(usage or {})
         self.tokens += estimated if reported is None else reported
         _add(self.usage, usage or {})
@@ -126,6 +129,11 @@ class TurnMeter:
                     self._unpriced = model
                 else:
                     self.usd += cost
+
+    def add_calls(self, made: int) -> None:
+        """Count tool calls that were made before the turn was left."""
+        with self._lock:
+            self.calls += made
 
     def take_call(self) -> str:
         """Count a tool call, and return why it may not be made; empty if it may."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.reply import Reply
-from tract_jupyter.models import Message, ToolCall, openai_messages
+from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -126,9 +126,12 @@ def _shut(one: socket.socket) -> None:
 
 
 def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
-    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
-    said = [one for one in context.messages if one.role != "system" or one.content.strip()]
-    return openai_messages(said, with_errors=True)
+    """Return the messages of a context as a model is sent them, which nobody may change.
+
+    Blank texts of the system are left out.
+    """
+    said = sent_messages(context.messages)
+    return [one for one in said if one["role"] != "system" or one["content"].strip()]
 
 
 def ask_model(

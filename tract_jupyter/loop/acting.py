@@ -19,14 +19,18 @@ from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, STOPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing
     from tract_jupyter.hooks.builtin import ToolResults
     from tract_jupyter.loop.calls import Machinery
     from tract_jupyter.loop.journal import CallJournal
-    from tract_jupyter.models import LLMClient
+    from tract_jupyter.models import CommitInfo, LLMClient
+
+CALLS = "calls"
+"""The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""
+_LIMIT_EVENT = "turn.limit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +42,46 @@ class AnswerStore:
     results: ToolResults
     journal: CallJournal
 
+    def under_way(self) -> Iterator[CommitInfo]:
+        """Yield the replies and answers of the turn that the context ends within, newest first.
+
+        A turn that a limit has ended begins anew where it was left.
+        """
+        here = self.repository.refs.position.commit_hash
+        messages = () if here is None else self.repository.compiler.of(here).messages
+        if not messages or messages[-1].role == "user":
+            return
+        with self.repository.database.read() as connection:
+            ended = self.repository.events.newest(connection, _LIMIT_EVENT, 1)
+        limited = {event.data["commit"] for event in ended}
+        answers: list[CommitInfo] = []
+        for message in reversed(messages):
+            if message.role == "user" or message.commit_hash is None or message.commit_hash in limited:
+                return
+            info = self.repository.commits.get(message.commit_hash)
+            if message.role == "tool":
+                answers.append(info)
+            elif message.role == "assistant":
+                if ACTS not in info.metadata or not message.tool_calls:
+                    return
+                yield from [*answers, info]
+                answers.clear()
+
+    def note_limit(self) -> None:
+        """Note that a limit has ended the turn here."""
+        here = self.repository.refs.position.commit_hash
+        with self.repository.database.write() as connection:
+            self.repository.events.append(connection, _LIMIT_EVENT, "user", {"commit": here})
+
     def answer(self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int) -> None:
         """Commit answers, in one transaction where nobody decides about them first."""
         is_watched = self.firing.bus.listens("tool_result")
         with nullcontext() if is_watched else self.repository.writer.batch():
             for call, answer in answers:
                 shown = shown_answer(answer, call.id, size)
-                kept = {} if shown.whole is None else {"original_content": shown.whole}
+                kept: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
+                if answer.made != 1:
+                    kept[CALLS] = answer.made
                 self.results.commit(
                     ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
                 )
@@ -73,7 +110,26 @@ class ActingTurn(StoredTurn):
 
     def _go_on(self) -> TurnEnding:
         self._schemas = self.machinery.toolset.schemas()
-        return run_turn(self, self.meter, self.stop)
+        self._count_what_was_taken()
+        ending = run_turn(self, self.meter, self.stop)
+        if ending.outcome is TurnOutcome.LIMIT:
+            self._note_limit()
+        return ending
+
+    def _note_limit(self) -> None:
+        self.answers.note_limit()
+
+    def _count_what_was_taken(self) -> None:
+        """Count what the turn took before it was left: by a crash, Stop, or as it waited for a decision."""
+        for info in self.answers.under_way():
+            if info.content_type == "tool_io":
+                self.meter.add_calls(info.metadata.get(CALLS, 1))
+                continue
+            usage = info.metadata.get("usage")
+            model = str(info.generation_config.get("model") or "")
+            self.meter.add_request(
+                model, usage, info.token_count, retries=info.metadata.get("retry_count", 0)
+            )
 
     # --- as `llm.TurnHost`
 

@@ -27,11 +27,19 @@ _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class CallAnswer(NamedTuple):
-    """The answer to one call: its whole text, whether it tells of a failure, and what a person changed of the call."""
+    """The answer to one call.
+
+    Attributes:
+        text: the whole text.
+        is_error: whether it tells of a failure.
+        note: what a person changed of the call.
+        made: how many calls were made for it: 0 if it was not carried out; a script's calls are more.
+    """
 
     text: str
     is_error: bool = False
     note: str = ""
+    made: int = 0
 
     @property
     def outcome(self) -> str:

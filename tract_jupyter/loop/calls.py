@@ -348,11 +348,19 @@ class StepCalls:
         def make() -> ToolResult:
             return machinery.toolset.carry_out(call.asked.name, prepared.values, is_approved=call.is_approved)
 
-        with allowing(self._take):
+        made: list[None] = []
+
+        def take() -> str:
+            why = self._take()
+            if not why:
+                made.append(None)
+            return why
+
+        with allowing(take):
             result = (
                 make() if machinery.carry_out is None else _replaced(machinery.carry_out, call.asked, make)
             )
-        return answer_of(result)._replace(note=call.note)
+        return answer_of(result)._replace(note=call.note, made=len(made))
 
     def _why_not(self) -> str:
         if self.machinery.stop.is_set():

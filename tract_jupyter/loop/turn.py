@@ -11,11 +11,12 @@ import json
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import ActingCall, StopSignal, TurnEnding, can_stream, counts_of, ended_by, why_over
-from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
+from tract_jupyter.models import ChatResponse, Priority, TurnOutcome, own_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,6 +170,7 @@ class StoredTurn:
             self._keep_pieces()
             ending = TurnEnding(TurnOutcome.STOPPED, "stopped; chat(None) goes on")
         except _LateRequest as late:
+            self._note_limit()
             self._keep_pieces(str(late))
             ending = TurnEnding(TurnOutcome.LIMIT, f"{late}; {GO_ON_LIMITED}")
         except _OverBudget as over:
@@ -207,7 +209,9 @@ class StoredTurn:
                 if self.stop.is_set():
                     raise _StoppedRequest from error
                 if end.is_set():
-                    raise _LateRequest(f"the limit of {self.meter.limits.seconds:g} seconds is over") from error
+                    raise _LateRequest(
+                        f"the limit of {self.meter.limits.seconds:g} seconds is over"
+                    ) from error
                 if isinstance(error, LLMBudgetError) and self._said is not None:
                     raise _OverBudget(str(error)) from error
                 raise
@@ -276,6 +280,9 @@ class StoredTurn:
         self._said = info
         self._response = ChatResponse(text, info)
 
+    def _note_limit(self) -> None:
+        """Note that a limit ended the turn: one without calls takes nothing that would count on."""
+
     def _close(self, *, is_stopped: bool) -> None:
         """Leave nothing half done: there is nothing."""
 
@@ -301,10 +308,14 @@ class StoredTurn:
 
 
 class _Asked:
-    """A user's function in the place of a client."""
+    """A user's function in the place of a client; it may change what it is given."""
 
     def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        self.chat = ask
+        @wraps(ask)
+        def chat(messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+            return ask(own_copy(messages), **options)
+
+        self.chat = chat
 
 
 class _Counted:

@@ -51,13 +51,16 @@ from .context import NO_TEXT as NO_TEXT
 from .context import OPENING as OPENING
 from .context import CompiledContext as CompiledContext
 from .context import Message as Message
+from .context import Rendering as Rendering
 from .context import anthropic_messages as anthropic_messages
 from .context import anthropic_tool as anthropic_tool
 from .context import commit_text as commit_text
 from .context import openai_message as openai_message
 from .context import openai_messages as openai_messages
+from .context import own_copy as own_copy
 from .context import paired as paired
 from .context import provider_name as provider_name
+from .context import sent_messages as sent_messages
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff
 from .diff import show_delta as show_delta

@@ -20,6 +20,7 @@ https://docs.anthropic.com/en/api/messages and https://docs.anthropic.com/en/doc
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, replace
 from textwrap import indent, shorten
 from types import MappingProxyType
@@ -232,25 +233,94 @@ def openai_message(message: Message) -> dict[str, Any]:
     return shape
 
 
-def openai_messages(messages: Sequence[Message], *, with_errors: bool = False) -> list[dict[str, Any]]:
+def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
-
-    Args:
-        messages: the messages.
-        with_errors: mark answers that tell of a failure with `is_error`, for clients that have a place for it.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
-    said = paired(messages)
-    if not with_errors:
-        return [openai_message(message) for message in said]
-    return [
-        {**openai_message(one), "is_error": True}
-        if one.is_error and one.role == "tool"
-        else openai_message(one)
-        for one in said
-    ]
+    return [openai_message(message) for message in paired(messages)]
+
+
+def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the messages as clients take them: as `openai_messages`, and answers that tell of a failure say so.
+
+    The messages of a context are rendered once, so nobody may change what is in the list; `own_copy` makes what may be.
+
+    Raises:
+        ContentError: a tool call has arguments without a JSON form.
+    """
+    rendering: Rendering = getattr(messages, "rendering", None) or Rendering()
+    return rendering.of(messages)
+
+
+_NESTING = (dict, list)
+
+
+class Rendering:
+    """What clients are sent for the messages of a list that only grows; each is made once. Threads may share it.
+
+    A model that acts is sent the whole context with each step, and a step adds two messages.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._made: list[dict[str, Any]] = []  # of the first messages, as they are whatever may follow
+        self._ids = _Ids()
+
+    def of(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Return what is sent for these messages of the list, the first one and those after it.
+
+        Raises:
+            ContentError: a tool call has arguments without a JSON form.
+        """
+        with self._lock:
+            if len(messages) < len(self._made):  # as the list was before
+                return Rendering().of(messages)
+            new = messages[len(self._made) :]
+            complete = _complete(new)
+            try:
+                self._made += [_sent(one) for one in paired(new[:complete], self._ids)]
+            except BaseException:
+                self._begin()  # some ids are given by now
+                raise
+            if complete == len(new):
+                return self._made.copy()
+            return [*self._made, *(_sent(one) for one in paired(new[complete:], self._ids.copy()))]
+
+
+def own_copy(value: Any) -> Any:
+    """Return a value that has a JSON form as its receiver may change it."""
+    if isinstance(value, list):
+        return [own_copy(one) if isinstance(one, _NESTING) else one for one in value]
+    if not isinstance(value, dict):
+        return value
+    copied = value.copy()
+    for name, one in copied.items():
+        if isinstance(one, _NESTING):
+            copied[name] = own_copy(one)
+    return copied
+
+
+def _complete(messages: Sequence[Message]) -> int:
+    """Return how many of the messages look the same whatever follows: each call among them has its answer there."""
+    answering = set(_answers(messages).values())
+    complete, waiting = 0, 0
+    for index, message in enumerate(messages):
+        if message.role == "assistant":
+            waiting += len(message.tool_calls)
+        waiting -= index in answering
+        if not waiting:
+            complete = index + 1
+    return complete
+
+
+def _sent(message: Message) -> dict[str, Any]:
+    shape = openai_message(message)
+    return {**shape, "is_error": True} if message.is_error and message.role == "tool" else shape
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
@@ -367,11 +437,16 @@ _Answers = dict[tuple[int, int], int]
 """The place of a call (message, position in it) and that of its answer."""
 
 
-def paired(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield the messages, each call with its answer right after it; what has no other half as text."""
+def paired(messages: Sequence[Message], ids: _Ids | None = None) -> Iterator[Message]:
+    """Yield the messages, each call with its answer right after it; what has no other half as text.
+
+    Args:
+        messages: the messages.
+        ids: of the calls before them.
+    """
     answers = _answers(messages)
     answering = set(answers.values())
-    ids = _Ids()
+    ids = ids or _Ids()
     for index, message in enumerate(messages):
         if message.role == "assistant" and message.tool_calls:
             yield from _turn(messages, index, answers, ids)
@@ -434,8 +509,12 @@ def _note(call: ToolCall) -> str:
 class _Ids:
     """Gives each id once."""
 
-    def __init__(self) -> None:
-        self._used: set[str] = set()
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+
+    def copy(self) -> _Ids:
+        """Return one that goes on from here by itself."""
+        return _Ids(self._used)
 
     def unused(self, wanted: str) -> str:
         given, attempt = wanted, 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from tract_jupyter.analysis import transform
-from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError
+from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError, TractError
 from tract_jupyter.interchange import load_notebook
 from tract_jupyter.models import printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
@@ -19,6 +19,7 @@ from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.operations import activation_fingerprint, check_spec
 from tract_jupyter.review import (
     LOCK_FILE,
+    NOT_SIGNED,
     Project,
     RecordedDecision,
     Trust,
@@ -529,11 +530,19 @@ _FILE_BEGINS = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTract:
-    """The result of verifying a tract: what is damaged, and its runs, the oldest first."""
+    """The result of verifying a tract.
+
+    Attributes:
+        damaged: what is not as it was written.
+        runs: its runs, the oldest first.
+        unsigned: what stands there without this user's signature, in words: operations, handlers, profiles, grants,
+            questions and decisions. It decides nothing and never runs.
+    """
 
     tract_id: str
     damaged: tuple[Damage, ...]
     runs: tuple[RunRoot, ...]
+    unsigned: tuple[str, ...] = ()
 
 
 def is_store(path: str | Path) -> bool:
@@ -598,5 +607,34 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     found = []
     for tract_id in tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
-            found.append(VerifiedTract(tract_id, tuple(tract.verify()), tuple(tract.runs.roots())))
+            found.append(
+                VerifiedTract(
+                    tract_id, tuple(tract.verify()), tuple(tract.runs.roots()), tuple(_unsigned(tract))
+                )
+            )
+    return found
+
+
+def _unsigned(tract: Tract) -> list[str]:
+    """Say what stands in a tract without this user's signature."""
+    try:
+        handlers = {
+            f"{operation}/{name}": why for (operation, name), why in tract.hooks.saved.quarantined.items()
+        }
+        profiles = {one.name: one.quarantined for one in tract.profiles.list() if one.quarantined}
+        kinds = (("operation", tract.operations.quarantined), ("handler", handlers), ("profile", profiles))
+        found = [f"{kind} {name!r}: {why}" for kind, each in kinds for name, why in sorted(each.items())]
+        found += [
+            f"grant {one.grant_id[:8]} for {one.kind} {one.name!r}: {one.state}"
+            for one in tract.review.grants.all()
+            if one.state == NOT_SIGNED
+        ]
+        waiting, decisions = tract.review.ledger.unsigned()
+    except TractError as error:
+        return [f"what is signed could not be told: {error}"]
+    found += [f"question {one.pending_id[:8]} {one.title!r}: {NOT_SIGNED}" for one in waiting]
+    found += [
+        f"decision {one.round + 1} on {one.pending_id[:8]}, {one.action!r} of {one.decided_by!r}: {NOT_SIGNED}"
+        for one in decisions
+    ]
     return found

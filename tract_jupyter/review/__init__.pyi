@@ -28,6 +28,7 @@ from .display import needed_pieces as needed_pieces
 from .display import showable as showable
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
+from .grants import NOT_SIGNED as NOT_SIGNED
 from .grants import Grant as Grant
 from .grants import Grants as Grants
 from .grants import covers as covers

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import Database, EventRows, GrantRows
 
 
+NOT_SIGNED = "not signed by you"
 _ANYTHING = "*"
 _WILD = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -284,7 +285,7 @@ class Grants:
         if stored.revoked_at is not None:
             return "revoked"
         if not self._stored.is_signed(stored):
-            return "not signed by you"
+            return NOT_SIGNED
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
         if stored.session_id is not None and stored.session_id != _this_session():

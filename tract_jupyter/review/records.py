@@ -171,6 +171,20 @@ class Records:
         with self._database.read() as connection:
             return self._decisions.newest(connection, limit)
 
+    def unsigned(self) -> tuple[list[StoredPending], list[StoredDecision]]:
+        """Return the waiting questions and the decisions that this user did not sign, oldest first.
+
+        Raises:
+            TrustError: the signing secret cannot be read.
+        """
+        with self._database.read() as connection:
+            waiting = self._rows.unsettled(connection, None)
+            decisions = self._decisions.newest(connection, None)
+        return (
+            [one for one in waiting if not self.vouches(one)],
+            [one for one in reversed(decisions) if not self.verifies(one)],
+        )
+
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
         """Return the state of a pending that is made again from the store.
 

@@ -132,7 +132,7 @@ class PendingRows:
         return {pending_id: (status, count) for pending_id, status, count in rows}
 
     def unsettled(
-        self, connection: Connection, limit: int, after: StoredPending | None = None
+        self, connection: Connection, limit: int | None, after: StoredPending | None = None
     ) -> list[StoredPending]:
         """Return what is left to decide or to run, oldest first; with `after`, the page that follows it."""
         order = (pendings.c.created_at, pendings.c.pending_id)
@@ -253,7 +253,7 @@ class DecisionRows:
         where = (table.tract_id == self.tract_id, table.identity == identity, table.action == action)
         return connection.scalar(select(table.id).where(*where).limit(1)) is not None
 
-    def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
+    def newest(self, connection: Connection, limit: int | None) -> list[StoredDecision]:
         """Return the newest decisions first."""
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)
         return [

@@ -326,7 +326,10 @@ def no_name(name: Any) -> str:
 
 
 def _validated(p: Parameter) -> Any:
-    return p.accepted if p.required else NotRequired[Annotated[p.accepted, Field(default=p.default)]]
+    if p.required:
+        return p.accepted
+    # a default becomes what a given value does: 0 for a float is 0.0, so that both ask the same
+    return NotRequired[Annotated[p.accepted, Field(default=p.default, validate_default=True)]]
 
 
 def _documented(p: Parameter) -> Any:
