@@ -25,10 +25,10 @@ def sent(messages=HELLO, **options):
     return there.bodies[0]
 
 
-def answered(*events, messages=HELLO):
+def answered(*events, messages=HELLO, **options):
     """The response that is read of these events of a stream."""
     with provider(Answer(messages_stream(*events))) as there:
-        return made(Messages, there).chat(messages, on_delta=lambda _: None)
+        return made(Messages, there).chat(messages, on_delta=lambda _: None, **options)
 
 
 def assistant(text=None, *calls):
@@ -297,7 +297,7 @@ def test_empty_and_redacted_thinking_is_kept_and_sent_back_in_its_place():
         start(), *block(0, empty, {"type": "signature_delta", "signature": "s1"}), *block(1, redacted),
         *block(2, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Let me see."}),
         *block(3, empty, {"type": "thinking_delta", "thinking": "hm"}, {"type": "signature_delta", "signature": "s2"}),
-        *block(4, use, {"type": "input_json_delta", "partial_json": ""}), *end("tool_use"),
+        *block(4, use, {"type": "input_json_delta", "partial_json": ""}), *end("tool_use"), tools=[TOOL],
     )  # fmt: skip
     message = response["choices"][0]["message"]
     assert message["reasoning"] == "hm"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from tract_jupyter.models import (
     APPROXIMATE,
+    PROVIDER_FIELDS,
     SKIPPED,
     CompiledContext,
     Message,
@@ -289,6 +290,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
+    own: dict[str, Any] = {}
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
         own = from_json(winner.metadata_json, dict)
         metadata = {**from_json(step.metadata_json, dict), **own}
@@ -297,7 +299,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit that answers the call itself says whether that failed
         failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction = None
+    direction, beside = None, own.get(PROVIDER_FIELDS)  # an edit is not what the provider sent
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
@@ -315,6 +317,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         failed,
         {} if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
+        beside if isinstance(beside, dict) else {},
     )
 
 
@@ -351,6 +354,18 @@ class Timelines:
             else:
                 self._kept.move_to_end(head)
             return found
+
+    def newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
+        """Yield the messages of a history that are sent, by the commits that said them, with their roles; newest first.
+
+        Raises:
+            StoreCorruptError: the history in the store is damaged.
+        """
+        with self.lock:
+            timeline = self.at(head)
+            for step in reversed(timeline.steps):
+                if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
+                    yield step.commit_hash, role_of(json.loads(step.payload))
 
     def advance(self, old: str | None, entry: Entry) -> None:
         """Note that a commit was added on top of `old`. If the history of `old` is not kept, its own is not, either."""

@@ -112,6 +112,8 @@ class _Turn:
         if reply.raw_calls:
             calls = [call.to_openai() for call in reply.raw_calls]
             said = {**said, "content": reply.text or None, "tool_calls": calls}
+        if reply.provider_blocks is not None:
+            said["provider_blocks"] = reply.provider_blocks.to_dict()
         self.messages.append(said)
         self._raw = {str(place): call for place, call in enumerate(reply.raw_calls)}
         return [

@@ -8,6 +8,7 @@ from .acting import TurnMeter as TurnMeter
 from .acting import run_turn as run_turn
 from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
+from .blocks import ProviderBlocks as ProviderBlocks
 from .call import CANCELLED as CANCELLED
 from .call import ModelCall as ModelCall
 from .call import ask_model as ask_model
@@ -24,7 +25,6 @@ from .http import HTTPClient as HTTPClient
 from .keys import KeySource as KeySource
 from .keys import key_lines as key_lines
 from .keys import masked as masked
-from .messages import ProviderBlocks as ProviderBlocks
 from .messages import Usage as Usage
 from .openai import OpenAIClient as OpenAIClient
 from .prices import Cost as Cost

@@ -11,14 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError
+from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
     INVALID_JSON,
-    ProviderBlocks,
     Usage,
     WrittenCall,
     WrittenReply,
-    blocks_for,
     cannot_send,
     checked_tools,
     dicts,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.blocks import Dialect, SentBlocks
     from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
@@ -49,6 +49,7 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "model_context_window_exceeded": "length", "pause_turn": "pause", "refusal": "refusal",
 }  # fmt: skip
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+_SYSTEM: Final = frozenset({"system", "developer"})
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _OPENAI_ONLY: Final = (
     "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs", "logit_bias", "n", "verbosity",
@@ -79,6 +80,7 @@ class AnthropicClient(HTTPClient):
     variable `ANTHROPIC_API_KEY` if none is given. The arguments are those of every `HTTPClient`.
     """
 
+    dialect: ClassVar[Dialect] = "anthropic"
     provider_url: ClassVar[str] = ANTHROPIC
     path: ClassVar[str] = "/v1/messages"
     key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
@@ -94,22 +96,27 @@ class AnthropicClient(HTTPClient):
         return {**super()._own_headers(key), "anthropic-version": ANTHROPIC_VERSION}
 
     def _request(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        model: str,
+        stream: bool,
+        blocks: SentBlocks,
     ) -> dict[str, Any]:
         self._check_options(options, model)
         tools = [_tool(tool) for tool in checked_tools(options)]
         if _THINKS.search(model) and "reasoning_effort" not in options:
             options.setdefault("thinking", {"type": "adaptive"})
         body = {"cache_control": {"type": "ephemeral"}, **_options(options), "model": model, "stream": stream}
-        body |= _translated(messages, model)
-        if not tools and _used_tools(body["messages"]):
+        if not tools and _used_tools(messages):
             # calls in the history need definitions, also where none may follow
-            tools = [
-                {"name": name, "input_schema": {"type": "object"}} for name in _used_tools(body["messages"])
-            ]
+            tools = [{"name": name, "input_schema": {"type": "object"}} for name in _used_tools(messages)]
             body["tool_choice"] = {"type": "none"}
         if tools:
             body["tools"] = tools
+        blocks.add(tools)
+        body |= _translated(messages, model, blocks)
         if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
             del body["thinking"]  # refused in a turn that did not begin with it; it is back with the next one
         return {name: value for name, value in body.items() if value is not None}
@@ -243,30 +250,58 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
 # --- messages
 
 
-def _translated(messages: Sequence[dict[str, Any]], model: str) -> dict[str, Any]:
+def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBlocks) -> dict[str, Any]:
     """Return `system` and `messages`.
 
     What the system says first is the system prompt. A later instruction keeps its place with models that take it there,
     right after the user's turn; with others it joins the system prompt.
     """
-    system: list[str] = []
+    takes_system = bool(_SYSTEM_ANYWHERE.search(model))
+    texts = (text_of(one.get("content")) for one in messages if one.get("role") in _SYSTEM)
+    system = [] if takes_system else [text for text in texts if text.strip()]
+    blocks.add(*system)
     later: list[str] = []
     turns: list[dict[str, Any]] = []
-    takes_system = bool(_SYSTEM_ANYWHERE.search(model))
+    noted = _Noted(turns, blocks)
     for message in with_own_ids(messages):
-        if message.get("role") in {"system", "developer"}:
+        if message.get("role") in _SYSTEM:
             text = text_of(message.get("content"))
-            if text.strip():
-                (later if turns and takes_system else system).append(text)
-            continue
-        role, blocks = _blocks(message, model)
-        if role == "assistant":
+            if takes_system and text.strip() and turns:
+                later.append(text)
+            elif takes_system and text.strip():
+                system.append(text)
+                blocks.add(text)
+        elif message.get("role") == "assistant":
             _tell(turns, later)
-        _append(turns, role, blocks)
+            noted.catch_up()
+            _append(turns, "assistant", _said(message, blocks))
+        else:
+            given = _result(message) if message.get("role") == "tool" else None
+            _append(turns, "user", list(_parts(message.get("content"))) if given is None else [given])
+    _tell(turns, later)
+    noted.catch_up()
     if turns and turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
-    _tell(turns, later)
     return {**({"system": "\n\n".join(system)} if system else {}), "messages": turns}
+
+
+class _Noted:
+    """Notes what the turns say, which only grow at their end, for the blocks that are bound to it."""
+
+    def __init__(self, turns: list[dict[str, Any]], blocks: SentBlocks) -> None:
+        self._turns = turns
+        self._blocks = blocks
+        self._place = 0
+        self._inner = 0
+
+    def catch_up(self) -> None:
+        while self._place < len(self._turns):
+            turn = self._turns[self._place]
+            self._blocks.add(*([turn["role"], one] for one in turn["content"][self._inner :]))
+            self._inner = len(turn["content"])
+            if self._place == len(self._turns) - 1:
+                return
+            self._place, self._inner = self._place + 1, 0
 
 
 def _tell(turns: list[dict[str, Any]], later: list[str]) -> None:
@@ -290,40 +325,31 @@ def _append(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]
     content[place:place] = blocks
 
 
-def _blocks(message: Mapping[str, Any], model: str) -> tuple[str, list[dict[str, Any]]]:
-    content = message.get("content")
-    if message.get("role") == "tool":
-        return "user", [_result(message)]
-    if message.get("role") != "assistant":
-        return "user", list(_parts(content))
+def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
+    """Return a message of the assistant as blocks: those that came, if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
-    raw = _kept_blocks(blocks_for(message, "anthropic", model), message, calls)
-    if raw:
-        return "assistant", raw
-    text = text_of(content) or str(message.get("refusal") or "")
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
+    came = blocks.of(message, lambda found: _says_same(found, message, calls))
+    if came:
+        of_message = iter(calls)
+        return [
+            _named(one, next(of_message)) if one.get("type") == "tool_use" else one
+            for one in came
+            if _can_go(one)
+        ]
+    text = text_of(message.get("content")) or str(message.get("refusal") or "")
+    said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
     uses = (
         {"type": "tool_use", "id": one.id, "name": provider_name(one.name), "input": one.sent_values()}
         for one in calls
     )
-    return "assistant", [*blocks, *uses]
+    return [*said, *uses]
 
 
-def _kept_blocks(
-    blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]
-) -> list[dict[str, Any]]:
-    """Return the blocks as they came, if the message still says the same; the ids of calls are those of the message."""
-    uses = [block for block in blocks if block.get("type") == "tool_use"]
-    said = [(one.name, one.sent_values()) for one in calls]
-    text = message.get("content")
-    if [(one.get("name"), one.get("input")) for one in uses] != said or _text(blocks) != text_of(text):
-        return []
-    of_message = iter(calls)
-    return [
-        _named(one, next(of_message)) if one.get("type") == "tool_use" else one
-        for one in blocks
-        if _can_go(one)
-    ]
+def _says_same(blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
+    """Return True if a message was not changed since its blocks came; the ids of its calls may be others."""
+    came = [(one.get("name"), one.get("input")) for one in blocks if one.get("type") == "tool_use"]
+    same_calls = came == [(one.name, one.sent_values()) for one in calls]
+    return same_calls and _text(blocks).strip() == text_of(message.get("content")).strip()
 
 
 def _named(block: dict[str, Any], call: RawCall) -> dict[str, Any]:
@@ -376,9 +402,11 @@ def _image(given: object) -> dict[str, Any]:
     return {"type": "url", "url": url}
 
 
-def _used_tools(turns: list[dict[str, Any]]) -> list[str]:
-    uses = (block for turn in turns for block in turn["content"] if block.get("type") == "tool_use")
-    return list(dict.fromkeys(block["name"] for block in uses))
+def _used_tools(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    calls = (
+        call for one in messages if one.get("role") == "assistant" for call in dicts(one.get("tool_calls"))
+    )
+    return list(dict.fromkeys(provider_name(RawCall.of(call, 0).name) for call in calls))
 
 
 def _thinking_is_missing(turns: list[dict[str, Any]]) -> bool:

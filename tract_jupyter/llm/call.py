@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
+from tract_jupyter.llm.blocks import provider_fields
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
@@ -154,7 +155,8 @@ def ask_model(
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
-    reply = Reply.of(client.chat(messages, **streamed, **offered, **fields["options"]))
+    response = client.chat(messages, **streamed, **offered, **fields["options"])
+    reply = Reply.of(response)
     if reply.nothing_said:
         raise LLMResponseError(f"{reply.nothing_said}. Nothing was committed")
     named = {"model": reply.model} if reply.model else {}
@@ -165,6 +167,7 @@ def ask_model(
         "model": reply.model,
         "generation_config": {**fields["options"], **named},
         "usage": reply.usage,
+        "provider_fields": provider_fields(response["choices"][0]["message"]),
     }
 
 

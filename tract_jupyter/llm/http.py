@@ -11,10 +11,13 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import Failures, json_of
 from tract_jupyter.llm.keys import masked
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from tract_jupyter.llm.blocks import Dialect
     from tract_jupyter.llm.call import AbortSignal
     from tract_jupyter.llm.sse import Assembly
 
@@ -44,6 +48,15 @@ _OK: Final = 200
 _DONE: Final = b"[DONE]"
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A request that can be sent: the model that is asked, the bytes, and the blocks that it sends back."""
+
+    model: str
+    body: bytes
+    blocks: SentBlocks
 
 
 class HTTPClient(ABC):
@@ -66,6 +79,7 @@ class HTTPClient(ABC):
         LLMConfigError: an argument cannot be used.
     """
 
+    dialect: ClassVar[Dialect]
     provider_url: ClassVar[str]
     """The address of the dialect's own provider."""
     path: ClassVar[str]
@@ -129,9 +143,15 @@ class HTTPClient(ABC):
 
     @abstractmethod
     def _request(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        model: str,
+        stream: bool,
+        blocks: SentBlocks,
     ) -> dict[str, Any]:
-        """Return the body of a request.
+        """Return the body of a request, with the blocks that `blocks` gives for each reply.
 
         Raises:
             LLMConfigError: the dialect has no place for something in it.
@@ -179,9 +199,12 @@ class HTTPClient(ABC):
             LLMConfigError: no model is named, or the request has no form in the provider's dialect.
         """
         if on_delta is None:
-            model, body = self._body(messages, options, stream=False)
+            request = self._prepared(messages, options, stream=False)
+            again = partial(self._prepared, messages, options, stream=False, leaves_out=True)
             with self._call(abort) as call, _Tries() as tries:
-                return tries.told(self._tried(call, tries.noting(lambda: self._asked(call, model, body))))
+                return tries.told(
+                    self._accepted(call, tries, request, again, lambda one: self._asked(call, one))
+                )
         with closing(self.stream(messages, abort=abort, **options)) as stream:
             for delta in stream:
                 on_delta(delta)
@@ -195,7 +218,17 @@ class HTTPClient(ABC):
         Arguments and errors as for `chat`; errors come while it is read. A request is not sent again once a piece
         has come.
         """
-        return ReplyStream(self._streamed(*self._body(messages, options, stream=True), abort))
+        request = self._prepared(messages, options, stream=True)
+        again = partial(self._prepared, messages, options, stream=True, leaves_out=True)
+        return ReplyStream(self._streamed(request, again, abort))
+
+    def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
+        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+
+        Raises:
+            LLMConfigError: as of `chat`.
+        """
+        return tuple(self._prepared(messages, options, stream=False).blocks.sent)
 
     # --- ending
 
@@ -222,21 +255,28 @@ class HTTPClient(ABC):
 
     # --- one request
 
-    def _body(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, stream: bool
-    ) -> tuple[str, bytes]:
-        """Return the model that is asked, and the request as it is sent."""
+    def _prepared(
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        stream: bool,
+        leaves_out: bool = False,
+    ) -> _Prepared:
+        """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
         given = dict(options)
         model = given.pop("model", None) or self.model
         if not isinstance(model, str) or not model:
             raise LLMConfigError(f"no model is named; {self._about_model}")
         given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
-        body = self._request(messages, given, model=model, stream=stream)
+        blocks = SentBlocks(messages, self.dialect, model, leaves_out=leaves_out)
+        body = self._request(messages, given, model=model, stream=stream, blocks=blocks)
         try:
             # half a character, as in the output of a tool, is not worth the request
-            return model, sound(json.dumps(body, allow_nan=False, ensure_ascii=False)).encode()
+            text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
+        return _Prepared(model, text.encode(), blocks)
 
     @contextmanager
     def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
@@ -254,38 +294,60 @@ class HTTPClient(ABC):
     def _tried(self, call: ModelCall, attempt: Callable[[], T]) -> T:
         return with_retries(attempt, call, max_retries=self.max_retries, backoff=self.backoff)
 
-    def _asked(self, call: ModelCall, model: str, body: bytes) -> dict[str, Any]:
-        with self._answer(call, body) as response:
-            return self._whole(response, model)
+    def _accepted(
+        self,
+        call: ModelCall,
+        tries: _Tries,
+        request: _Prepared,
+        again: Callable[[], _Prepared],
+        ask: Callable[[_Prepared], T],
+    ) -> T:
+        """Ask, and once more without the blocks of earlier replies where the provider refuses them.
 
-    def _whole(self, response: httpx.Response, model: str) -> dict[str, Any]:
+        It may bind them more strictly than is known here, and would refuse them with every later request.
+        """
+        try:
+            return self._tried(call, tries.noting(lambda: ask(request)))
+        except LLMRequestError as error:
+            if not request.blocks.sent or not are_refused(error):
+                raise
+        without = again()
+        return self._tried(call, tries.noting(lambda: ask(without)))
+
+    def _asked(self, call: ModelCall, request: _Prepared) -> dict[str, Any]:
+        with self._answer(call, request.body) as response:
+            return self._whole(response, request)
+
+    def _whole(self, response: httpx.Response, request: _Prepared) -> dict[str, Any]:
         """Read a reply that is not streamed."""
         body = b"".join(self._bounded(response))
         try:
-            return self._read(self._failures.reply_of(body), model)
+            return request.blocks.bind(self._read(self._failures.reply_of(body), request.model))
         except LLMRequestError as error:
             said = json_of(body)
             error.reported = _usage_of(said.get("usage")) if isinstance(said, dict) else None
             raise
 
     def _streamed(
-        self, model: str, body: bytes, abort: AbortSignal | None
+        self, request: _Prepared, again: Callable[[], _Prepared], abort: AbortSignal | None
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""
         with self._call(abort) as call, _Tries() as tries:
             # a failure is tried again until there is a first piece: whoever has it must not get it twice
-            first, rest = self._tried(call, tries.noting(lambda: _begun(self._pieces(call, model, body))))
+            first, rest = self._accepted(
+                call, tries, request, again, lambda one: _begun(self._pieces(call, one))
+            )
             yield tries.told(first)
             for piece in rest:
                 yield tries.told(piece)
 
-    def _pieces(self, call: ModelCall, model: str, body: bytes) -> Iterator[Delta | dict[str, Any]]:
-        assembly = self._assembly(model)
+    def _pieces(self, call: ModelCall, request: _Prepared) -> Iterator[Delta | dict[str, Any]]:
+        assembly = self._assembly(request.model)
         characters = WholeCharacters()
         try:
-            with self._answer(call, body) as response:
+            with self._answer(call, request.body) as response:
                 if "application/json" in response.headers.get("content-type", ""):
-                    reply = self._whole(response, model)
+                    reply = self._whole(response, request)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
                     return
@@ -295,7 +357,7 @@ class HTTPClient(ABC):
             error.partial = assembly.partial()
             error.reported = error.reported or _usage_of(assembly.usage())
             raise
-        yield assembly.reply()
+        yield request.blocks.bind(assembly.reply())
 
     def _deltas(self, response: httpx.Response, assembly: Assembly) -> Iterator[Delta]:
         import httpx

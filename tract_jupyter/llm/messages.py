@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.models import brief_repr
@@ -16,54 +16,14 @@ from tract_jupyter.models import brief_repr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-Dialect = Literal["chat", "responses", "anthropic"]
-"""OpenAI's chat completions, which most providers speak; OpenAI's Responses; Anthropic's Messages."""
-DIALECTS: Final = get_args(Dialect)
+    from tract_jupyter.llm.blocks import ProviderBlocks
+
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause"]
 """Why a reply ended: those of chat completions, and two that other dialects have: the model declined; the provider
 paused a long turn, and goes on when the message is sent back."""
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which arguments are sent back that are not a JSON object."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderBlocks:
-    """What a provider's message was made of: raw, complete and in order.
-
-    Attributes:
-        dialect: the dialect they are written in.
-        model: the model that was asked, by the name it was asked by; only that one may read them.
-        blocks: content blocks of Anthropic, output items of Responses, or the one message of chat completions.
-    """
-
-    dialect: Dialect
-    model: str
-    blocks: tuple[dict[str, Any], ...]
-
-    @classmethod
-    def of(cls, message: Mapping[str, Any]) -> ProviderBlocks | None:
-        """Return the blocks of a message; None if it has none that can be read."""
-        given = message.get("provider_blocks")
-        if not isinstance(given, dict) or given.get("dialect") not in DIALECTS:
-            return None
-        model, blocks = given.get("model"), given.get("blocks")
-        if not isinstance(model, str) or not isinstance(blocks, list | tuple) or not blocks:
-            return None
-        if not all(isinstance(block, dict) for block in blocks):
-            return None
-        return cls(given["dialect"], model, tuple(blocks))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the value of a message's `provider_blocks`."""
-        return {"dialect": self.dialect, "model": self.model, "blocks": list(self.blocks)}
-
-
-def blocks_for(message: Mapping[str, Any], dialect: Dialect, model: str) -> tuple[dict[str, Any], ...]:
-    """Return the raw blocks of a message that this model can be sent back; none if it has none."""
-    found = ProviderBlocks.of(message)
-    is_readable = found is not None and (found.dialect, found.model) == (dialect, model)
-    return found.blocks if found is not None and is_readable else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +50,8 @@ class Usage:
     def of(cls, response: Mapping[str, Any]) -> Usage:
         """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names."""
         usage, raw = response.get("usage"), response.get("provider_usage")
-        usage = usage if isinstance(usage, dict) else {}
+        if not isinstance(usage, dict):
+            return cls(raw=raw if isinstance(raw, dict) else {})
         if "input_tokens" in usage and "prompt_tokens" not in usage:
             is_anthropic = any(name.startswith("cache_") for name in usage)
             return cls.of_anthropic(usage) if is_anthropic else cls.of_responses(usage)

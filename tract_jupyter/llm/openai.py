@@ -10,12 +10,11 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
+from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
-    ProviderBlocks,
     WrittenCall,
     WrittenReply,
-    blocks_for,
     checked_tools,
     dicts,
     finish_of,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.blocks import Dialect, SentBlocks
     from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
@@ -56,6 +56,7 @@ class OpenAIClient(HTTPClient):
     `HTTPClient`.
     """
 
+    dialect: ClassVar[Dialect] = "chat"
     provider_url: ClassVar[str] = OPENAI
     path: ClassVar[str] = "/chat/completions"
     key_variable: ClassVar[str] = KEY_VARIABLE
@@ -71,7 +72,13 @@ class OpenAIClient(HTTPClient):
     }  # fmt: skip
 
     def _request(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        model: str,
+        stream: bool,
+        blocks: SentBlocks,
     ) -> dict[str, Any]:
         host = urlsplit(self.base_url).hostname or ""
         wants = options.pop("resend_reasoning", None)
@@ -83,7 +90,7 @@ class OpenAIClient(HTTPClient):
         limit = one_limit(options)
         body = {
             "model": model,
-            "messages": [_sent(one, model, resends=resends) for one in messages],
+            "messages": [_sent(one, blocks, resends=resends) for one in messages],
             **options,
         }
         if tools:
@@ -121,7 +128,7 @@ class OpenAIClient(HTTPClient):
 # --- sending
 
 
-def _sent(message: dict[str, Any], model: str, *, resends: bool) -> dict[str, Any]:
+def _sent(message: dict[str, Any], blocks: SentBlocks, *, resends: bool) -> dict[str, Any]:
     """Return a message as it is sent: what the provider sent itself, as it came."""
     if message.get("role") == "tool":
         return {name: value for name, value in message.items() if name != "is_error"}
@@ -131,8 +138,7 @@ def _sent(message: dict[str, Any], model: str, *, resends: bool) -> dict[str, An
         name: message[name] for name in ("role", "content", "name", "refusal", "audio") if name in message
     }
     calls = dicts(message.get("tool_calls"))
-    raw = next(iter(blocks_for(message, "chat", model)), {})
-    raw = raw if _says_the_same(raw, message, calls) else {}
+    raw = next(iter(blocks.of(message, lambda found: _says_the_same(found[0], message, calls))), {})
     if calls:
         came = dicts(raw.get("tool_calls"))
         kept["tool_calls"] = [

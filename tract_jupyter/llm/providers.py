@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, nearest
+from tract_jupyter.llm.blocks import DIALECTS
 from tract_jupyter.llm.keys import KEYRING_SERVICE, KeySource, Secret
-from tract_jupyter.llm.messages import DIALECTS
 from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:

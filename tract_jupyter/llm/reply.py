@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
-from tract_jupyter.llm.messages import INVALID_JSON, ProviderBlocks, Usage, is_unfinished
+from tract_jupyter.llm.blocks import ProviderBlocks
+from tract_jupyter.llm.messages import INVALID_JSON, Usage, is_unfinished
 from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Reply:
             client does not say.
         reasoning: what the model thought, as far as the provider shows it.
         provider_blocks: what the provider's message was made of, where that is more than this.
-        tokens: `usage`, in one form for each provider.
+        response: what was read.
     """
 
     text: str
@@ -104,7 +105,7 @@ class Reply:
     finish_reason: str | None = None
     reasoning: str = ""
     provider_blocks: ProviderBlocks | None = None
-    tokens: Usage = field(default_factory=Usage)
+    response: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, response: Any) -> Reply:
@@ -129,8 +130,13 @@ class Reply:
             said if isinstance(said, str) else None,
             thought if isinstance(thought, str) else "",
             ProviderBlocks.of(message),
-            Usage.of(response),
+            response,
         )
+
+    @property
+    def tokens(self) -> Usage:
+        """The tokens it took, in one form for each provider."""
+        return Usage.of(self.response)
 
     @property
     def nothing_said(self) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
-    ProviderBlocks,
     Usage,
     WrittenCall,
     WrittenReply,
-    blocks_for,
     cannot_send,
     checked_tools,
     dicts,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.exceptions import LLMRequestError
+    from tract_jupyter.llm.blocks import Dialect, SentBlocks
     from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
@@ -59,6 +59,7 @@ class ResponsesClient(HTTPClient):
     environment variable `OPENAI_API_KEY` if none is given; the arguments are those of every `HTTPClient`.
     """
 
+    dialect: ClassVar[Dialect] = "responses"
     provider_url: ClassVar[str] = OPENAI
     path: ClassVar[str] = "/responses"
     key_variable: ClassVar[str] = KEY_VARIABLE
@@ -69,16 +70,23 @@ class ResponsesClient(HTTPClient):
     }
 
     def _request(
-        self, messages: list[dict[str, Any]], options: dict[str, Any], *, model: str, stream: bool
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        model: str,
+        stream: bool,
+        blocks: SentBlocks,
     ) -> dict[str, Any]:
         tools = [_tool(tool) for tool in checked_tools(options)]
         translated = _options(options)
+        blocks.add(tools, (translated.get("text") or {}).get("format"))
         body = {
             "store": False,
             **translated,
             "model": model,
             "stream": stream,
-            **_translated(messages, model),
+            **_translated(messages, blocks),
         }
         if not _NO_REASONING.search(model):
             body.setdefault("include", [_ENCRYPTED])
@@ -150,53 +158,55 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in sent.items() if value is not None or name == "parameters"}
 
 
-def _translated(messages: Sequence[dict[str, Any]], model: str) -> dict[str, Any]:
+def _translated(messages: Sequence[dict[str, Any]], blocks: SentBlocks) -> dict[str, Any]:
     """Return `instructions` and `input`: what the system says first are the instructions."""
     instructions: list[str] = []
     items: list[dict[str, Any]] = []
     for message in with_own_ids(messages):
         role, content = message.get("role"), message.get("content")
+        said: list[dict[str, Any]] = []
         if role in {"system", "developer"}:
             if not items:
                 instructions.append(text_of(content))
+                blocks.add(instructions[-1])
             elif text_of(content).strip():
-                items.append({"role": "developer", "content": text_of(content)})
+                said = [{"role": "developer", "content": text_of(content)}]
         elif role == "tool":
-            items.append(
-                {
-                    "type": "function_call_output",
-                    "call_id": message["tool_call_id"],
-                    "output": _output(content),
-                }
-            )
+            call_id = message["tool_call_id"]
+            said = [{"type": "function_call_output", "call_id": call_id, "output": _output(content)}]
         elif role == "assistant":
-            items += _items(message, model)
+            said = _items(message, blocks)
         else:
-            items.append({"role": "user", "content": _content(content)})
+            said = [{"role": "user", "content": _content(content)}]
+        items += said
+        blocks.add(*said)
     told = "\n\n".join(text for text in instructions if text.strip())
     return {**({"instructions": told} if told else {}), "input": items}
 
 
-def _items(message: Mapping[str, Any], model: str) -> list[dict[str, Any]]:
-    """Return a message of the assistant as items: those that came, if it still says the same."""
+def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
+    """Return a message of the assistant as items: those that came, if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
-    blocks = blocks_for(message, "responses", model)
-    made = [(one.get("name"), one.get("arguments")) for one in blocks if one.get("type") == "function_call"]
-    if (
-        blocks
-        and made == [(one.name, one.arguments) for one in calls]
-        and _text(blocks) == text_of(message.get("content"))
-    ):
+    came = blocks.of(message, lambda found: _says_same(found, message, calls))
+    if came:
         of_message = iter(calls)
-        return [
-            _named(one, next(of_message)) if one.get("type") == "function_call" else one for one in blocks
-        ]
+        return [_named(one, next(of_message)) if one.get("type") == "function_call" else one for one in came]
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
     said = [{"role": "assistant", "content": text}] if text else []
     return [
         *said,
         *({"type": "function_call", "call_id": one.id, **one.to_openai()["function"]} for one in calls),
     ]
+
+
+def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
+    """Return True if a message was not changed since its items came."""
+    came = [item for item in items if item.get("type") == "function_call"]
+    made = [(one.get("name"), _call(one, ended="completed")) for one in came]
+    same_calls = [(name, RawCall.of(call.to_dict(), 0).sent_values()) for name, call in made] == [
+        (one.name, one.sent_values()) for one in calls
+    ]
+    return same_calls and _text(items).strip() == text_of(message.get("content")).strip()
 
 
 def _named(item: dict[str, Any], call: RawCall) -> dict[str, Any]:

@@ -322,7 +322,7 @@ class Spending:
                     self._note(Usage.of(failed), asked, operation, failed)
                 reported = getattr(error, "reported", None) or {}
                 if came or reported or _may_be_billed(error):
-                    usage = self._usage(reported, messages, options, "".join(came))
+                    usage = self._usage(Usage.of(reported), messages, options, "".join(came))
                     self._note(usage, asked, operation, {})
                 raise
             noted: dict[str, Any] = self._noted(reply, messages, options, asked, operation)
@@ -366,7 +366,8 @@ class Spending:
             for one in _failed_tries(response)
         ]
         if usage.input_tokens is None or usage.output_tokens is None:
-            self._note(self._usage(response, messages, options), asked, operation, response)
+            written = "" if usage.output_tokens is not None else _written(response)
+            self._note(self._usage(usage, messages, options, written), asked, operation, response)
             return reply
         used = self._priced(response, self._note(usage, asked, operation, response))
         return {**response, "usage": {**used, "failed_tries": failed} if failed else used}
@@ -398,26 +399,23 @@ class Spending:
 
     def _usage(
         self,
-        response: Mapping[str, Any],
+        said: Usage,
         messages: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
-        came: str = "",
+        written: str,
     ) -> Usage:
-        """Estimate what the provider did not say."""
-        said = Usage.of(response)
+        """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
         output = said.output_tokens
-        if output is None or came:  # a stream that broke has reported what it began with
-            output = max(output or 0, self._count(came or _written(response)))
+        if output is None or written:  # a stream that broke has reported what it began with
+            output = max(output or 0, self._count(written))
         given = self._tokens_of(messages, options) if said.input_tokens is None else said.input_tokens
         return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
 
     def _tokens_of(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> int:
         """Estimate the tokens of a request: its messages, and the tools that it offers."""
-        parts = [_text(message.get("content")) + _text(message.get("tool_calls")) for message in messages]
-        tools = options.get("tools")
-        return sum(self._count(part) + _PER_MESSAGE for part in parts) + (
-            self._count(_text(tools)) if tools else 0
-        )
+        parts = [message.get(name) for message in messages for name in ("content", "tool_calls")]
+        texts = [_text(part) for part in (*parts, options.get("tools")) if part]
+        return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
 
 
 def _line(

@@ -83,8 +83,11 @@ class TurnStore:
 
         Only of a message whose calls are the loop's to answer.
         """
-        here = self.repository.refs.position.commit_hash
-        messages = () if here is None else self.repository.compiler.of(here).messages
+        here = self.repository.writer.position.commit_hash
+        newest = next(self.repository.timelines.newest(here), None)
+        if here is None or newest is None or newest[1] not in {"assistant", "tool"}:
+            return None, []
+        messages = self.repository.compiler.of(here).messages
         answered: set[str | None] = set()
         for message in reversed(messages):
             if message.role == "tool":

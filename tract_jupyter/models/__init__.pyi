@@ -49,6 +49,7 @@ from .content import text_of as text_of
 from .content import validate_content as validate_content
 from .context import NO_TEXT as NO_TEXT
 from .context import OPENING as OPENING
+from .context import PROVIDER_FIELDS as PROVIDER_FIELDS
 from .context import CompiledContext as CompiledContext
 from .context import Message as Message
 from .context import Rendering as Rendering
@@ -60,6 +61,7 @@ from .context import openai_messages as openai_messages
 from .context import own_copy as own_copy
 from .context import paired as paired
 from .context import provider_name as provider_name
+from .context import sent_message as sent_message
 from .context import sent_messages as sent_messages
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff

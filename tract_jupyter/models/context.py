@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tract_jupyter.models.toolcall import ToolCall
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+PROVIDER_FIELDS: Final = "provider_fields"
+"""The key of a reply's metadata for what its provider sent besides text and calls; see docs/models.md."""
 
 
 class Message(NamedTuple):
@@ -60,6 +62,8 @@ class Message(NamedTuple):
     generation_config: Mapping[str, Any] = _NOTHING
     direction: str | None = None
     """Of a `tool_io` content: `call` or `result`."""
+    provider_fields: Mapping[str, Any] = _NOTHING
+    """Of a reply, what its provider sent besides: `reasoning`, `reasoning_field`, `provider_blocks`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the shape that OpenAI's chat completions take."""
@@ -243,7 +247,7 @@ def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages as clients take them: as `openai_messages`, and answers that tell of a failure say so.
+    """Return the messages as clients take them: as `openai_messages`, with what OpenAI has no place for.
 
     The messages of a context are rendered once, so nobody may change what is in the list; `own_copy` makes what may be.
 
@@ -283,13 +287,13 @@ class Rendering:
             new = messages[len(self._made) :]
             complete = _complete(new)
             try:
-                self._made += [_sent(one) for one in paired(new[:complete], self._ids)]
+                self._made += [sent_message(one) for one in paired(new[:complete], self._ids)]
             except BaseException:
                 self._begin()  # some ids are given by now
                 raise
             if complete == len(new):
                 return self._made.copy()
-            return [*self._made, *(_sent(one) for one in paired(new[complete:], self._ids.copy()))]
+            return [*self._made, *(sent_message(one) for one in paired(new[complete:], self._ids.copy()))]
 
 
 def own_copy(value: Any) -> Any:
@@ -318,9 +322,12 @@ def _complete(messages: Sequence[Message]) -> int:
     return complete
 
 
-def _sent(message: Message) -> dict[str, Any]:
+def sent_message(message: Message) -> dict[str, Any]:
+    """Return one message as clients take it: as `openai_message`, with what OpenAI has no place for."""
     shape = openai_message(message)
-    return {**shape, "is_error": True} if message.is_error and message.role == "tool" else shape
+    if message.is_error and message.role == "tool":
+        shape["is_error"] = True
+    return {**shape, **message.provider_fields} if message.role == "assistant" else shape
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:

@@ -116,6 +116,7 @@ from .terms import MAX_ERROR_TEXT as MAX_ERROR_TEXT
 from .terms import MAX_PROGRESS as MAX_PROGRESS
 from .terms import MAX_PROGRESS_EVENTS as MAX_PROGRESS_EVENTS
 from .terms import MAX_TEXT as MAX_TEXT
+from .terms import ArtifactUsage as ArtifactUsage
 from .terms import Blocked as Blocked
 from .terms import EffectStatus as EffectStatus
 from .terms import ErrorCode as ErrorCode
@@ -129,7 +130,6 @@ from .terms import RunPhase as RunPhase
 from .terms import RunStatus as RunStatus
 from .terms import SkippedReason as SkippedReason
 from .terms import Trigger as Trigger
-from .terms import Usage as Usage
 from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
 from .turns import Turns as Turns

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
-from tract_jupyter.runs.terms import MAX_TEXT, Data, Format, Persistence, Role, Tagged, Usage, WriteMode
+from tract_jupyter.runs.terms import (
+    MAX_TEXT,
+    ArtifactUsage,
+    Data,
+    Format,
+    Persistence,
+    Role,
+    Tagged,
+    WriteMode,
+)
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Note = Annotated[str, Field(max_length=1_000)]
@@ -78,7 +87,7 @@ class ArtifactUpsert(_Effect):
     persistence: Persistence = Persistence.RUN_ONLY
     format: Format = Format.MARKDOWN
     semantics: Annotated[str, Field(min_length=1, max_length=64)] = "intermediate"
-    usage: Usage = Usage.INTERNAL
+    usage: ArtifactUsage = ArtifactUsage.INTERNAL
     write_mode: WriteMode = WriteMode.REPLACE
     history: ArtifactHistory = ArtifactHistory()
 

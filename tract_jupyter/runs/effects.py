@@ -24,7 +24,15 @@ from tract_jupyter.runs.effect_types import (
     UserReplaceText,
 )
 from tract_jupyter.runs.model import InlineNote, PromptMessage, PromptPart, ResultError
-from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook, Tagged, Usage
+from tract_jupyter.runs.terms import (
+    MAX_EFFECTS,
+    MAX_ERROR_TEXT,
+    MAX_TEXT,
+    ArtifactUsage,
+    ErrorCode,
+    Hook,
+    Tagged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -166,13 +174,13 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def usage_of(exposures: Iterable[Exposure]) -> Usage:
+def usage_of(exposures: Iterable[Exposure]) -> ArtifactUsage:
     """Whom an artifact is for, as its exposures tell."""
     kinds = {type(one) for one in exposures}
     in_prompt, in_ui = bool(kinds & {PromptPart, PromptMessage}), InlineNote in kinds
     if in_prompt:
-        return Usage.PROMPT_AND_UI if in_ui else Usage.PROMPT_ONLY
-    return Usage.UI_ONLY if in_ui else Usage.INTERNAL
+        return ArtifactUsage.PROMPT_AND_UI if in_ui else ArtifactUsage.PROMPT_ONLY
+    return ArtifactUsage.UI_ONLY if in_ui else ArtifactUsage.INTERNAL
 
 
 def _exposed(exposure: Exposure, text: str, artifact: ArtifactSpec) -> Effect:

@@ -18,6 +18,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.llm import ask_model, sent_of
 from tract_jupyter.models import (
     APPROXIMATE,
+    PROVIDER_FIELDS,
     ChatResponse,
     PendingStatus,
     ToolCall,
@@ -454,7 +455,8 @@ class Generation:
                 self._say_reply(failed, {}, None)
                 self._say_user(failed["prompt"])
         retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
-        metadata = {**(fields["metadata"] or {}), **retried}
+        kept = {PROVIDER_FIELDS: fields["provider_fields"]} if fields["provider_fields"] else {}
+        metadata = {**(fields["metadata"] or {}), **retried, **kept}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
         return ChatResponse(

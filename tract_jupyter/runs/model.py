@@ -14,6 +14,7 @@ from tract_jupyter.runs.terms import (
     MAX_DEBUG,
     MAX_ERROR_TEXT,
     MAX_SNAPSHOT,
+    ArtifactUsage,
     Blocked,
     Data,
     FailedType,
@@ -27,7 +28,6 @@ from tract_jupyter.runs.terms import (
     SkippedReason,
     Tagged,
     Trigger,
-    Usage,
     WriteMode,
 )
 
@@ -88,7 +88,7 @@ class ArtifactSpec(Data):
     write_mode: WriteMode = WriteMode.REPLACE
     history: ArtifactHistory = ArtifactHistory()
     semantics: Annotated[str, Field(min_length=1, max_length=64)] = "intermediate"
-    usage: Usage | None = None
+    usage: ArtifactUsage | None = None
     exposures: tuple[Exposure, ...] = ()
 
 
@@ -233,7 +233,7 @@ class ArtifactView(Data):
     persistence: Persistence = Persistence.RUN_ONLY
     format: Format = Format.MARKDOWN
     semantics: str = "intermediate"
-    usage: Usage = Usage.INTERNAL
+    usage: ArtifactUsage = ArtifactUsage.INTERNAL
     write_mode: WriteMode = WriteMode.REPLACE
 
 

@@ -30,13 +30,13 @@ from tract_jupyter.runs.events import (
 )
 from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip, Times
 from tract_jupyter.runs.terms import (
+    ArtifactUsage,
     EffectStatus,
     Hook,
     OperationStatus,
     RunPhase,
     RunStatus,
     SkippedReason,
-    Usage,
 )
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def _notes(history: RunHistory) -> Iterator[RunNote]:
                 )
 
 
-_FOR_PEOPLE: Final = (Usage.UI_ONLY, Usage.PROMPT_AND_UI)
+_FOR_PEOPLE: Final = (ArtifactUsage.UI_ONLY, ArtifactUsage.PROMPT_AND_UI)
 
 
 def _title(operation: Operation) -> str:

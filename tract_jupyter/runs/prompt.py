@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.models import openai_message, paired
+from tract_jupyter.models import paired, sent_message
 from tract_jupyter.runs.effect_types import AppendAfterLastUser, InsertAtDepth, SystemUpdate
 from tract_jupyter.runs.model import MessagePiece, RunMessage
 from tract_jupyter.runs.terms import Role
@@ -167,7 +167,7 @@ class Prompt:
         Raises:
             RunError: the context has no message of `user_commit`.
         """
-        messages = [_message(openai_message(one), one.commit_hash) for one in paired(context.messages)]
+        messages = [_message(sent_message(one), one.commit_hash) for one in paired(context.messages)]
         return cls.of(messages, user_commit)
 
     def apply(self, effect: PromptEffect | UserReplaceText, label: str) -> Prompt:

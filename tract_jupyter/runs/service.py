@@ -239,10 +239,10 @@ class Runs:
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
         _check_run(options, on_event)
         chosen = self._profile_of(profile)
-        self._llm.check()
         triggers = chain([Trigger(trigger)], repeat(Trigger.GENERATE))
         is_plain = chosen is None and trigger == Trigger.GENERATE and on_event is None and options is None
-        if not self._generation.turns.is_asked:
+        if not self._generation.turns.is_asked:  # what was said just now looked at this first
+            self._llm.check()
             self._generation.check_place()
             again = None if is_plain else self._again(asked, Trigger(trigger), chosen, options, on_event)
             if again is not None:

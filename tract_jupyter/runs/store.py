@@ -133,6 +133,8 @@ class Profiles:
         name = profile.name
         if missing := self._check(profile.all_operations):
             raise ProfileError(missing)
+        if activate:
+            profile.compile()
         text = canonical_json(profile.to_dict())
         signed = self._signed(name, text)
         with self._database.write() as connection:
@@ -151,11 +153,12 @@ class Profiles:
 
         Raises:
             UnknownProfileError: there is none of this name.
-            RunError: nobody here has saved it.
+            RunError: nobody here has saved it. Or a newer version has.
+            ProfileError: blocks of it do not go together.
         """
         with self._database.write() as connection:
             if name is not None:
-                self._trusted(self._require(connection, name))
+                self._profile(self._require(connection, name)).compile()
             self._rows.activate(connection, name)
             self._stored.note(connection, "activated", {"name": name})
 
@@ -205,20 +208,19 @@ class Profiles:
             row.name, read_dict(row.profile_json), bool(row.is_active), read_moment(row.created_at), why
         )
 
-    def _trusted(self, row: StoredProfile) -> dict[str, Any]:
+    def _check_trusted(self, row: StoredProfile) -> None:
         if not self._stored.is_signed(row):
             why = self._stored.foreign
             raise RunError(
                 f"the profile {row.name!r} is not used: {why}. Read it, and adopt it if you want it"
             )
-        return _data(row)
 
     def _profile(self, row: StoredProfile) -> OperationProfile:
-        data = self._trusted(row)
+        self._check_trusted(row)
         if self._read is not None and self._read[:2] == (row.name, row.profile_json):
             return self._read[2]
         try:
-            profile = read_profile(data)
+            profile = read_profile(_data(row))
         except ProfileError as error:
             raise RunError(
                 f"the profile {row.name!r} is not used, because this tract_jupyter cannot read it: {error}. "

@@ -232,8 +232,9 @@ class TractTarget(RunTarget):
         if "text" not in content or role_of(content) != role:
             raise RunError(f"target mismatch: {short} is not a text of the {role}")
         repository = self._repository
-        messages = repository.compiler.of(repository.writer.position.commit_hash).messages
-        here = [place for place, one in enumerate(messages) if one.commit_hash == original]
-        if not here or any(one.role == "user" for one in messages[here[0] + 1 :]):
-            raise RunError(f"target mismatch: {short} is not of the current turn; a run rewrites no other")
-        return original
+        for commit, said_by in repository.timelines.newest(repository.writer.position.commit_hash):
+            if commit == original:
+                return original
+            if said_by == "user":
+                break
+        raise RunError(f"target mismatch: {short} is not of the current turn; a run rewrites no other")

@@ -163,7 +163,7 @@ class Persistence(StrEnum):
     RUN_ONLY = "run_only"
 
 
-class Usage(StrEnum):
+class ArtifactUsage(StrEnum):
     """Whom an artifact is for."""
 
     PROMPT_ONLY = "prompt_only"

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from tract_jupyter.context import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import Priority, role_of
+from tract_jupyter.models import Priority
 from tract_jupyter.runs.lease import Lease
 from tract_jupyter.storage import ANNOTATE, APPEND, RunLeaseRows
 
@@ -178,7 +178,7 @@ class Turns:
     def is_open(self, question: str, at: str | None = None) -> bool:
         """Return True if a message of the user is sent, and has no reply: on the current branch, or at a commit."""
         later = None
-        for commit, role in self._newest(at or self._refs.position.commit_hash):
+        for commit, role in self._timelines.newest(at or self._refs.position.commit_hash):
             if commit == question:
                 return later != "assistant"
             later = role if role in {"user", "assistant"} else later
@@ -232,18 +232,10 @@ class Turns:
 
     def _question(self, head: str | None) -> str | None:
         """Return the commit of what the user said last, if no reply came to it."""
-        for commit, role in self._newest(head):
+        for commit, role in self._timelines.newest(head):
             if role in {"user", "assistant"}:
                 return commit if role == "user" else None
         return None
-
-    def _newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
-        """Yield the messages that are sent, with their roles, the newest first."""
-        with self._timelines.lock:
-            timeline = self._timelines.at(head)
-            for step in reversed(timeline.steps):
-                if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
-                    yield step.commit_hash, role_of(json.loads(step.payload))
 
     def last_said(self, at: str | None = None) -> str | None:
         """Return the newest message of the current branch, or of a commit's history, even if it is set aside.

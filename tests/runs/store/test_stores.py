@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
-from tract_jupyter.runs import ArtifactView, Counters, Persistence, SqlCommitLog, TurnStates, Usage
+from tract_jupyter.runs import ArtifactUsage, ArtifactView, Counters, Persistence, SqlCommitLog, TurnStates
 from tract_jupyter.storage import Database, RunCommitRows, RunObjectRows
 
 TRACT, SESSION, RUN = "1" * 32, "5" * 64, "a" * 32
@@ -53,7 +53,7 @@ def change(database, statement, **values):
 
 def test_an_artifact_outlives_its_run(database, artifacts):
     """R50, E24: with its history and all that is known of it."""
-    kept = artifact(history=("dry", "wet"), usage=Usage.PROMPT_AND_UI, semantics="state")
+    kept = artifact(history=("dry", "wet"), usage=ArtifactUsage.PROMPT_AND_UI, semantics="state")
     artifacts.put(SESSION, [kept])
     artifacts.put(SESSION, [artifact("mood", {"joy": [1, None, True]})])
     again = TurnStates(database, RunObjectRows(TRACT), artifacts._head)

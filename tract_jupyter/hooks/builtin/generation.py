@@ -42,7 +42,8 @@ class PendingGeneration(BuiltinPending):
         "usage": "The tokens that this reply took.",
     }
     in_view = frozenset({"response_text", "tool_calls"})
-    machinery = frozenset({"prompt", "tools", "options", "retry_history"})  # a retry sends them again
+    # a retry sends them again; the provider's own form of the reply goes with it
+    machinery = frozenset({"prompt", "tools", "options", "retry_history", "provider_fields"})
     response_text = Field()
     tool_calls = Field()
     diagnosis = Field()

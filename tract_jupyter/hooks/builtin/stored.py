@@ -131,6 +131,7 @@ class _Generate(_Reply, _Placed):
     metadata: dict[str, Any] | None
     prompt: list[dict[str, Any]] | None
     replaces: str | None
+    provider_fields: dict[str, Any]
 
 
 class _ToolResult(TypedDict):

@@ -23,7 +23,7 @@ from tract_jupyter.runs.model import (
     TurnRewrite,
 )
 from tract_jupyter.runs.reading import is_json
-from tract_jupyter.runs.terms import Format, Hook, Usage, WriteMode
+from tract_jupyter.runs.terms import ArtifactUsage, Format, Hook, WriteMode
 
 
 class Violation(NamedTuple):
@@ -283,8 +283,12 @@ def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
             continue
         kinds = {type(exposure) for exposure in artifact.exposures}
         for wrong, where, usages in [
-            (kinds & {PromptPart, PromptMessage}, "the prompt", {Usage.UI_ONLY, Usage.INTERNAL}),
-            (kinds & {InlineNote}, "whoever looks", {Usage.PROMPT_ONLY, Usage.INTERNAL}),
+            (
+                kinds & {PromptPart, PromptMessage},
+                "the prompt",
+                {ArtifactUsage.UI_ONLY, ArtifactUsage.INTERNAL},
+            ),
+            (kinds & {InlineNote}, "whoever looks", {ArtifactUsage.PROMPT_ONLY, ArtifactUsage.INTERNAL}),
         ]:
             if wrong and artifact.usage in usages:
                 message = f"its value goes to {where}, and usage is {artifact.usage}: leave one of them out"

@@ -13,7 +13,7 @@ from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, Pro
 from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
 from tract_jupyter.runs.schedule import ready_order
-from tract_jupyter.runs.terms import ErrorCode, Hook, Persistence, Usage
+from tract_jupyter.runs.terms import ArtifactUsage, ErrorCode, Hook, Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -112,7 +112,7 @@ def _unread(one: Operation, about: _About) -> Iterator[ProfileWarning]:
 
 
 def _is_shown(artifact: ArtifactSpec) -> bool:
-    return artifact.usage in {Usage.UI_ONLY, Usage.PROMPT_AND_UI}
+    return artifact.usage in {ArtifactUsage.UI_ONLY, ArtifactUsage.PROMPT_AND_UI}
 
 
 def _by_id(operation: Operation) -> bool:

@@ -1,0 +1,237 @@
+"""What a model thought is sent back as long as the provider takes it, through every change of the context."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.loop.enforcing import Messages, Responses, enforcing
+from tract_jupyter import Tract
+from tract_jupyter.models import Priority
+
+
+@pytest.fixture(params=[Messages, Responses], ids=["messages", "responses"])
+def there(request):
+    with enforcing(request.param) as there:
+        yield there
+        assert not sum(there.wrong)
+
+
+@pytest.fixture
+def talk(tract, there):
+    """A tract that has said two things and was answered, and was sent one thought back."""
+
+    @tract.tool(read_only=True)
+    def look(city: str) -> str:
+        """Look outside."""
+        return f"sunny in {city}"
+
+    tract.loop.tools = "self"
+    tract.configure_llm(there.client())
+    tract.system("Be brief.")
+    tract.chat("One?")
+    tract.chat("Two?")
+    assert there.kept == [0, 1]
+    return tract
+
+
+def users(tract):
+    return [one.commit_hash for one in tract.compile().messages if one.role == "user"]
+
+
+def test_thoughts_go_back_whole_and_in_their_place_also_around_calls(talk, there):
+    assert talk.chat("call look").text.startswith("Answer")
+    assert there.kept == [0, 1, 2, 3]
+    talk.chat("Three?")
+    assert there.kept[-1] == 4
+
+
+def test_behind_an_edit_they_are_left_out_and_those_made_since_are_sent(talk, there):
+    talk.user("One!", edit=users(talk)[0])
+    talk.chat("Three?")
+    talk.chat("Four?")
+    assert there.kept[2:] == [0, 1]
+
+
+def test_an_edit_of_the_latest_message_costs_only_what_came_after_it(talk, there):
+    talk.user("Two!", edit=users(talk)[1])
+    talk.chat("Three?")
+    assert there.kept[2:] == [1]
+
+
+def test_an_edited_reply_is_sent_as_it_reads(talk, there):
+    reply = talk.compile().messages[-1]
+    talk.assistant("Another answer.", edit=reply.commit_hash)
+    talk.chat("Three?")
+    assert there.kept[2:] == [1]
+    assert "Another answer." in str(there.bodies[-1])
+    assert reply.content not in str(there.bodies[-1])
+
+
+def test_undo_brings_them_back(talk, there):
+    talk.user("One!", edit=users(talk)[0])
+    talk.undo()
+    talk.chat("Three?")
+    assert there.kept[2:] == [2]
+
+
+def test_what_was_made_behind_an_edit_is_dropped_when_the_edit_is_taken_back_by_another_one(talk, there):
+    first = users(talk)[0]
+    talk.user("One!", edit=first)
+    talk.chat("Three?")
+    talk.user("One?", edit=first)
+    talk.chat("Four?")
+    assert there.kept[2:] == [0, 2]  # those of the first two are good again, that of the third is not
+
+
+def test_a_compression_drops_what_stands_behind_it(talk, there):
+    talk.chat("Three?")
+    talk.compress(commits=users(talk)[1:2], content="They talked.")
+    talk.chat("Four?")
+    talk.chat("Five?")
+    assert there.kept[2:] == [2, 1, 2]
+
+
+def test_a_pin_changes_nothing_and_a_skip_does(talk, there):
+    talk.annotate(users(talk)[0], Priority.PINNED)
+    talk.chat("Three?")
+    talk.annotate(users(talk)[0], Priority.SKIP)
+    talk.chat("Four?")
+    assert there.kept[2:] == [2, 0]
+
+
+def test_each_branch_keeps_its_own(talk, there):
+    talk.branch("other", switch=False)
+    talk.chat("Here?")
+    talk.switch("other")
+    talk.chat("There?")
+    talk.switch("main")
+    talk.chat("Here again?")
+    assert there.kept[2:] == [2, 2, 3]
+
+
+def test_a_merge_and_a_rebase_go_on_with_what_still_fits(talk, there):
+    talk.branch("other", switch=False)
+    talk.chat("Here?")
+    talk.switch("other")
+    talk.chat("There?")
+    talk.merge("main")
+    talk.chat("Both?")
+    talk.branch("third", switch=False)
+    talk.chat("More?")
+    assert there.kept[2:] == [2, 2, 3, 4]  # all but that of the other side
+    talk.switch("third")
+    talk.user("Else.")
+    talk.rebase("other")
+    talk.chat("All?")
+    assert not sum(there.wrong)
+
+
+def test_another_model_gets_none_and_the_first_one_its_own_again(talk, there):
+    talk.configure_llm(there.client(there.dialect.models[1]))
+    talk.chat("Three?")
+    talk.chat("Four?")
+    talk.configure_llm(there.client())
+    talk.chat("Five?")
+    assert there.kept[2:] == [0, 1, 2]  # of the other model, the texts
+
+
+def test_a_new_tool_is_a_change_of_all(talk, there):
+    @talk.tool(read_only=True)
+    def smell(city: str) -> str:
+        """Smell a city."""
+        return "pizza"
+
+    talk.chat("call smell")
+    assert there.kept[2:] == [0, 1]
+
+
+def test_in_code_mode_a_new_tool_changes_nothing(tract, there):
+    tract.loop.tools = "code"
+    tract.configure_llm(there.client())
+    tract.chat("One?")
+
+    @tract.tool(read_only=True)
+    def smell(city: str) -> str:
+        """Smell a city."""
+        return "pizza"
+
+    tract.chat("Two?")
+    assert there.kept == [0, 1]
+
+
+def test_operations_around_a_reply_leave_it_its_thoughts(talk, there):
+    seen = []
+    talk.chat("Three?", on_event=seen.append)
+    talk.chat("call look", on_event=seen.append)
+    talk.chat("Four?")
+    assert seen
+    assert there.kept[2:] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("there", [Messages], indirect=True)  # the other one refuses nothing
+def test_a_provider_that_refuses_them_all_the_same_is_asked_once_more_without(talk, there):
+    there.stricter = True
+    assert talk.chat("Three?").text
+    assert (there.wrong[2:], len(there.bodies)) == ([2, 0], 4)
+    there.stricter = False
+    talk.chat("Four?")
+    assert there.kept[4:] == [1]  # only what was thought after the refusal, without another one
+    there.wrong.clear()
+
+
+def test_what_was_stored_goes_back_in_another_process(tmp_path, there):
+    path = tmp_path / "talk.db"
+    for question in ("One?", "Two?", "Three?"):
+        with Tract.open(path) as tract:
+            tract.configure_llm(there.client())
+            tract.chat(question)
+            assert tract.verify() == []
+    assert there.kept == [0, 1, 2]
+
+
+CHILD = """
+import os, signal, sys
+from tract_jupyter import Tract, {client}
+
+class Killed({client}):
+    asked = 0
+    def chat(self, messages, **options):
+        self.asked += 1
+        if self.asked == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().chat(messages, **options)
+
+with Tract.open(sys.argv[1]) as tract:
+    @tract.tool(read_only=True)
+    def look(city: str) -> str:
+        "Look outside."
+        return "sunny in " + city
+    tract.loop.tools = "self"
+    tract.configure_llm(Killed({model!r}, base_url={url!r}, api_key="k"))
+    tract.chat("call look")
+"""
+
+
+def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_path, there):
+    path = tmp_path / "talk.db"
+    dialect = there.dialect
+    code = CHILD.format(
+        client=dialect.client.__name__, model=dialect.models[0], url=dialect.address(there.root)
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    with Tract.open(path) as tract:
+
+        @tract.tool(read_only=True)
+        def look(city: str) -> str:
+            """Look outside."""
+            raise AssertionError("it was made already")
+
+        tract.loop.tools = "self"
+        tract.configure_llm(there.client())
+        assert tract.chat(None).text == "Answer 2."
+    assert there.kept == [0, 1]

@@ -1,0 +1,187 @@
+"""Provider blocks: what a reply was made of, kept raw with its commit, and sent back as long as it may be.
+
+Providers bind what a model thought to all that was sent before it: instructions, tools, messages. Behind a change it is
+refused (Anthropic) or passed over (OpenAI), for ever, and so is what was thought after it until then. So each reply's
+blocks carry the hash of the prefix that they were made under, as it was really sent, and a request has them only where
+that prefix is the same again. https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Dialect = Literal["chat", "responses", "anthropic"]
+"""OpenAI's chat completions, which most providers speak; OpenAI's Responses; Anthropic's Messages."""
+DIALECTS: Final = get_args(Dialect)
+MOST_KEPT: Final = 1_000_000
+"""Characters of the blocks, and of the reasoning, that a commit keeps. More is left out as a whole."""
+_REFUSED: Final = re.compile(
+    r"bound to a different conversation|[Ii]nvalid `?signature|blocks in the latest assistant message cannot be modif"
+    r"|[Ee]ncrypted[ _]content\b.{0,80}(?:verified|decrypted|invalid)|invalid_encrypted_content"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBlocks:
+    """What a provider's message was made of: raw, complete and in order.
+
+    Attributes:
+        dialect: the dialect they are written in.
+        model: the model that was asked, by the name it was asked by; only that one may read them.
+        blocks: content blocks of Anthropic, output items of Responses, or the one message of chat completions.
+        prefix: the hash of what was sent before them; empty if they are bound to nothing.
+        is_first: whether the provider has refused the blocks before these, so that they are not sent any more.
+    """
+
+    dialect: Dialect
+    model: str
+    blocks: tuple[dict[str, Any], ...]
+    prefix: str = ""
+    is_first: bool = False
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> ProviderBlocks | None:
+        """Return the blocks of a message, as a client gives them or a commit keeps them; None if none can be read."""
+        given = message.get("provider_blocks")
+        if not isinstance(given, dict) or given.get("dialect") not in DIALECTS:
+            return None
+        model, blocks, prefix = given.get("model"), _read(given.get("blocks")), given.get("prefix", "")
+        if not isinstance(model, str) or not isinstance(prefix, str) or not blocks:
+            return None
+        if not all(isinstance(block, dict) for block in blocks):
+            return None
+        return cls(given["dialect"], model, tuple(blocks), prefix, given.get("is_first") is True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value of a message's `provider_blocks`."""
+        more = {
+            **({"prefix": self.prefix} if self.prefix else {}),
+            **({"is_first": True} if self.is_first else {}),
+        }
+        return {"dialect": self.dialect, "model": self.model, "blocks": list(self.blocks), **more}
+
+
+def _read(blocks: object) -> Sequence[Any]:
+    if isinstance(blocks, str):
+        try:
+            blocks = json.loads(blocks)
+        except (ValueError, RecursionError):
+            return ()
+    return blocks if isinstance(blocks, list | tuple) else ()
+
+
+def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a reply besides text and calls: `reasoning`, `reasoning_field`, `provider_blocks`.
+
+    The blocks are one JSON text, so that the order of their keys and the form of their numbers stay as they came.
+    """
+    names = ("reasoning", "reasoning_field")
+    thought = {
+        name: _storable(message[name])
+        for name in names
+        if isinstance(message.get(name), str) and message[name]
+    }
+    kept: dict[str, Any] = thought if len(thought.get("reasoning", "")) <= MOST_KEPT else {}
+    found = ProviderBlocks.of(message)
+    if found is None:
+        return kept
+    try:
+        blocks = json.dumps(found.blocks, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        if _storable(blocks) != blocks:
+            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, as it came
+    except (TypeError, ValueError, RecursionError):  # of a client that is not ours
+        return kept
+    return (
+        {**kept, "provider_blocks": {**found.to_dict(), "blocks": blocks}}
+        if len(blocks) <= MOST_KEPT
+        else kept
+    )
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+class SentBlocks:
+    """The blocks that one request sends back, chosen while it is written: what comes before them has to be the same.
+
+    Args:
+        messages: all that are sent.
+        dialect: in which the request is written.
+        model: which is asked; the blocks of others are left out.
+        leaves_out: whether none are sent, as the provider has refused them.
+    """
+
+    def __init__(
+        self, messages: Sequence[Mapping[str, Any]], dialect: Dialect, model: str, *, leaves_out: bool = False
+    ) -> None:
+        self._dialect = dialect
+        self._model = model
+        self._leaves_out = leaves_out
+        self._hash = hashlib.sha256()
+        self._number = -1  # of the reply that is looked at
+        replies = [one for one in messages if one.get("role") == "assistant"]
+        firsts = [number for number, one in enumerate(replies) if _is_first(one, dialect, model)]
+        self._first = firsts[-1] if firsts else 0
+        self.sent: list[int] = []
+        """The replies whose blocks are sent, by their number among the replies."""
+
+    def add(self, *parts: Any) -> None:
+        """Note what is sent, in its order; chat completions bind nothing, and need not."""
+        for part in parts:
+            try:
+                text = json.dumps(part, sort_keys=True, default=repr)
+            except (ValueError, RecursionError):  # the request has no JSON form, which whoever sends it says
+                text = ""
+            self._hash.update(text.encode() + b"\n")
+
+    def of(
+        self, message: Mapping[str, Any], says_same: Callable[[tuple[dict[str, Any], ...]], bool]
+    ) -> tuple[dict[str, Any], ...]:
+        """Return the blocks to send for the next reply; none if it has none that may be sent here.
+
+        Args:
+            message: the reply. Each is asked about once, in order.
+            says_same: whether blocks say what the message says, which may have been edited.
+        """
+        self._number += 1
+        found = None if self._leaves_out or self._number < self._first else ProviderBlocks.of(message)
+        if found is None or (found.dialect, found.model) != (self._dialect, self._model):
+            return ()
+        if found.prefix not in {"", self.prefix} or not says_same(found.blocks):
+            return ()
+        self.sent.append(self._number)
+        return found.blocks
+
+    @property
+    def prefix(self) -> str:
+        """The hash of what was noted so far; empty if nothing was."""
+        return "" if self._dialect == "chat" else self._hash.hexdigest()
+
+    def bind(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """Return the reply to the request, with its blocks bound to what was sent."""
+        for choice in reply.get("choices") or ():
+            found = ProviderBlocks.of(choice["message"])
+            if found is not None:
+                bound = replace(found, prefix=self.prefix, is_first=self._leaves_out)
+                choice["message"]["provider_blocks"] = bound.to_dict()
+        return reply
+
+
+def _is_first(message: Mapping[str, Any], dialect: Dialect, model: str) -> bool:
+    given = message.get("provider_blocks")
+    if not isinstance(given, dict) or given.get("is_first") is not True:
+        return False
+    return (given.get("dialect"), given.get("model")) == (dialect, model)
+
+
+def are_refused(error: Exception) -> bool:
+    """Return True if a provider refuses the blocks of earlier replies, which asking again cannot change."""
+    return _REFUSED.search(str(error)) is not None
