@@ -87,6 +87,9 @@ def test_it_refuses_what_is_wrong(given):
         "not complete or not in order": asking(message, first, second, *outputs),
         "something is between": asking(reasoning, message, first, CALL, second, *outputs, OUTPUT),
         "not as it was given": asking({**reasoning, "summary": []}, message, first, second, *outputs),
+        "without the reasoning": asking(
+            {name: value for name, value in first.items() if name != "id"}, outputs[0]
+        ),
         "never given": asking({**CALL, "id": "fc_9"}, OUTPUT),
         "without encrypted_content": asking(bare, message, first, second, *outputs),
         "store is": {**asking(), "store": None},

@@ -122,7 +122,7 @@ class Judge:
             *self._options(body),
             *self._tools(body),
             *self._pairs(items),
-            *self._as_given(items, body),
+            *self._as_given(items),
         ]
 
     def _options(self, body):
@@ -226,7 +226,16 @@ class Judge:
             if part.get("type") not in PARTS["assistant" if role == "assistant" else ""]:
                 yield f"{where} ({role}): part of type {part.get('type')!r}"
 
-    def _as_given(self, items, body):
+    def _thoughts(self, items):
+        """What the model thought before it called comes back with the calls."""
+        called = {item.get("call_id") for item in items if item.get("type") == "function_call"}
+        there = {item.get("id") for item in items}
+        for output in self.replies:
+            thoughts = {item["id"] for item in output if item.get("encrypted_content")}
+            if called & {item.get("call_id") for item in output} - {None} and not thoughts <= there:
+                yield f"calls came back without the reasoning before them, {sorted(thoughts)}"
+
+    def _as_given(self, items):
         """Items that a reply had come back as they were: all of them, in order, side by side."""
         known = [
             (place, *self.place_of[item["id"]])
@@ -238,6 +247,7 @@ class Judge:
                 yield f"reasoning {item.get('id')!r} without encrypted_content: it is not stored"
             if item.get("id") and item["id"] not in self.place_of:
                 yield f"item {item['id']!r} was never given"
+        yield from self._thoughts(items)
         for place, reply, at in known:
             given, item = self.replies[reply][at], items[place]
             # an id that came twice, and a name that no tool can have, are sent otherwise
