@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,15 +58,10 @@ def _verify_store(path: str) -> int:
 
 def _serve(given: argparse.Namespace) -> int:
     from tract_jupyter import Tract, mcp_server
-    from tract_jupyter.exceptions import StoreError
+    from tract_jupyter.notebook import existing_store, place_of
 
-    is_url = "://" in given.store
-    if not is_url and not Path(given.store).is_file():
-        raise StoreError(
-            f"there is no store {given.store}; a notebook makes one, by default .tract/tract.db beside it"
-        )
-    where = {"url": given.store} if is_url else {"path": given.store}
-    with Tract.open(**where, tract_id=given.tract_id) as tract:
+    existing_store(given.store).close()
+    with Tract.open(**place_of(given.store), tract_id=given.tract_id) as tract:
         mcp_server(tract, given.profile, decision_timeout=given.decision_timeout).run()
     return 0
 

@@ -499,6 +499,7 @@ class HookedContext(VersionedContext):
             **options: as for `generate`.
 
         Raises:
+            ContentError: the text is empty; nothing is committed or sent.
             TractError: as `generate` does; without a client nothing is committed.
         """
         from tract_jupyter.loop import TurnRequest

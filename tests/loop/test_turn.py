@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import threading
 
@@ -14,7 +15,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
 from tract_jupyter.llm import ModelCall
-from tract_jupyter.models import Delta, TurnLimits, own_copy
+from tract_jupyter.models import Delta, TurnLimits
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
 
@@ -269,7 +270,7 @@ def test_a_function_may_change_what_it_is_given(talk, where):
     asked, replies = [], [reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Done."]
 
     def model(messages, **options):
-        asked.append(own_copy(messages))
+        asked.append(copy.deepcopy(messages))
         for message in messages:
             for one in message.get("tool_calls", ()):
                 one["function"]["arguments"] = json.loads(one["function"]["arguments"])

@@ -16,7 +16,6 @@ from tract_jupyter.models import (
     anthropic_tool,
     openai_message,
     openai_messages,
-    own_copy,
     sent_messages,
 )
 
@@ -92,13 +91,12 @@ def test_a_failure_is_told_to_those_who_have_a_place_for_it():
     assert "is_error" not in openai_messages(messages)[-1]
 
 
-def test_a_copy_may_be_changed():
-    sent = sent_messages([USER, ASKS, ANSWER])
-    copy = own_copy(sent)
-    assert copy == sent
-    copy[0]["content"] = copy[1]["tool_calls"][0]["function"]["arguments"] = "other"
-    copy.pop()
-    assert sent == sent_messages([USER, ASKS, ANSWER])
+def test_what_was_handed_out_may_be_changed():
+    rendering, messages = Rendering(), [USER, ASKS, ANSWER]
+    sent = sent_messages(Growing(messages, rendering))
+    sent[0]["content"] = sent[1]["tool_calls"][0]["function"]["arguments"] = "other"
+    sent.pop()
+    assert sent_messages(Growing(messages, rendering)) == openai_messages(messages)
 
 
 def test_the_plain_conversation():

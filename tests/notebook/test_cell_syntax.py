@@ -232,3 +232,19 @@ def test_two_names_are_refused():
 def test_a_python_cell_needs_a_name():
     with pytest.raises(SpecError, match="name the operation"):
         parse_cell("", "x: int", "python")
+
+
+@pytest.mark.parametrize("text", ["", "   \n\n", "# later\n"])
+def test_a_cell_that_defines_nothing_is_refused_in_a_sentence(text):
+    with pytest.raises(
+        SpecError, match=r"^the cell defines nothing: write a docstring, fields .* below its first line$"
+    ):
+        parse_cell("check", text, "python")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_so_is_one_in_another_form(form):
+    with pytest.raises(
+        SpecError, match=f"^the cell defines nothing: write the operation as {form.upper()} below"
+    ):
+        parse_cell("check", " \n", form)

@@ -435,6 +435,7 @@ def test_it_is_public():
         ("{}/garbage.sqlite", "is no store: it does not begin as an SQLite file does"),
         ("sqlite://", "a store in memory, which is always empty"),
         ("nonsense://x", "there is no driver for nonsense://x"),
+        ("{}/" + "x" * 300 + ".db", "there is no store"),
     ],
 )
 def test_a_store_that_is_none_is_refused_and_none_is_made(tmp_path, capsys, text, told):
@@ -444,10 +445,11 @@ def test_a_store_that_is_none_is_refused_and_none_is_made(tmp_path, capsys, text
     store = text.format(tmp_path)
     with pytest.raises(StoreError, match=re.escape(told)):
         verify_store(store)
-    assert main(["verify", store]) == 2
-    shown = capsys.readouterr()
-    assert told in shown.err
-    assert shown.out == ""
+    for command in ("verify", "mcp-server"):
+        assert main([command, store]) == 2
+        shown = capsys.readouterr()
+        assert told in shown.err
+        assert shown.out == ""
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -455,8 +457,9 @@ def test_in_a_database_without_a_store_none_is_made(postgres_server, capsys):
     with postgres_server.database() as url:
         with pytest.raises(StoreError, match="there is no store in postgresql.*Nothing was changed"):
             verify_store(url)
-        assert main(["verify", url]) == 2
-        assert "there is no store" in capsys.readouterr().err
+        for command in ("verify", "mcp-server"):
+            assert main([command, url]) == 2
+            assert "there is no store" in capsys.readouterr().err
         database = url.partition("@/")[2].partition("?")[0]
         assert postgres_server.sql("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", database) == []
 

@@ -132,6 +132,24 @@ def test_threads_change_nothing_either():
     assert outcome(profile, unsteady) == outcome(profile, unsteady) == outcome(profile, concurrency=1)
 
 
+def test_a_hit_of_rag_counts_with_its_commit(any_tract):
+    """R58: what an operation gave is covered as it is, so another store has another root; a replay has the same."""
+    search = run_operation("past", "rag", order=1, query="cat", tag="past")
+
+    def root(tract):
+        tract.configure_llm(ScriptedClient("On the mat."))
+        said = tract.user("The cat is grey.")
+        tract.assistant("Noted.")
+        tract.user("Where is it?")
+        run = tract.generate(profile=OperationProfile.of("p", [search])).run
+        assert said.commit_hash in str(tract.runs.events(run.run_id))
+        assert tract.runs.replay(run.run_id).root_hash == run.root_hash
+        return run.root_hash
+
+    with Tract.open() as other:
+        assert root(any_tract) != root(other)
+
+
 # --- replay
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 
 import pytest
@@ -19,6 +20,7 @@ from tract_jupyter.runs import (
     ThreadWorkers,
     report_progress,
 )
+from tract_jupyter.storage import interrupts, uninterrupted, whole_context
 
 
 @pytest.fixture
@@ -158,6 +160,28 @@ def test_progress_is_told_while_it_runs(threads):
     progress = events[1].progress
     assert (events[1].attempt, progress.percent, progress.tokens, len(progress.text)) == (1, 50, 3, 2_000)
     report_progress(1)
+
+
+def test_an_interrupt_that_struck_at_the_end_of_a_block_is_raised_here(threads, monkeypatch):
+    """It waits for the end of a block around that one, such as the whole run."""
+
+    class StruckAtTheEnd(dict):
+        def __contains__(self, thread):
+            signal.raise_signal(signal.SIGINT)
+            return False
+
+    @whole_context
+    def run():
+        yield
+
+    def strike():
+        with monkeypatch.context() as patch, uninterrupted():
+            patch.setattr(interrupts, "_ORDERED", StruckAtTheEnd())
+
+    with run():
+        strike()
+        with pytest.raises(KeyboardInterrupt):
+            threads.wait(None)
 
 
 def test_a_coroutine_needs_no_loop(threads):

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     StoreReadOnlyError,
     StoreVersionError,
 )
-from tract_jupyter.storage import SCHEMA_VERSION
+from tract_jupyter.storage import SCHEMA_VERSION, Database
 
 
 @pytest.fixture
@@ -357,3 +357,11 @@ def test_what_cannot_be_opened_is_told_by_what_is_wrong(tmp_path):
     with pytest.raises(StoreError, match="not by both"):
         Tract.open(tmp_path / "s.db", url=f"sqlite:///{tmp_path / 'other.db'}")
     assert list(tmp_path.iterdir()) == [nowhere]
+
+
+@pytest.mark.parametrize(("name", "why"), [("x" * 300 + ".db", "File name too long"), ("x" * 252, "File name too long"),
+                                           ("a\0b.db", "NUL character")])  # fmt: skip
+def test_a_name_that_no_file_can_have_is_refused_in_a_sentence(tmp_path, name, why):
+    with pytest.raises(StoreError, match=f"cannot be a store: .*{why}.* give another"):
+        Database(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

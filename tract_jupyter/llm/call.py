@@ -127,10 +127,7 @@ def _shut(one: socket.socket) -> None:
 
 
 def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
-    """Return the messages of a context as a model is sent them, which nobody may change.
-
-    Blank texts of the system are left out.
-    """
+    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
     said = sent_messages(context.messages)
     return [one for one in said if one["role"] != "system" or one["content"].strip()]
 

@@ -10,7 +10,7 @@ from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
-from tract_jupyter.models import brief_repr, own_copy
+from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -238,10 +238,7 @@ class ConfiguredClient:
             LLMConfigError: there is no key.
         """
         given = self._client
-        if isinstance(given, Clients):
-            client = given.of(self._connection)
-        else:
-            client, messages = given, own_copy(messages)  # a user's own client may change what it is given
+        client = given.of(self._connection) if isinstance(given, Clients) else given
         streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
         sent = {**self._options, **options, **streamed}
         asked = self._connection.asked(sent.get("model"))

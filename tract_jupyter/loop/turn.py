@@ -11,12 +11,11 @@ import json
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import ActingCall, StopSignal, TurnEnding, can_stream, counts_of, ended_by, why_over
-from tract_jupyter.models import ChatResponse, Priority, TurnOutcome, own_copy
+from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -311,14 +310,10 @@ class StoredTurn:
 
 
 class _Asked:
-    """A user's function in the place of a client; it may change what it is given."""
+    """A user's function in the place of a client."""
 
     def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        @wraps(ask)
-        def chat(messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-            return ask(own_copy(messages), **options)
-
-        self.chat = chat
+        self.chat = ask
 
 
 class _Counted:

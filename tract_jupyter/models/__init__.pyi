@@ -58,7 +58,6 @@ from .context import anthropic_tool as anthropic_tool
 from .context import commit_text as commit_text
 from .context import openai_message as openai_message
 from .context import openai_messages as openai_messages
-from .context import own_copy as own_copy
 from .context import paired as paired
 from .context import provider_name as provider_name
 from .context import sent_message as sent_message

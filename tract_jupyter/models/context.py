@@ -249,8 +249,6 @@ def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages as clients take them: as `openai_messages`, with what OpenAI has no place for.
 
-    The messages of a context are rendered once, so nobody may change what is in the list; `own_copy` makes what may be.
-
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
@@ -258,13 +256,11 @@ def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return rendering.of(messages)
 
 
-_NESTING = (dict, list)
-
-
 class Rendering:
     """What clients are sent for the messages of a list that only grows; each is made once. Threads may share it.
 
-    A model that acts is sent the whole context with each step, and a step adds two messages.
+    A model that acts is sent the whole context with each step, and a step adds two messages. What was handed out is
+    handed out again, unless somebody has changed it since.
     """
 
     def __init__(self) -> None:
@@ -273,6 +269,7 @@ class Rendering:
 
     def _begin(self) -> None:
         self._made: list[dict[str, Any]] = []  # of the first messages, as they are whatever may follow
+        self._handed_out: list[dict[str, Any]] = []  # a copy
         self._ids = _Ids()
 
     def of(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -284,29 +281,29 @@ class Rendering:
         with self._lock:
             if len(messages) < len(self._made):  # as the list was before
                 return Rendering().of(messages)
+            if self._handed_out != self._made:
+                self._handed_out = _copied(self._made)
             new = messages[len(self._made) :]
             complete = _complete(new)
             try:
-                self._made += [sent_message(one) for one in paired(new[:complete], self._ids)]
+                made = [sent_message(one) for one in paired(new[:complete], self._ids)]
             except BaseException:
                 self._begin()  # some ids are given by now
                 raise
+            self._made += made
+            self._handed_out += _copied(made)
             if complete == len(new):
-                return self._made.copy()
-            return [*self._made, *(sent_message(one) for one in paired(new[complete:], self._ids.copy()))]
+                return self._handed_out.copy()
+            return [
+                *self._handed_out,
+                *(sent_message(one) for one in paired(new[complete:], self._ids.copy())),
+            ]
 
 
-def own_copy(value: Any) -> Any:
-    """Return a value that has a JSON form as its receiver may change it."""
-    if isinstance(value, list):
-        return [own_copy(one) if isinstance(one, _NESTING) else one for one in value]
-    if not isinstance(value, dict):
-        return value
-    copied = value.copy()
-    for name, one in copied.items():
-        if isinstance(one, _NESTING):
-            copied[name] = own_copy(one)
-    return copied
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(one) for name, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
 def _complete(messages: Sequence[Message]) -> int:

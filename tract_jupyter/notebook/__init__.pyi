@@ -3,7 +3,9 @@ from .cell_syntax import parse_python as parse_python
 from .channels import NotebookChannel as NotebookChannel
 from .commands.profiles import ProfileView as ProfileView
 from .dry_run import Refusal as Refusal
+from .dry_run import existing_store as existing_store
 from .dry_run import is_store as is_store
+from .dry_run import place_of as place_of
 from .dry_run import steps as steps
 from .dry_run import verify as verify
 from .dry_run import verify_store as verify_store

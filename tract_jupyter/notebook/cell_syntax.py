@@ -77,6 +77,12 @@ class ParsedCell:
         return replace(self, spec=spec)
 
 
+_EMPTY = (
+    "the cell defines nothing: write a docstring, fields ('urls: list[str]') and actions ('def check(pending): ...') "
+    "below its first line"
+)
+
+
 def parse_python(name: str, text: str) -> ParsedCell:
     """Read a Python body.
 
@@ -84,6 +90,8 @@ def parse_python(name: str, text: str) -> ParsedCell:
         SpecError: it has a syntax error, or something that is neither docstring, field nor function; with the line.
     """
     tree = _parse(text)
+    if not tree.body:
+        raise SpecError(_EMPTY)
     lines = list(
         io.StringIO(text, newline=None)
     )  # as Python reads them: `splitlines` also splits within strings
@@ -146,6 +154,10 @@ def parse_cell(name: str, text: str, form: str) -> ParsedCell:
         if not name:
             raise SpecError("name the operation: %%tract_operation citation_check")
         return parse_python(name, text)
+    if not text.strip():
+        raise SpecError(
+            f"the cell defines nothing: write the operation as {form.upper()} below its first line"
+        )
     data = parse_json(text) if form == "json" else parse_yaml(text)
     if name and data.setdefault("name", name) != name:
         raise SpecError(f"the cell's first line names {name!r}, its body {data['name']!r}; use one name")

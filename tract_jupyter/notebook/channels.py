@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import secrets
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
+    from tract_jupyter.notebook.panels.questions import QuestionList
     from tract_jupyter.review import Answer, RecordedDecisions, Reviewable, Ticket
 
 
@@ -192,9 +193,32 @@ class NotebookChannel:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
 
-    def together(self) -> AbstractContextManager[None]:
-        """Show each where it comes: the panels stand below each other in the output of the cell."""
-        return nullcontext()
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Show what is put up meanwhile in one list; one alone is shown as always, and so is what is printed."""
+        if not self._front_end.can_click or _board.get() is not None:
+            yield
+            return
+        from tract_jupyter.notebook.panels.questions import QuestionList
+
+        board = QuestionList()
+        try:
+            with self.gathering(board):
+                yield
+        finally:
+            self._put_up_together(board)
+
+    def _put_up_together(self, board: QuestionList) -> None:
+        board.tickets = [
+            places[-1].ticket for places in self._shown.values() if places and places[-1].panel is board
+        ]
+        with meant_for_the_person():
+            if len(board.tickets) > 1:
+                board.put_up()
+                return
+            for ticket in board.tickets:
+                self._shown[ticket.pending.pending_id].pop()
+                self._put_up(ticket)
 
     def forget(self, ticket: Ticket) -> None:
         """Show the request in a new place the next time; clicks in the old one still count."""

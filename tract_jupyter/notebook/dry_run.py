@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import shlex
 from collections import defaultdict
 from dataclasses import dataclass
@@ -549,7 +550,8 @@ def is_store(path: str | Path) -> bool:
     """Return whether it is meant as a store: an SQLAlchemy URL, an SQLite file, or a path that ends like one."""
     if "://" in str(path):
         return True
-    is_named_so = Path(path).suffix.lower() in _SUFFIXES and not Path(path).is_dir()
+    is_folder = os.path.isdir(path)  # noqa: PTH112 # that of a Path raises where a name is too long
+    is_named_so = Path(path).suffix.lower() in _SUFFIXES and not is_folder
     return is_named_so or _beginning(Path(path)) == _FILE_BEGINS
 
 
@@ -562,8 +564,26 @@ def _beginning(path: Path) -> bytes | None:
         return None
 
 
-def _check_exists(store: str) -> None:
-    """Check that there is a store: opening a missing or an empty file would make a new one.
+def existing_store(store: str | Path) -> Database:
+    """Open a store that is there; none is made.
+
+    Args:
+        store: the SQLite file, or an SQLAlchemy URL.
+
+    Raises:
+        StoreError: there is none, or it cannot be opened.
+    """
+    _check_file(str(store))
+    return Database(**place_of(store), must_exist=True)
+
+
+def place_of(store: str | Path) -> dict[str, Any]:
+    """Return the arguments of `Tract.open` that say which store is meant: its `url` or its `path`."""
+    return {"url": str(store)} if "://" in str(store) else {"path": store}
+
+
+def _check_file(store: str) -> None:
+    """Check that there is a file: opening a missing or an empty one would make a new store.
 
     Raises:
         StoreError: there is none.
@@ -591,14 +611,13 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
 
     Returns:
         The tracts, the oldest first. Two stores in which the same was run, or a run and its replay, have the same root
-        hashes.
+        hashes; in two stores not if an operation gave a commit's hash, as a hit of `rag` does.
 
     Raises:
         StoreError: there is no such store, or it cannot be opened. No store is made.
     """
-    _check_exists(str(store))
-    where: dict[str, Any] = {"url": str(store)} if "://" in str(store) else {"path": store}
-    database = Database(**where, must_exist=True)
+    where = place_of(store)
+    database = existing_store(store)
     try:
         with database.read() as connection:
             tract_ids = TractRows().ids(connection)

@@ -162,7 +162,15 @@ class Generation:
             name: who, among several.
             generate: makes the reply.
             prepare: is called before it is committed, once it is clear that something new is said.
+
+        Raises:
+            ContentError: the text is empty.
         """
+        if not check_text(text, "what the user says").strip():
+            raise ContentError(
+                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
+                "it stands, and chat(None) goes on with a turn that was left"
+            )
         self._llm.check()
         here = self.check_place()
         content = {"text": text, "name": name, "role": "user"}

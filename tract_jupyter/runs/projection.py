@@ -4,6 +4,7 @@ Pure functions. The root hash is the sha256 of all that a replay must give again
 It covers the trigger, the compiled operations, the prompt without operations, every result (status, effects, reasons,
 codes, blockers), commits, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
 leaves out times, ids (of the run, commits, pendings, messages), texts of errors, usage and what is left for debugging.
+A value counts as its operation gave it: a hit of `rag` names its commit, so that its hash is covered.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from tract_jupyter.runs.events import Progress
 from tract_jupyter.runs.model import OperationResult, ResultError
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
+from tract_jupyter.storage import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,10 +269,11 @@ class ThreadWorkers:
     def wait(self, timeout: float | None) -> list[Report]:
         """Wait for at least one report, a wake-up, or the end of these seconds; return what has come."""
         found: list[Report] = []
-        # a signal that strikes between a look for it and the wait is seen only after the wait
+        # a signal that strikes between a look for it and the wait is seen only after the wait; one that struck at the
+        # end of a block waits for the end of the run, if nobody asks for it
         seconds = _LONGEST_WAIT if timeout is None else min(timeout, _LONGEST_WAIT)
         try:
-            self._note(self._reports.get(timeout=seconds), found)
+            self._note(interruptible(self._reports.get, timeout=seconds), found)
             while True:
                 self._note(self._reports.get_nowait(), found)
         except Empty:

@@ -178,14 +178,20 @@ def _target(path: str | Path, url: str | None) -> URL:
 
 
 def _file(path: Path) -> URL:
+    if "\0" in str(path):
+        raise StoreError(f"{str(path)!r} cannot be a store: no path has a NUL character; give another one")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
             f"the folder of {path} cannot be made: {error.strerror}; give another path"
         ) from error
-    is_in_use = path.with_name(path.name + "-wal").exists()
-    if path.is_file() and not os.access(path.parent, os.W_OK) and not is_in_use:
+    try:
+        is_in_use = path.with_name(path.name + "-wal").exists()
+        is_there = path.is_file()
+    except OSError as error:  # such as a name that is too long
+        raise StoreError(f"{path} cannot be a store: {error.strerror}; give another path") from error
+    if is_there and not os.access(path.parent, os.W_OK) and not is_in_use:
         # SQLite reads a WAL file where it cannot write beside it only if told that nobody will change the file
         return URL.create(
             "sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"}

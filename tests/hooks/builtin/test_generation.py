@@ -63,6 +63,14 @@ def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
     assert response.generation_config == {"model": "scripted-1"}
 
 
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_text_says_nothing_and_asks_nobody(tract, text):
+    tract.configure_llm(ScriptedClient("Hi"))
+    with pytest.raises(ContentError, match="is empty, so nothing was committed or sent"):
+        tract.chat(text)
+    assert (tract.log(), tract.llm.asked) == ([], [])
+
+
 def test_chat_says_it_first(tract):
     tract.configure_llm(ScriptedClient("hello"))
     assert tract.chat("hi", name="Ada").text == "hello"

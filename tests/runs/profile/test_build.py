@@ -170,6 +170,21 @@ def test_a_dependency_is_named_by_its_id():
     assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"
 
 
+@pytest.mark.parametrize(("kind", "meant"), [("templat", "template"), ("gaurd", "guard"), ("ragg", "rag")])
+def test_a_misspelt_kind_is_refused_with_the_nearest_name(kind, meant):
+    with pytest.raises(ProfileError, match=f"there is no kind '{kind}'. Did you mean '{meant}'") as caught:
+        run_operation("a", kind, order=1)
+    assert [(code, where) for code, where, _ in caught.value.problems] == [
+        ("unsupported_kind", "operation 'a', kind")
+    ]
+
+
+@pytest.mark.parametrize("kind", [None, 3, ["llm"], ""])
+def test_a_kind_that_is_no_name_is_refused(kind):
+    with pytest.raises(ProfileError):
+        run_operation("a", kind, order=1)
+
+
 def test_text_is_a_parameter_of_other_kinds():
     """R16: a kind of another package may have a parameter `text`."""
     assert run_operation("a", "shout", order=1, text="x").config.params == {"text": "x"}

@@ -68,7 +68,9 @@ def test_orders_against_dependencies():
 
 def test_kinds_that_nobody_knows():
     """R16: a run skips them."""
-    one = run_operation("a", "templat", order=1)
+    known = run_operation("a", "tool", order=1, tool="look")
+    definition = known.definition.model_copy(update={"kind": "templat"})
+    one = known.model_copy(update={"definition": definition})  # as in a profile that somebody wrote as JSON
     assert [str(w) for w in lint([one])] == [
         "operation 'a', kind: kind 'templat' is unknown; such operations are skipped unless a package adds it. Did you mean 'template'?"
     ]

@@ -11,6 +11,8 @@ from .panel import action_forms as action_forms
 from .panel import edit_form as edit_form
 from .panel import read_arguments as read_arguments
 from .panel import standing_form as standing_form
+from .questions import QuestionList as QuestionList
+from .questions import QuestionPanel as QuestionPanel
 from .render import body_html as body_html
 from .render import record_html as record_html
 from .render import record_text as record_text

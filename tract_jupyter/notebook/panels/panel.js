@@ -2,83 +2,12 @@
 
 function render({ model, el }) {
   const id = newId();
-  const { panel, header, title, badge, message, lost } = frame(id, "tract-panel");
-  const kernel = connect(model, lost);
-  let sent = null;
-
-  const busy = (on) => {
-    panel.setAttribute("aria-busy", String(on));
-    for (const control of panel.querySelectorAll("button, input, select, textarea")) control.disabled = on;
-  };
-  const text = ELEMENT("span", { id: `${id}-reading`, class: "tract-left", "aria-live": "polite" });
-  const bar = ELEMENT("i", {});
-  const more = ELEMENT("button", { type: "button", class: "tract-next" }, "Show next unread lines");
-  const reading = ELEMENT("div", { class: "tract-reading" }, ELEMENT("span", { class: "tract-bar", "aria-hidden": "true" }, bar), text, more);
-  more.addEventListener("click", () => readOn(panel));
-  const unseen = () => unseenIn(panel, model.get("view").needed);
-  const measure = () => {
-    const [left, all] = [unseen(), model.get("view").needed];
-    text.textContent = left ? `Read on: ${many(left, "line")} of ${all.toLocaleString("en")} not shown yet` : all ? `${all > 1 ? `All ${many(all, "line")} were` : "It was"} shown` : "";
-    bar.style.width = `${all ? (100 * (all - left)) / all : 100}%`;
-    more.hidden = !left;
-    holdBack(panel.querySelectorAll("form:not(.tract-reject) button"), left > 0, text.id);
-  };
-  const watcher = watching(measure);
-
-  const submit = (action, values) => {
-    const { round_id: round, actions } = model.get("view");
-    const isRejection = actions.some((one) => one.name === action && one.style === "reject");
-    if (!isRejection && unseen()) { readOn(panel); return; }
-    if (sent === round) return;
-    sent = round;
-    message.textContent = "";
-    busy(true);
-    const content = { type: "decide", round_id: round, action, arguments: values, seen: seenIn(panel) };
-    const isOpen = () => model.get("view").round_id === round && !model.get("view").late;
-    kernel.decide(content, round, isOpen, (text) => { message.textContent = text; });
-  };
-  submit.fail = (text) => { message.textContent = text; };
-
-  // What a person typed or unfolded is kept over a new drawing; what they left alone shows how things stand now.
-  const controls = () => [...panel.querySelectorAll("form [name]")];
-  const untouched = new Map();
-  const typed = () => new Map(controls().filter((c) => held(c) !== untouched.get(c.id)).map((c) => [c.id, [c.value, c.checked]]));
-  const unfolded = () => new Set([...panel.querySelectorAll("details[open]")].map((part) => part.dataset.part));
-  const restore = (values, open) => {
-    untouched.clear();
-    for (const control of controls()) untouched.set(control.id, held(control));
-    for (const control of controls())
-      if (values.has(control.id)) [control.value, control.checked] = values.get(control.id);
-    for (const part of panel.querySelectorAll("details")) part.open = open.has(part.dataset.part);
-    for (const one of panel.querySelectorAll("form")) one.restored();
-  };
-
-  const draw = () => {
-    const view = model.get("view");
-    const keep = view.keep_inputs || view.late;
-    const [values, open] = keep ? [typed(), unfolded()] : [new Map(), new Set()];
-    const hadFocus = panel.contains(document.activeElement);
-    const body = ELEMENT("div", { class: "tract-body" });
-    body.innerHTML = view.body_html;
-    panel.dataset.status = view.status;
-    panel.dataset.pendingId = view.pending_id;
-    title.textContent = view.title;
-    badge.textContent = view.status;
-    message.textContent = view.late || (!view.is_open && wasReloaded(model) ? RELOADED : "");
-    panel.replaceChildren(header, body, ...(view.is_open ? [reading, ...view.actions.map((action) => form(action, id, submit))] : []), message);
-    restore(values, open);
-    measure();
-    if (view.is_open) watcher.watch(body);
-    tellTimes(body);
-    showAsked(body);
-    panel.setAttribute("aria-busy", "false");
-    if (view.late) sent = null; // that answer was not taken; another one may be
-    if (hadFocus) badge.focus();
-  };
-
-  el.append(panel);
-  const close = follow(model, panel, draw, kernel);
-  return () => { watcher.close(); close(); };
+  const parts = frame(id, "tract-panel");
+  const kernel = connect(model, parts.lost);
+  const one = request({ id, parts, kernel, view: () => model.get("view"), isReloaded: () => wasReloaded(model) });
+  el.append(parts.panel);
+  const close = follow(model, parts.panel, one.draw, kernel);
+  return () => { one.close(); close(); };
 }
 
 export default { render };

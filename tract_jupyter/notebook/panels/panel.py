@@ -232,6 +232,8 @@ def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
     return _KINDS.get(annotation, "json"), None
 
 
+REQUEST_SCRIPTS = ("panels/common.js", "panels/forms.js", "panels/request.js")
+"""What draws a request and takes its answer, alone or with others."""
 _UNREADABLE = "Nothing was decided: the values of this answer could not be read. Check them, and try again."
 
 
@@ -241,44 +243,50 @@ class Panel(ReviewWidget):
     Synced state: `view` is everything that is drawn.
     """
 
-    _esm = "".join(map(asset, ("panels/common.js", "panels/forms.js", "panels/panel.js")))
+    _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/panel.js")))
     _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css")))
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
         self._refused = 0
-        super().__init__(view=_view(ticket))
+        super().__init__(view=request_view(ticket))
 
     def refresh(self) -> None:
         """Draw the ticket as it is now."""
-        self.view = _view(self._ticket)
+        self.view = request_view(self._ticket)
 
     def take(self, content: dict[str, Any]) -> None:
         """Hand a click to the ticket; one that came too late is told who was faster."""
-        action, round_id = content.get("action"), content.get("round_id")
-        arguments = read_arguments(content.get("arguments"))
-        if not isinstance(action, str) or not isinstance(round_id, str):
+        if not is_answer(content):
             return
-        is_again, self.heard = self.heard == round_id, round_id
-        answer = Answer(action, arguments or {}, round_id, read_seen(content))
-        if arguments is None:
-            self._refuse(_UNREADABLE)
-        elif not self._ticket.submit(answer, CHANNEL_NAME):
-            unseen = self._ticket.not_seen(answer) if self._ticket.is_asking(round_id) else ""
-            if unseen:
-                self._refuse(unseen)
-            elif not is_again:
-                self.view = {**_view(self._ticket), "late": _too_late(self._ticket)}
-
-    def _refuse(self, why: str) -> None:
-        """Say why nothing was decided; the same can be answered once more."""
-        self._refused += 1  # or the second time would change nothing, and not be drawn
-        self.view = {**_view(self._ticket), "late": why, "refused": self._refused}
+        is_again, self.heard = self.heard == content["round_id"], content["round_id"]
+        why = take_answer(self._ticket, content, is_again=is_again)
+        if why:
+            self._refused += 1  # or the second time would change nothing, and not be drawn
+            self.view = {**request_view(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
         """Return the record, for whatever cannot show a live view."""
         return {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
+
+
+def is_answer(content: dict[str, Any]) -> bool:
+    """Return True if a script sent an answer to a round."""
+    return isinstance(content.get("action"), str) and isinstance(content.get("round_id"), str)
+
+
+def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> str:
+    """Hand an answer to the ticket, and return why it was not taken; empty if it was, or came `is_again` for that."""
+    action, round_id = content["action"], content["round_id"]
+    arguments = read_arguments(content.get("arguments"))
+    if arguments is None:
+        return _UNREADABLE
+    answer = Answer(action, arguments, round_id, read_seen(content))
+    if ticket.submit(answer, CHANNEL_NAME):
+        return ""
+    unseen = ticket.not_seen(answer) if ticket.is_asking(round_id) else ""
+    return unseen or ("" if is_again else _too_late(ticket))
 
 
 def _too_late(ticket: Ticket) -> str:
@@ -288,14 +296,15 @@ def _too_late(ticket: Ticket) -> str:
     return f"Somebody else decided first: {decided_text(decision)}."
 
 
-def _view(ticket: Ticket) -> dict[str, Any]:
+def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
+    """Return what a script draws of a ticket; without the code that asked where that stands above."""
     return {
         "pending_id": ticket.pending.pending_id,
         "round_id": ticket.round_id,
         "title": ticket.request.title,
         "status": ticket.status.value,
         "is_open": ticket.status.is_open,
-        "body_html": body_html(ticket),
+        "body_html": body_html(ticket, asked_by=asked_by),
         "needed": len(ticket.needed) if ticket.status.is_open else 0,
         "keep_inputs": bool(ticket.request.note),
         "actions": action_forms(ticket),

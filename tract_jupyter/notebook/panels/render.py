@@ -144,13 +144,19 @@ _RESULT_CHARACTERS = 2_000
 _FEW_PIECES = 8  # of a value that needs no box of its own
 
 
-def body_html(ticket: Ticket, *, why: bool = True) -> str:
-    """Return everything between the heading and the buttons; without `why` where that stands elsewhere."""
+def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str:
+    """Return everything between the heading and the buttons.
+
+    Args:
+        ticket: the request.
+        why: with the reason why it is asked about, which may stand elsewhere.
+        asked_by: with the code that asked, which binds nothing and may stand above.
+    """
     request = ticket.request
     parts = [f"<p>{escaped(request.summary)}</p>" if request.summary else ""]
     if why and request.why and ticket.status.is_open:
         parts.append(_why_html(request))
-    parts += [code_html(block) for block in request.code]
+    parts += [code_html(block) for block in request.code if asked_by or block.binds != "nothing"]
     parts += [_values_html(table, request.pending_id) for table in request.tables]
     changes = changed_values(ticket)
     if changes:

@@ -62,7 +62,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """Return a run of this tract with all that is known of it, and how to go on where it did not end."""
     run = project(events)
     said = ""
-    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
+    if run.root_hash is None and not tract.runs.is_going_on(run.run_id):
         run = tract.runs.get(run.run_id)  # its turn may be over without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (

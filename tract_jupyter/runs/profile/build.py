@@ -46,7 +46,8 @@ def run_operation(
 
     Args:
         operation_id: also its name, unless `name` is given.
-        kind: what does the work: `template`, `llm`, `guard`, `tool`, ...
+        kind: what does the work: `template`, `llm`, `guard`, `tool`, ...; a misspelt one is refused, and one that is
+            like none of them is taken: a package may add it.
         order: the smaller runs and commits first (R24).
         text: the parameter `template` of a template, `prompt` of a model call or guard, `text` of any other kind; a
             guard with it and without `engine` asks a model.
@@ -149,7 +150,13 @@ _OF_OTHERS: Final = {"unknown_dependency", "condition_unknown_source"}
 
 def _alone(given: dict[str, Any]) -> Operation:
     """Read one operation; what it says of others is not looked at."""
-    operations, found = check_operations([normal_operation(given)], KindRegistry(), room=0)
+    kinds = KindRegistry()
+    operations, found = check_operations([normal_operation(given)], kinds, room=0)
+    kind = given["kind"]
+    guess = nearest(kind, kinds) if isinstance(kind, str) and kind not in kinds else ""
+    if guess:  # a kind that is like none of them may be one of a package that is not installed here
+        message = f"there is no kind {kind!r}.{guess} If a package adds that kind, install it first"
+        found.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
     found = [problem for problem in found if problem[0] not in _OF_OTHERS]
     if found:
         raise ProfileError(found)

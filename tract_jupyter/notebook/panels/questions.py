@@ -1,0 +1,136 @@
+"""What one step asks, in one list: a header for all of it, and each request with its own buttons."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+from IPython.display import display, update_display
+
+from tract_jupyter.models import counted
+from tract_jupyter.notebook.panels.code import STATIC_STYLES
+from tract_jupyter.notebook.panels.panel import (
+    REQUEST_SCRIPTS,
+    ReviewWidget,
+    is_answer,
+    request_view,
+    take_answer,
+)
+from tract_jupyter.notebook.panels.render import record_html, record_text
+from tract_jupyter.notebook.views.html import asset, escaped, heading, style_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.review import Ticket
+
+
+class QuestionPanel(ReviewWidget):
+    """A widget that shows several tickets, and takes the answer to each.
+
+    Synced state: `view` is everything that is drawn.
+
+    Args:
+        tickets: what is asked, in order.
+    """
+
+    _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/questions.js")))
+    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css", "panels/questions.css")))
+    view = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, tickets: Sequence[Ticket]) -> None:
+        self._tickets = tuple(tickets)
+        self._late: dict[str, tuple[str, str]] = {}
+        """By pending: the round of the answer that was not taken, and why."""
+        self._heard: set[str] = set()
+        self._refused = 0
+        self._lock = threading.RLock()
+        super().__init__(view=self._view())
+
+    def refresh(self) -> None:
+        """Draw the tickets as they are now. Called in any thread: an older state must not take a newer one's place."""
+        with self._lock:
+            self.view = self._view()
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand a click to the ticket that it is about; one that came too late is told who was faster."""
+        ticket = next(
+            (one for one in self._tickets if one.pending.pending_id == content.get("pending_id")), None
+        )
+        if not is_answer(content) or ticket is None:
+            return
+        round_id = content["round_id"]
+        with self._lock:
+            is_again = round_id in self._heard
+            self._heard.add(round_id)
+        self.heard = round_id
+        why = take_answer(ticket, content, is_again=is_again)
+        if why:
+            with self._lock:
+                self._refused += 1
+                self._late[ticket.pending.pending_id] = (ticket.round_id, why)
+            self.refresh()
+
+    def fallback(self) -> dict[str, str]:
+        """Return the records, for whatever cannot show a live view."""
+        rows = "".join(map(record_html, self._tickets))
+        html = (
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-questions-record" '
+            f'aria-label="{escaped(self._title)}"><header>{heading(self._title, 3)}</header>{rows}</section>'
+        )
+        return {"text/plain": "\n\n".join([self._title, *map(record_text, self._tickets)]), "text/html": html}
+
+    @property
+    def _title(self) -> str:
+        count = sum(ticket.status.is_open for ticket in self._tickets)
+        waiting = f"{counted(count, 'call')} {'waits' if count == 1 else 'wait'} for your decision"
+        return waiting if count else f"{counted(len(self._tickets), 'call')} of one step"
+
+    def _view(self) -> dict[str, Any]:
+        return {"title": self._title, "rows": [self._row(ticket) for ticket in self._tickets]}
+
+    def _row(self, ticket: Ticket) -> dict[str, Any]:
+        round_id, why = self._late.get(ticket.pending.pending_id, ("", ""))
+        is_told = why and (round_id == ticket.round_id or not ticket.status.is_open)
+        return {
+            **request_view(ticket, asked_by=False),
+            **({"late": why, "refused": self._refused} if is_told else {}),
+        }
+
+
+class QuestionList:
+    """One output for what one step asks; the records take its place.
+
+    Attributes:
+        tickets: what is asked, in order; shown once `put_up` is called.
+    """
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+        self._panel: QuestionPanel | None = None
+        self._display_id = secrets.token_hex(16)
+        self._decided = 0
+
+    @property
+    def ready(self) -> bool:
+        """True if the panel's script has run somewhere."""
+        return self._panel is not None and bool(self._panel.ready)
+
+    def put_up(self) -> None:
+        """Display the list."""
+        self._panel = QuestionPanel(self.tickets)
+        display(self._panel, display_id=self._display_id)
+
+    def refresh(self) -> None:
+        """Show how things stand now. A saved notebook keeps the records, of those too that were decided so far."""
+        if self._panel is None:
+            return
+        self._panel.refresh()
+        decided = sum(not ticket.status.is_open for ticket in self.tickets)
+        if decided == len(self.tickets):
+            update_display(self._panel.fallback(), raw=True, display_id=self._display_id)
+        elif decided != self._decided:
+            self._decided = decided
+            update_display(self._panel, display_id=self._display_id)
