@@ -61,6 +61,7 @@ TractError
 │   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
 │   ├── LLMResponseError      its response does not have the shape of a reply
 │   └── LLMRequestError       the provider sent no reply; has a code
+├── CassetteError             a cassette cannot be used, or what is asked now is not on it
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -497,6 +498,18 @@ class LLMRequestError(LLMError):
         self.partial: dict[str, Any] | None = None
         self.reported: dict[str, Any] | None = None
         self.failed_tries: list[dict[str, Any]] = []
+
+
+class CassetteError(TractError):
+    """A cassette cannot be written or read, or what is asked now is not what it has.
+
+    Attributes:
+        differences: in which fields what is asked differs from what was recorded, each with both values.
+    """
+
+    def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
 
 
 class RunError(TractError):

@@ -15,6 +15,9 @@ from .call import ask_model as ask_model
 from .call import can_stream as can_stream
 from .call import ended_by as ended_by
 from .call import sent_of as sent_of
+from .cassette import Cassette as Cassette
+from .cassette import CassetteReport as CassetteReport
+from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM
 from .configured import ModelOperation as ModelOperation
@@ -37,6 +40,8 @@ from .providers import provider_of as provider_of
 from .providers import served_models as served_models
 from .readable import ReadableClient as ReadableClient
 from .readable import why_unreadable as why_unreadable
+from .recording import CassettePlace as CassettePlace
+from .recording import side_by_side as side_by_side
 from .registry import Models as Models
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply

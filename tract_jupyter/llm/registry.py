@@ -131,6 +131,11 @@ class Models(Mapping[str, ModelConnection]):
         """
         return self.default.set_model(operation, model, temperature)
 
+    def secrets(self) -> list[str]:
+        """Return the keys that are in use, for what must not show them."""
+        own = [text for one in self.values() for text in getattr(one.client, "secrets", ())]
+        return [*self.default.secrets(), *own]
+
     @property
     def asked(self) -> tuple[str, ...]:
         """Who is asked for what, a line each; empty if nobody is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,10 +46,16 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     if rest == [_OFF]:
         models.use(None, operation=operation)
         return GridView("Models", (), (_asked(notebook.tract),))
+    before, costs = models.default.connection("chat"), notebook.tract.costs
+    lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
     if asks_key:
         chosen = models.use(rest[0], operation=operation, base_url=base_url, api_key=_typed_key(rest[0]))
-    return GridView("Models", _advice(chosen), (_asked(notebook.tract),))
+    told: tuple[str, ...] = ()
+    if before is not None and before != models.default.connection("chat"):
+        cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
+        told = (f"With another model than before, {cost}.",) if cost else ()
+    return GridView("Models", (*_advice(chosen), *told), (_asked(notebook.tract),))
 
 
 def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
