@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
-pendings, acting by itself, looking through what others did."""
+pendings. The last two, acting by itself and looking through what others did, are names for callers of `client_for`."""
+_FOR_CALLERS: Final = frozenset({"orchestrate", "review"})
+
+
+def purpose_text(operation: str) -> str:
+    """Return a kind of request in words; one that only callers ask for says so."""
+    return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
 
 
 def settings_of(operation: str, model: str | None, temperature: float | None) -> dict[str, Any]:

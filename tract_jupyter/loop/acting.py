@@ -175,8 +175,8 @@ class ActingTurn(StoredTurn):
         return self._ended
 
     def answered(self) -> bool:
-        """Return True: a reply that calls nothing is the answer."""
-        return True
+        """Return True: a reply that calls nothing is the answer, unless the provider only paused."""
+        return not self._is_to_go_on()
 
     # ---
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import StdinNotImplementedError
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
+from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
 from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
 from tract_jupyter.notebook.views.html import Grid, GridView
@@ -118,7 +118,7 @@ def _asked(tract: Tract) -> Grid:
     for purpose, connection in chosen:
         if connection is not None:
             settings = ", ".join(f"{name}={value}" for name, value in llm.settings.get(purpose, {}).items())
-            rows.append((purpose, *_connection_row(connection), settings))
+            rows.append((purpose_text(purpose), *_connection_row(connection), settings))
     heads = ("For", "Model", "Where", "Key", "Settings")
     return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
 
