@@ -22,7 +22,19 @@ from tract_jupyter.review import Trust
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "api.md"
 COMMAND = "python -m tests.reference"
-PARTS = ("operations", "hooks", "review", "tools", "scripts", "runs", "profiles", "models", "costs", "mcp")
+PARTS = (
+    "operations",
+    "hooks",
+    "review",
+    "tools",
+    "scripts",
+    "runs",
+    "profiles",
+    "models",
+    "costs",
+    "cassette",
+    "mcp",
+)
 """The attributes of a tract that are objects with methods of their own."""
 
 _BEGINNING = f"""\

@@ -61,6 +61,7 @@ TractError
 │   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
 │   ├── LLMResponseError      its response does not have the shape of a reply
 │   └── LLMRequestError       the provider sent no reply; has a code
+├── CassetteError             a cassette cannot be used, or what is asked now is not on it
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -75,7 +76,6 @@ Messages say what happened, why, and what to do.
 
 from __future__ import annotations
 
-import difflib
 import os
 import pickle
 import traceback
@@ -499,6 +499,18 @@ class LLMRequestError(LLMError):
         self.failed_tries: list[dict[str, Any]] = []
 
 
+class CassetteError(TractError):
+    """A cassette cannot be written or read, or what is asked now is not what it has.
+
+    Attributes:
+        differences: in which fields what is asked differs from what was recorded, each with both values.
+    """
+
+    def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
+
+
 class RunError(TractError):
     """Base of what can be wrong with a run: a main call with the operations before and after it."""
 
@@ -568,6 +580,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     ends = name[:1].lower(), name[-1:].lower()
     alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
+    import difflib  # only an error needs it
+
     close = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from tract_jupyter.models import StatusInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Account, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
@@ -110,7 +110,7 @@ class Parts:
     def close(self) -> None:
         """End the MCP servers and the processes of the sandbox, where there are any."""
         self._is_closed = True
-        for name in ("sandboxes", "mcp"):
+        for name in ("cassette", "sandboxes", "mcp"):
             if name in self.__dict__:
                 getattr(self, name).close()
 
@@ -221,7 +221,12 @@ class Parts:
         """Compresses, merges, rebases and collects garbage."""
         from tract_jupyter.hooks.builtin import HistoryRequests
 
-        return HistoryRequests(self._tract, self._repository, self.firing, self.llm)
+        return HistoryRequests(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
+
+    def _told_rewrite(self, commits: Sequence[str]) -> str:
+        """Return what it takes from a model if these messages change; empty if nothing."""
+        cost = self.costs.of_rewrite(*commits) if commits else None
+        return str(cost) if cost else ""
 
     @part
     def tool_results(self) -> ToolResults:
@@ -265,7 +270,7 @@ class Parts:
                 lambda profile, told: self.scripts.count_search(profile, told),  # noqa: PLW0108 # the two need each other
             ),
         ]
-        return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live)
+        return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
 
     @part
     def tools(self) -> ToolsModule:
@@ -316,12 +321,32 @@ class Parts:
     # --- models and runs
 
     @part
+    def cassette(self) -> Cassette:
+        """What passes between the tract, its models and its tools: recorded, or replayed."""
+        from tract_jupyter import __version__
+        from tract_jupyter.llm import Cassette, CassettePlace
+        from tract_jupyter.storage import now_text
+
+        def place() -> CassettePlace:
+            here = self._repository.refs.position
+            return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
+
+        made = Cassette(
+            place,
+            lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
+            now_text,
+            f"tract_jupyter {__version__}",
+        )
+        self._repository.writer.time_of = made.time_of
+        return made
+
+    @part
     def llm(self) -> ConfiguredLLM:
         """Who is asked for each kind of request, with which options."""
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
         account = None if self._account is None else self._account()
-        return ConfiguredLLM(Spending(self._repository.corrections.count, account))
+        return ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
 
     @part
     def models(self) -> Models:
@@ -335,7 +360,7 @@ class Parts:
         """What requests to models have cost, and the budget."""
         from tract_jupyter.runs import Costs
 
-        return Costs(self._repository, self.llm.spending.account)
+        return Costs(self._repository, self.llm.spending.account, self.llm)
 
     @part
     def generation(self) -> Generation:

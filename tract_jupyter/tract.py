@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Damage
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
-    from tract_jupyter.llm import Account, Models
+    from tract_jupyter.llm import Account, Cassette, Models
     from tract_jupyter.loop import ToolLoop
     from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
@@ -75,6 +75,8 @@ class Tract(HookedContext):
         budget: TokenBudget | None = None,
         trust: Trust | None = None,
         lock_timeout: float = 5.0,
+        record: str | Path | None = None,
+        replay: str | Path | None = None,
     ) -> Self:
         """Open a store, or make it.
 
@@ -92,8 +94,12 @@ class Tract(HookedContext):
             budget: how large the context may become.
             trust: signs and verifies approvals; the user's own by default.
             lock_timeout: seconds to wait for another process's lock.
+            record: a cassette to record from the beginning on; see `cassette.record`.
+            replay: a cassette to replay. The tract is the recorded one, made if it is not there, so that it gets the
+                same commits; see `cassette.replay`.
 
         Raises:
+            CassetteError: the cassette cannot be recorded or replayed, or both are asked for.
             LLMConfigError: `model` names none, or `api_key` or `base_url` is given without one.
             StoreError: locked, read-only, corrupt, or from a newer version; the subclass tells.
         """
@@ -101,9 +107,17 @@ class Tract(HookedContext):
             from tract_jupyter.llm import masked
 
             api_key = masked(api_key)  # before anything can fail: a traceback may show variables
+        if replay is not None:
+            from tract_jupyter.llm import recorded_tract_id
+
+            tract_id = recorded_tract_id(replay, tract_id, record)
         database = Database(path, url=url, lock_timeout=lock_timeout)
         try:
             tract = cls(database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, trust=trust)
+            if record is not None:
+                tract.cassette.record(record)
+            if replay is not None:
+                tract.cassette.replay(replay)
             if model is not None or api_key is not None or base_url is not None:
                 tract.models.use(model, api_key=api_key, base_url=base_url)
         except BaseException:
@@ -259,6 +273,11 @@ class Tract(HookedContext):
         No key is stored.
         """
         return self._parts.models
+
+    @property
+    def cassette(self) -> Cassette:
+        """The traffic with models and tools: `record` it to a file, `replay` it from there, `stop`."""
+        return self._parts.cassette
 
     @property
     def costs(self) -> Costs:

@@ -141,6 +141,7 @@ def test_histories_that_are_begun_anew_hold_on_to_no_messages(tract):
     def begin_anew(times):
         for number in range(times):
             tract.reset(start)
+            tract.compile()
             for place in range(5):
                 tract.user(f"{number}.{place}")
             tract.compile()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
+from tests.llm.dialects import Messages, Said
 from tests.llm.providers import Answer, provider
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
@@ -303,3 +304,45 @@ def test_openai_is_the_usual_address_with_its_usual_key(tract):
     assert str(tract.models.add("gpt", model="gpt-6-luna")).startswith(
         "gpt: gpt-6-luna at https://api.openai.com/v1, key from OPENAI"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "dialect", "place"),
+    [
+        ("anthropic/claude-sonnet-5-5", "anthropic", "https://api.anthropic.com"),
+        ("openai/gpt-6-luna", "responses", "https://api.openai.com/v1"),
+        ("ollama/qwen3", "chat", "http://127.0.0.1:11434/v1"),
+    ],
+)
+def test_a_model_is_added_as_it_is_written_elsewhere(tract, monkeypatch, written, dialect, place):
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    added, used = tract.models.add("one", written, timeout=5), tract.models.use(written)
+    assert (added.dialect, added.base_url, added.model, added.key) == (
+        used.dialect, used.base_url, used.model, used.key,
+    )  # fmt: skip
+    assert (added.dialect, added.base_url) == (dialect, place)
+    assert tract.models.add("one", model=written, replace=True).dialect == dialect
+
+
+def test_an_added_model_is_asked_in_its_dialect(tract):
+    with provider(Answer(Messages.whole(Said("Hello.")))) as there:
+        tract.models.add("clever", "anthropic/claude-sonnet-5-5", base_url=there.root, key_env="NO_KEY_HERE")
+        tract.models.add("given", "m", base_url=there.root, dialect="anthropic")
+        tract.models.use("given")
+        assert tract.chat("Hi").text == "Hello."
+    assert [path for path, _, _ in there.requests] == ["/v1/messages"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"client": "anthropic/x", "model": "y"}, "give one"),
+        ({"client": "claude"}, "PROVIDER/NAME"),
+        ({"client": "anthropic/x", "temprature": 1}, "dialect 'anthropic' does not take all of these options: temprature"),
+        ({"client": "anthropic/x", "dialect": "soap"}, "dialect is"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_added_says_why(tract, given, told):
+    with pytest.raises(LLMConfigError, match=told):
+        tract.models.add("one", **given)

@@ -49,6 +49,34 @@ def test_thoughts_go_back_whole_and_in_their_place_also_around_calls(talk, there
     assert there.kept[-1] == 4
 
 
+def test_those_of_streamed_replies_are_the_same(talk, there):
+    pieces = []
+    talk.chat("call look", on_delta=pieces.append)
+    talk.chat("Three?")
+    talk.chat("Four?", on_delta=pieces.append)
+    assert pieces
+    assert there.kept == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_order_in_which_tools_were_defined_changes_nothing(tmp_path, there):
+    def look(city: str) -> str:
+        """Look outside."""
+        return f"sunny in {city}"
+
+    def smell(city: str) -> str:
+        """Smell a city."""
+        return "pizza"
+
+    for tools in ((look, smell), (smell, look)):
+        with Tract.open(tmp_path / "talk.db") as tract:
+            for one in tools:
+                tract.tool(one, read_only=True)
+            tract.loop.tools = "self"
+            tract.configure_llm(there.client())
+            tract.chat("Well?")
+    assert there.kept == [0, 1]
+
+
 def test_behind_an_edit_they_are_left_out_and_those_made_since_are_sent(talk, there):
     talk.user("One!", edit=users(talk)[0])
     talk.chat("Three?")
@@ -235,3 +263,42 @@ def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_p
         tract.configure_llm(there.client())
         assert tract.chat(None).text == "Answer 2."
     assert there.kept == [0, 1]
+
+
+# --- what a change would take
+
+
+def test_a_change_says_before_what_it_takes(talk, there):
+    talk.models.price(there.dialect.models[0], input=2, output=10, cached=1)
+    first, second = users(talk)
+    assert [talk.costs.of_rewrite(one).replies for one in (first, second)] == [2, 1]
+    assert talk.costs.of_rewrite().replies == 2
+    assert str(talk.costs.of_rewrite(second)) == "the reasoning of 1 reply is not sent any more"
+    assert not talk.costs.of_rewrite(talk.user("Three?").commit_hash)
+    talk.user("One! " * 3_000, edit=first)
+    assert talk.costs.of_rewrite(second).replies == 0  # that is lost already
+    found = talk.costs.of_rewrite(first)
+    assert found.tokens > 3_000
+    assert found.cost.usd * 1_000_000 == found.tokens * 2
+    assert str(found).startswith(f"{found.tokens:,} cached tokens are sent anew, for ≈0.0")
+    talk.undo()
+    assert talk.costs.of_rewrite(first).replies == 2
+
+
+def test_what_waits_for_approval_says_it_too(talk, there):
+    first, _ = users(talk)
+    told = "The reasoning of 2 replies is not sent any more."
+    assert told in talk.propose_compress(commits=[first], content="They talked.").summary()
+    talk.branch("other", switch=False)
+    talk.user("One!", edit=first)
+    talk.switch("other")
+    talk.user("One.", edit=first)
+    talk.chat("Three?")
+    assert "The reasoning of 1 reply is not" in talk.propose_merge("main").summary()
+    new = talk.user("Something long and new. " * 20)
+    assert "reasoning" not in talk.propose_compress(commits=[new], content="They talked.").summary()
+
+
+def test_a_price_that_is_unknown_is_said_to_be(talk):
+    talk.user("One! " * 3_000, edit=users(talk)[0])
+    assert str(talk.costs.of_rewrite(users(talk)[0])).endswith("for an unknown price")

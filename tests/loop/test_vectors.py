@@ -36,6 +36,33 @@ def test_quick_ones(dialect, tmp_path):
     assert failing(tmp_path, "--dialect", dialect, "--how", "whole", "--only", QUICK) == {}
 
 
+def differing(*options):
+    """The ids of the scenarios that a replay gives otherwise than they were recorded."""
+    program = [sys.executable, Path(__file__).parent / "replayed_scenarios.py", *options]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=900, check=False)
+    assert ended.returncode == 0, ended.stderr
+    rows = json.loads(ended.stdout.splitlines()[-1])
+    assert rows
+    return {key: why for key, why in rows.items() if why}
+
+
+@pytest.mark.timeout(900)
+def test_a_replay_gives_the_same_commits():
+    assert (
+        differing("anthropic", "stream", "sync", "happy,parallel,refusals,hostile,code_mode,streaming") == {}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("actor", ["sync", "async"])
+@pytest.mark.parametrize("how", ["whole", "stream"])
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_a_replay_of_all_gives_the_same_commits(dialect, how, actor):
+    areas = {one["area"] for one in json.loads((FOLDER / "loop" / "scenarios.json").read_text())}
+    assert differing(dialect, how, actor, ",".join(areas)) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("actor", ["sync", "async"])

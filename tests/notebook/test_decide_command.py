@@ -278,3 +278,14 @@ def test_a_mistyped_id_is_told_from_an_action(shell, fire, line):
     assert name in error
     assert "Its actions: " in error
     assert pending.status == "pending"
+
+
+def test_where_nothing_is_replaced_one_decision_is_told_once(shell, fire):
+    """A shell without a kernel prints: however often a request was shown, its record comes once."""
+    fired = shell.run("p = tract.fire('deploy', {'x': 3})")
+    assert "[pending] deploy" in fired.text
+    for _ in range(2):
+        assert "[pending] deploy" in shell.run("%tract inbox").text
+    decided = shell.run("%tract decide approve")
+    assert decided.text.count("[approved] deploy") == 1
+    assert shell.namespace["p"].status == "approved"

@@ -73,6 +73,28 @@ def test_undo_says_beforehand_what_moves(talk):
     assert talk.namespace["tract"].head == head
 
 
+THINKING = """
+def thinking(messages, **options):
+    blocks = [{"type": "thinking", "thinking": "", "signature": "s"}, {"type": "text", "text": "Hm."}]
+    raw = {"dialect": "anthropic", "model": "m", "blocks": blocks}
+    return {"choices": [{"message": {"role": "assistant", "content": "Hm.", "provider_blocks": raw}}]}
+tract.models.use(thinking)
+tract.chat("Well?")
+"""
+
+
+def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
+    talk.run(THINKING)
+    name = talk.namespace["b"].short_hash
+    result = talk.run(f"%tract skip {name} beside the point").text
+    assert "the reasoning of 1 reply is not sent any more" in result
+    assert f"Nothing has changed yet: %tract skip {name} beside the point --yes does it." in result
+    assert "is pinned now" in talk.run(f"%tract pin {name}").text
+    assert "is skip now" in talk.run(f"%tract skip {name} beside the point --yes").text
+    told = talk.run("%tract model openai/gpt-6-luna").text
+    assert "With another model than before, the reasoning of 1 reply is not sent any more" in told
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

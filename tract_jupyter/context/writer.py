@@ -124,6 +124,8 @@ class Writer:
         self._lock = threading.RLock()
         self.on_rollback: Callable[[], None] = lambda: None
         """Called after a batch failed."""
+        self.time_of: Callable[[str | None, Callable[[str], str]], str] = lambda _parent, _hash_at: now_text()
+        """Gives the time of a commit: of the one before it, and of what its hash is at a time."""
 
     def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         """Put a draft on the current branch.
@@ -278,7 +280,7 @@ class Writer:
                 totals = self._timelines.at(here.commit_hash).effect(draft)
         if totals.tokens > here.context_tokens:
             interruptible(check, totals)
-        return _placed_on(here, draft, totals, self._commits.tract_id)
+        return self._placed_on(here, draft, totals)
 
     def _placed(
         self, base: Position, drafts: Sequence[Draft]
@@ -295,7 +297,7 @@ class Writer:
                 placed = draft if target is None else draft._replace(edit_target=target)
                 for parent in draft.merge_parents:
                     timeline.absorb(self._timelines.at(parent).steps)
-                entry = _placed_on(here, placed, timeline.effect(placed), self._commits.tract_id)
+                entry = self._placed_on(here, placed, timeline.effect(placed))
                 timeline.extend(entry.step())
                 if draft.source is not None:
                     moved[draft.source] = entry.commit_hash
@@ -304,6 +306,37 @@ class Writer:
                 entries.append(entry)
                 here = Position.of(base.branch, entry)
         return entries, parents
+
+    def _placed_on(self, here: Position, draft: Draft, totals: Totals) -> Entry:
+        tract_id = self._commits.tract_id
+
+        def hash_at(at: str) -> str:
+            return commit_hash(draft, tract_id, here.commit_hash, at, draft.merge_parents)
+
+        created_at = self.time_of(here.commit_hash, hash_at)
+        return Entry(
+            hash_at(created_at),
+            tract_id,
+            here.commit_hash,
+            draft.content_hash,
+            draft.content_type,
+            draft.operation,
+            draft.edit_target,
+            draft.message,
+            draft.token_count,
+            draft.token_counter,
+            here.generation + 1,
+            draft.metadata_json,
+            draft.generation_config_json,
+            draft.tags_json,
+            created_at,
+            draft.priority,
+            draft.retention_json,
+            draft.tools_hash,
+            totals.tokens,
+            totals.messages,
+            draft.payload,
+        )
 
 
 def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
@@ -316,30 +349,3 @@ def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
         if draft.source is not None
     ]
     return [*copies, (plan.old, entries[-1].commit_hash)]
-
-
-def _placed_on(here: Position, draft: Draft, totals: Totals, tract_id: str) -> Entry:
-    created_at = now_text()
-    return Entry(
-        commit_hash(draft, tract_id, here.commit_hash, created_at, draft.merge_parents),
-        tract_id,
-        here.commit_hash,
-        draft.content_hash,
-        draft.content_type,
-        draft.operation,
-        draft.edit_target,
-        draft.message,
-        draft.token_count,
-        draft.token_counter,
-        here.generation + 1,
-        draft.metadata_json,
-        draft.generation_config_json,
-        draft.tags_json,
-        created_at,
-        draft.priority,
-        draft.retention_json,
-        draft.tools_hash,
-        totals.tokens,
-        totals.messages,
-        draft.payload,
-    )

@@ -15,9 +15,13 @@ from .call import ask_model as ask_model
 from .call import can_stream as can_stream
 from .call import ended_by as ended_by
 from .call import sent_of as sent_of
+from .cassette import Cassette as Cassette
+from .cassette import CassetteReport as CassetteReport
+from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM
 from .configured import ModelOperation as ModelOperation
+from .configured import purpose_text as purpose_text
 from .connections import ModelConnection as ModelConnection
 from .connections import key_text as key_text
 from .failures import retry_after as retry_after
@@ -36,7 +40,10 @@ from .providers import Provider as Provider
 from .providers import provider_of as provider_of
 from .providers import served_models as served_models
 from .readable import ReadableClient as ReadableClient
+from .readable import finish_of_reply as finish_of_reply
 from .readable import why_unreadable as why_unreadable
+from .recording import CassettePlace as CassettePlace
+from .recording import side_by_side as side_by_side
 from .registry import Models as Models
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply
@@ -45,6 +52,7 @@ from .responses import ResponsesClient as ResponsesClient
 from .spending import Account as Account
 from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport
+from .spending import PromptCutWarning as PromptCutWarning
 from .spending import Spending as Spending
 from .spending import SpendingBudget as SpendingBudget
 from .spending import reported_cost as reported_cost

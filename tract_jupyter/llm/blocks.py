@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Dialect = Literal["chat", "responses", "anthropic"]
 """OpenAI's chat completions, which most providers speak; OpenAI's Responses; Anthropic's Messages."""
 DIALECTS: Final = get_args(Dialect)
+_encode: Final = json.JSONEncoder(sort_keys=True, default=repr).encode
 MOST_KEPT: Final = 1_000_000
 """Characters of the blocks, and of the reasoning, that a commit keeps. More is left out as a whole."""
 _REFUSED: Final = re.compile(
@@ -163,7 +164,7 @@ class SentBlocks:
             return ""
         for part in self._noted:
             try:
-                text = json.dumps(part, sort_keys=True, default=repr)
+                text = _encode(part)
             except (ValueError, RecursionError):  # the request has no JSON form, which whoever sends it says
                 text = ""
             self._hash.update(text.encode() + b"\n")

@@ -53,6 +53,13 @@ def ended_by(abort: AbortSignal) -> Iterator[None]:
         _ambient.reset(token)
 
 
+def end_ambient() -> None:
+    """Give the signal that ends the calls of this thread, if it is one that can be given."""
+    give = getattr(_ambient.get(), "set", None)
+    if give is not None:
+        give()
+
+
 class ModelCall:
     """One call, and the connections that it opened."""
 

@@ -12,12 +12,21 @@ from tract_jupyter.llm.spending import Spending
 from tract_jupyter.models import brief_repr, check_choice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.llm.cassette import Cassette
     from tract_jupyter.models import LLMClient
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
-pendings, acting by itself, looking through what others did."""
+pendings. The last two, acting by itself and looking through what others did, are names for callers of `client_for`."""
+_FOR_CALLERS: Final = frozenset({"orchestrate", "review"})
+
+
+def purpose_text(operation: str) -> str:
+    """Return a kind of request in words; one that only callers ask for says so."""
+    return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
 
 
 def settings_of(operation: str, model: str | None, temperature: float | None) -> dict[str, Any]:
@@ -46,6 +55,7 @@ class ConfiguredLLM:
 
     Args:
         spending: sends the requests.
+        cassette: records them, or serves what was recorded.
 
     Attributes:
         default: the model that is asked where no other one is chosen; None if none is configured.
@@ -54,9 +64,10 @@ class ConfiguredLLM:
         clients: the clients of models with an address.
     """
 
-    def __init__(self, spending: Spending | None = None) -> None:
+    def __init__(self, spending: Spending | None = None, cassette: Cassette | None = None) -> None:
         self.spending = spending or Spending()
-        self.clients = Clients()
+        self.cassette = cassette
+        self.clients = Clients(cassette)
         self.default: ModelConnection | None = None
         self.chosen: dict[str, ModelConnection] = {}
         self.settings: dict[str, dict[str, Any]] = {}
@@ -112,7 +123,21 @@ class ConfiguredLLM:
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model that is asked for one kind of request; None if none is configured."""
-        return self.chosen.get(operation, self.default)
+        found = self.chosen.get(operation, self.default)
+        return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
+
+    def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives, JSON data that is never the same; in a replay, what it gave then."""
+        return make() if self.cassette is None else self.cassette.drawn(kind, make)
+
+    def secrets(self) -> list[str]:
+        """Return the keys that are in use, for what must not show them."""
+        connections = [one for one in (self.default, *self.chosen.values()) if one is not None]
+        given = [
+            str(one.key.given) for one in connections if one.key is not None and one.key.given is not None
+        ]
+        own = [text for one in connections for text in getattr(one.client, "secrets", ())]
+        return [*given, *own, *self.clients.keys()]
 
     def check(self, operation: ModelOperation = "chat") -> None:
         """Check that a model is configured for one kind of request, and has a key.
@@ -126,7 +151,7 @@ class ConfiguredLLM:
         """Return the client for one kind of request, with its options; None if none is configured."""
         return None if self.connection(operation) is None else self.for_operation(operation)
 
-    def for_operation(self, operation: ModelOperation) -> LLMClient:
+    def for_operation(self, operation: ModelOperation) -> ConfiguredClient:
         """Return the client for one kind of request, with its options.
 
         Raises:
@@ -145,7 +170,7 @@ class ConfiguredLLM:
 
     def metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
-    ) -> LLMClient:
+    ) -> ConfiguredClient:
         """Return the client of a connection as this tract asks it: within the budget, and on the bill.
 
         Args:
@@ -156,4 +181,6 @@ class ConfiguredLLM:
         settings = {} if client is not None else self.settings.get(operation, {})
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}
-        return ConfiguredClient(connection, client or self.clients, settings, self.spending, operation)
+        return ConfiguredClient(
+            connection, client or self.clients, settings, self.spending, operation, self.cassette
+        )

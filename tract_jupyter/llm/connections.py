@@ -10,11 +10,15 @@ from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
+from tract_jupyter.llm.recording import RecordedModel, SentRequest
 from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.llm.cassette import Cassette
+    from tract_jupyter.llm.messages import Usage
+    from tract_jupyter.llm.prices import Cost
     from tract_jupyter.llm.spending import Spending
     from tract_jupyter.models import LLMClient
 
@@ -141,15 +145,22 @@ class _Function:
 class Clients:
     """The clients of connections, each made when it is first used, and again when its key has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, cassette: Cassette | None = None) -> None:
+        self._cassette = cassette
         self._made: dict[tuple[str, str | None], tuple[ModelConnection, str, LLMClient]] = {}
 
+    def keys(self) -> list[str]:
+        """Return the keys of the clients."""
+        return [key for _, key, _ in self._made.values() if key]
+
     def of(self, connection: ModelConnection, credential: Credential | None = None) -> LLMClient:
-        """Return the client of a connection, with its key. Nothing is asked yet.
+        """Return the client of a connection, with its key. Nothing is asked yet; in a replay there is nobody to ask.
 
         Raises:
             LLMConfigError: there is no key.
         """
+        if self._cassette is not None and self._cassette.is_replaying:
+            return RecordedModel()
         if connection.client is not None:
             return connection.client
         source = connection.key if credential is None else credential.key
@@ -207,6 +218,7 @@ class ConfiguredClient:
         options: what is sent with each request; the request's own options win.
         spending: sends the requests.
         operation: what they are for.
+        cassette: records them, or serves what was recorded.
     """
 
     def __init__(
@@ -216,8 +228,10 @@ class ConfiguredClient:
         options: Mapping[str, Any],
         spending: Spending,
         operation: str,
+        cassette: Cassette | None = None,
     ) -> None:
         self._connection = connection
+        self._cassette = cassette
         self._client = connection.client or client
         self._options = options
         self._spending = spending
@@ -237,12 +251,38 @@ class ConfiguredClient:
             LLMBudgetError: the request could exceed the budget; it was not sent.
             LLMConfigError: there is no key.
         """
+        sent = {**self._options, **options}
+        asked = self._connection.asked(sent.get("model"))
+
+        def send(on_delta: Callable[..., object] | None) -> Any:
+            given = self._client
+            client = given.of(self._connection) if isinstance(given, Clients) else given
+            streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
+            return self._spending.ask(
+                client, messages, {**sent, **streamed}, asked=asked, operation=self._operation
+            )
+
+        def described() -> SentRequest:
+            kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
+            return SentRequest(self._operation, asked.model, messages, kept)
+
+        if self._cassette is None:
+            return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
+        return self._cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
+
+    def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
+        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+
+        None if the client, of a user's own, does not say. Arguments and errors as of `chat`; nothing is sent.
+        """
         given = self._client
         client = given.of(self._connection) if isinstance(given, Clients) else given
-        streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
-        sent = {**self._options, **options, **streamed}
-        asked = self._connection.asked(sent.get("model"))
-        return self._spending.ask(client, messages, sent, asked=asked, operation=self._operation)
+        ask = getattr(client, "replies_with_blocks", None)
+        return None if ask is None else tuple(ask(messages, **{**self._options, **options}))
+
+    def price(self, usage: Usage) -> Cost | None:
+        """Return what a request with these tokens costs; None if the price is unknown."""
+        return self._spending.account.prices.cost(self._connection.asked(self._options.get("model")), usage)
 
     def __repr__(self) -> str:
         return f"<{self._connection}>" if isinstance(self._client, Clients) else repr(self._client)

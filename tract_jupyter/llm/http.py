@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, nullcontext
@@ -43,6 +44,7 @@ LONGEST_PAUSE: Final = 60.0
 MAX_REPLY: Final = 32 * 1024 * 1024
 """Bytes of a reply; what is larger is refused."""
 _LONGEST_OWN_PAUSE: Final = 8.0
+_SECRET_HEADER: Final = re.compile(r"key|token|auth|cookie|secret", re.IGNORECASE)
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
 _OK: Final = 200
 _DONE: Final = b"[DONE]"
@@ -138,6 +140,15 @@ class HTTPClient(ABC):
     def __repr__(self) -> str:
         key = ", with a key" if "Authorization" in self._headers else ""
         return f"<{type(self).__name__} {self.model or 'no model'} at {self.base_url}{key}>"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, and what else is secret in the headers; for what must not show them."""
+        return tuple(
+            value.removeprefix("Bearer ")
+            for name, value in self._headers.items()
+            if _SECRET_HEADER.search(name)
+        )
 
     # --- the dialect
 

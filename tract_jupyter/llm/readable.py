@@ -125,6 +125,8 @@ def check_said_something(response: dict[str, Any]) -> None:
     message = choice.get("message")
     if not isinstance(message, dict) or message.get("tool_calls"):
         return
+    if choice.get("finish_reason") == "pause":
+        return
     content = message.get("content") or message.get("refusal")
     if content and not (isinstance(content, str) and not content.strip()):
         return
@@ -139,6 +141,12 @@ def check_said_something(response: dict[str, Any]) -> None:
         f"the reply is empty: it has no text and calls nothing (finish_reason {brief_repr(finish)}){cut}; nothing was "
         "committed. Ask again"
     )
+
+
+def finish_of_reply(response: dict[str, Any]) -> str:
+    """Return why a reply ended, as the client says it; empty if it says nothing."""
+    said = _first_choice(response).get("finish_reason")
+    return said if isinstance(said, str) else ""
 
 
 # ---

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, nearest
-from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredLLM
+from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredLLM, purpose_text
 from tract_jupyter.llm.connections import Credential, ModelConnection, checked_name, http_client, key_text
 from tract_jupyter.llm.keys import KeySource, masked
 from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
 from tract_jupyter.llm.providers import CHAT, EXAMPLE, PROVIDERS, provider_of, unknown_model
-from tract_jupyter.models import check_choice
+from tract_jupyter.models import brief_repr, check_choice
 
 if TYPE_CHECKING:
     from tract_jupyter.llm.configured import ModelOperation
@@ -67,8 +67,9 @@ class Models(Mapping[str, ModelConnection]):
             model: `PROVIDER/NAME` (openai, anthropic, ollama, openrouter, gemini), the name of a registered model, or
                 `NAME` with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages,
                 **options)` that returns a text or a response in OpenAI's shape. None: none is asked any more.
-            operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result`, `consult`,
-                `orchestrate` or `review`; for all that have no other one if left out.
+            operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result` or `consult`;
+                for all that have no other one if left out. `orchestrate` and `review` are names for callers of
+                `client_for`: nothing in this package asks for them by itself.
             api_key: the key, kept as long as this tract is open.
             base_url: the address, with its version. To one that is given with a plain `NAME`, no other key is sent.
 
@@ -118,8 +119,8 @@ class Models(Mapping[str, ModelConnection]):
         Args:
             model: another model of the same client, by the name that the client knows it by; for another client, `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter answers of tools, `consult` where a model decides about a pending, `orchestrate` for acting
-                by itself, `review` for looking through the work of others.
+                for shorter answers of tools, `consult` where a model decides about a pending; `orchestrate` and
+                `review` for callers of `client_for`.
             temperature: from 0 on; how much the replies vary.
 
         Returns:
@@ -131,12 +132,17 @@ class Models(Mapping[str, ModelConnection]):
         """
         return self.default.set_model(operation, model, temperature)
 
+    def secrets(self) -> list[str]:
+        """Return the keys that are in use, for what must not show them."""
+        own = [text for one in self.values() for text in getattr(one.client, "secrets", ())]
+        return [*self.default.secrets(), *own]
+
     @property
     def asked(self) -> tuple[str, ...]:
         """Who is asked for what, a line each; empty if nobody is."""
         usual, chosen = self.default.default, self.default.chosen.items()
         told = [] if usual is None else [f"Asked: {usual}"]
-        return (*told, *(f"Asked for {operation}: {one}" for operation, one in chosen))
+        return (*told, *(f"Asked for {purpose_text(operation)}: {one}" for operation, one in chosen))
 
     def client_for(self, operation: ModelOperation, client: LLMClient | None = None) -> LLMClient:
         """Return who is asked for one kind of request, with its settings, within the budget, and on the bill.
@@ -181,22 +187,24 @@ class Models(Mapping[str, ModelConnection]):
         return tuple(self._credentials[name] for name in sorted(self._credentials))
 
     def add(
-        self, name: str, client: LLMClient | Callable[..., Any] | None = None, *, base_url: str | None = None,
+        self, name: str, client: str | LLMClient | Callable[..., Any] | None = None, *, base_url: str | None = None,
         model: str | None = None, key_env: str | None = None, key_ring: str | None = None, dialect: str | None = None,
         replace: bool = False, **options: Any,
     ) -> ModelConnection:  # fmt: skip
-        """Register a model under a name: `t.models.add("local", base_url="http://localhost:11434/v1", model="qwen3")`.
+        """Register a model under a name: `t.models.add("clever", "anthropic/claude-sonnet-5-5")`.
 
         Args:
             name: what profiles call it.
-            client: an object with `chat(messages, **options)`, or a function `f(messages, **options)` that returns a
-                text or a response in OpenAI's shape, instead of an address.
-            base_url: its address; OpenAI's own if left out.
-            model: what the provider calls it; or `PROVIDER/NAME` as of `use`, with the provider's address and key.
+            client: what is asked, as of `use`: `PROVIDER/NAME`, with the provider's dialect, address and key; `NAME`
+                with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages, **options)`
+                that returns a text or a response in OpenAI's shape.
+            base_url: its address; the provider's own if left out.
+            model: what the provider calls it, where that is not in `client`. With a `base_url` it is sent as it is.
             key_env: the environment variable that has the key. Without one, no key is sent; to OpenAI that of
                 `OPENAI_API_KEY`.
             key_ring: the entry of the system's keyring that has it, as `service/user`; needs the package keyring.
-            dialect: how the address is talked to; `chat`, OpenAI's chat completions, if left out.
+            dialect: how the address is talked to: `chat`, `responses` or `anthropic`; the provider's own if left out,
+                at another address `chat`.
             replace: let it take the place of another one. If its address is another, the credentials of that one go.
             options: more for the client: `timeout`, `max_retries`, ...
 
@@ -213,10 +221,13 @@ class Models(Mapping[str, ModelConnection]):
                 f"nothing says what the model {name!r} is: give its client, its base_url, or a model such as "
                 f"{EXAMPLE!r}"
             )
+        key = KeySource.of(key_env, key_ring)
         made = (
-            _of_object(name, client, model, [base_url, key_env, key_ring, dialect, *options.values()])
+            _of_written(name, client, base_url, model, key, dialect, options)
+            if isinstance(client, str)
+            else _of_object(name, client, model, [base_url, key_env, key_ring, dialect, *options.values()])
             if client is not None
-            else _of_address(name, base_url, model, KeySource.of(key_env, key_ring), dialect, options)
+            else _of_address(name, base_url, model, key, dialect, options)
         )
         self.default.clients.forget(name)
         if name in self and self[name].base_url != made.base_url:
@@ -350,6 +361,29 @@ def _of_object(name: str, client: object, model: str | None, others: list[object
     return ModelConnection.of_client(name, client, model)
 
 
+def _of_written(
+    name: str,
+    written: str,
+    base_url: str | None,
+    model: str | None,
+    key: KeySource | None,
+    dialect: str | None,
+    options: Mapping[str, Any],
+) -> ModelConnection:
+    """Return the connection to a model that is written as `use` takes it."""
+    if model is not None:
+        raise LLMConfigError(
+            f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
+        )
+    found = provider_of(written.strip())
+    if found is None:
+        if base_url is None:
+            raise unknown_model(checked_name(written), {})
+        return _of_address(name, base_url, written, key, dialect, options)
+    made = ModelConnection.of_provider(*found, base_url=base_url, key=key)
+    return _checked(replace(made, name=name, options=dict(options), dialect=dialect or made.dialect))
+
+
 def _of_address(
     name: str,
     base_url: str | None,
@@ -386,7 +420,8 @@ def _checked(made: ModelConnection) -> ModelConnection:
     except TypeError:
         given = ", ".join(made.options)
         raise LLMConfigError(
-            f"OpenAIClient does not take all of these options: {given}; see its help"
+            f"a client of the dialect {made.dialect!r} does not take all of these options: {given}; it takes timeout, "
+            "max_retries, backoff, headers and transport"
         ) from None
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -30,6 +31,12 @@ ASSUMED_OUTPUT: Final = 4_096
 """Tokens of a reply that a budget reckons with where a request has no `max_tokens`."""
 _PER_MESSAGE: Final = 4  # tokens around each, as the context counts them
 _CHARACTERS_PER_TOKEN: Final = 4
+_LEAST_CUT: Final = 1_500  # tokens; counters differ, and the shortest context of Ollama has 2,048
+_SURELY_CUT: Final = 0.7
+
+
+class PromptCutWarning(UserWarning):
+    """A server has read only a part of a prompt, and says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +286,7 @@ class Spending:
     def __init__(self, count: Callable[[str], int] | None = None, account: Account | None = None) -> None:
         self._count = count or _rough_count
         self.account = account or Account()
+        self._warned: set[str] = set()
 
     def ask(
         self,
@@ -369,8 +377,30 @@ class Spending:
             written = "" if usage.output_tokens is not None else _written(response)
             self._note(self._usage(usage, messages, options, written), asked, operation, response)
             return reply
+        if _is_ollama(asked):
+            self._warn_if_cut(usage.input_tokens, messages, options, asked.shown)
         used = self._priced(response, self._note(usage, asked, operation, response))
         return {**response, "usage": {**used, "failed_tries": failed} if failed else used}
+
+    def _warn_if_cut(
+        self,
+        read: int,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        model: str,
+    ) -> None:
+        """Warn, once for each model, if a server has read much less than it was sent."""
+        sent = self._tokens_of(messages, options)
+        if model in self._warned or sent < _LEAST_CUT or read >= _SURELY_CUT * sent:
+            return
+        self._warned.add(model)
+        warnings.warn(
+            f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama leaves out the beginning of what "
+            "is longer than its context, without a word. Start it with a larger one, as OLLAMA_CONTEXT_LENGTH=32768 "
+            "ollama serve, or send less: compress the context",
+            PromptCutWarning,
+            stacklevel=2,
+        )
 
     @staticmethod
     def _priced(response: Mapping[str, Any], cost: Cost | None) -> dict[str, Any]:
@@ -425,6 +455,10 @@ def _line(
         asked.shown, operation, 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0, cost,
         is_estimate,
     )  # fmt: skip
+
+
+def _is_ollama(asked: AskedModel) -> bool:
+    return any(name.startswith("ollama/") for name in asked.names) or ":11434" in (asked.base_url or "")
 
 
 def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:

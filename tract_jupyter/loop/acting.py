@@ -110,12 +110,23 @@ class ActingTurn(StoredTurn):
     _ended: TurnEnding | None = None
 
     def _go_on(self) -> TurnEnding:
-        self._schemas = self.machinery.toolset.schemas()
+        self._schemas = self._offered()
         self._count_what_was_taken()
         ending = run_turn(self, self.meter, self.stop)
         if ending.outcome is TurnOutcome.LIMIT:
             self.answers.note_limit()
         return ending
+
+    def _offered(self) -> list[dict[str, Any]]:
+        """Return the schemas in the order of the conversation so far, new ones last.
+
+        Providers bind cache and reasoning to the list, and tools are defined in another order in another process.
+        """
+        schemas = self.machinery.toolset.schemas()
+        here = self.store.repository.refs.position.commit_hash
+        before = () if here is None else self.store.repository.compiler.of(here).tools
+        places = {tool["function"]["name"]: place for place, tool in enumerate(before)}
+        return sorted(schemas, key=lambda one: places.get(one["function"]["name"], len(places)))
 
     def _count_what_was_taken(self) -> None:
         """Count what the turn took before it was left: by a crash, Stop, or as it waited for a decision."""
@@ -173,8 +184,8 @@ class ActingTurn(StoredTurn):
         return self._ended
 
     def answered(self) -> bool:
-        """Return True: a reply that calls nothing is the answer."""
-        return True
+        """Return True: a reply that calls nothing is the answer, unless the provider only paused."""
+        return not self._is_to_go_on()
 
     # ---
 

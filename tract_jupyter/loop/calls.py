@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import TractError
-from tract_jupyter.llm import ActingCall, why_unreadable
+from tract_jupyter.exceptions import CassetteError, TractError
+from tract_jupyter.llm import ActingCall, side_by_side, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
@@ -110,6 +110,7 @@ class StepCalls:
     limit: str = ""
     noted: bool = False
     _closed: bool = False
+    _miss: CassetteError | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -292,7 +293,10 @@ class StepCalls:
                 if call is None:
                     return
                 try:
-                    self._read_one(call, keeps=len(calls) > 1)
+                    with side_by_side():
+                        self._read_one(call, keeps=len(calls) > 1)
+                except CassetteError as error:
+                    self._miss = error
                 except TractError as error:
                     call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
                 finally:
@@ -308,6 +312,8 @@ class StepCalls:
                 left -= 1
         finally:
             forget()
+        if self._miss is not None:
+            raise self._miss
         if left:
             self._leave(calls)
 

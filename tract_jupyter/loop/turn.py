@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
-from tract_jupyter.llm import ActingCall, TurnEnding, can_stream, counts_of, ended_by, why_over
+from tract_jupyter.llm import (
+    ActingCall,
+    TurnEnding,
+    can_stream,
+    counts_of,
+    ended_by,
+    finish_of_reply,
+    why_over,
+)
 from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
 
 if TYPE_CHECKING:
@@ -27,6 +35,8 @@ ACTS = "acts"
 """The key of a message's metadata that says who acts: calls of such a message are answered by the loop."""
 CUT = "cut"
 """The key of a message's metadata that says why it is not whole."""
+MOST_PAUSES = 10
+"""How often in a row a reply that the provider paused is sent back, so that it goes on."""
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -150,6 +160,7 @@ class StoredTurn:
     _schemas: list[dict[str, Any]] | None = None
     _said: CommitInfo | None = None
     _response: ChatResponse | None = None
+    _pauses: int = 0
     _pieces: list[str] = field(default_factory=list)
 
     def run(self) -> ChatResponse:
@@ -182,10 +193,17 @@ class StoredTurn:
 
     def _go_on(self) -> TurnEnding:
         """Make the one request, whatever its reply calls, and return how the turn ended."""
-        over = why_over(self.meter, self.stop)
-        if over is None:
+        while True:
+            over = why_over(self.meter, self.stop)
+            if over is not None:
+                return over
             self._make_request(Offer(None, {}, self._counted, self._on_delta, self.stop))
-        return over or TurnEnding(TurnOutcome.ANSWER)
+            if not self._is_to_go_on():
+                return TurnEnding(TurnOutcome.ANSWER)
+
+    def _is_to_go_on(self) -> bool:
+        """Return True if the provider only paused a long turn of its own tools: its reply is sent back as it is."""
+        return 0 < self._pauses <= MOST_PAUSES
 
     # --- a request
 
@@ -214,6 +232,7 @@ class StoredTurn:
     def _count(self, messages: list[dict[str, Any]], response: dict[str, Any]) -> None:
         """Count a request, whatever becomes of its reply."""
         usage, model = response.get("usage"), response.get("model")
+        self._pauses = self._pauses + 1 if finish_of_reply(response) == "pause" else 0
         size = 0
         if not isinstance(usage, dict):
             size = len(json.dumps([messages, self._schemas, response.get("choices")], default=str))

@@ -168,6 +168,23 @@ class NotebookSession:
             f"{ELSEWHERE}; then: %reload_ext tract_jupyter"
         )
 
+    def path_of(self, name: str) -> Path:
+        """Return a file that a person named: relative to the folder in which the extension was loaded."""
+        return self._folder / Path(name).expanduser()
+
+    def open_for_replay(self, cassette: Path) -> None:
+        """Replay a cassette; if nothing is open yet, on the tract that was recorded, so that it gets the same commits.
+
+        Raises:
+            CassetteError: it cannot be replayed here.
+            StoreError: the store cannot be opened.
+        """
+        with self._lock:
+            if self._tract is None:
+                self._tract = self._open(cassette)
+                return
+        self.tract.cassette.replay(cassette)
+
     def close(self) -> None:
         """Close the tract, if it was opened."""
         with self._lock:
@@ -175,14 +192,15 @@ class NotebookSession:
                 self._tract.close()
                 self._tract = None
 
-    def _open(self) -> Tract:
+    def _open(self, replay: Path | None = None) -> Tract:
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.review import RecordedDecisions, Trust
         from tract_jupyter.tract import Tract
 
         store = self.config.store
         try:
-            tract = Tract.open(url=store) if "://" in store else Tract.open(self._path_of(store))
+            place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
+            tract = Tract.open(**place, replay=replay)
         except StoreError as error:
             why = self.why_not_written()
             if not why:

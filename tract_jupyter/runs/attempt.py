@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateError
+from tract_jupyter.llm import side_by_side
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
@@ -149,7 +150,8 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
         hook allows, the commit decides (G22).
     """
     try:
-        return _result(operation, run(context), context)
+        with side_by_side():
+            return _result(operation, run(context), context)
     except Aborted:
         return _ended(operation, OperationStatus.ABORTED)
     except OperationFailed as failed:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost
-from tract_jupyter.models import check_limit
+from tract_jupyter.exceptions import CommitNotFoundError, LLMError
+from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
+from tract_jupyter.models import check_limit, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import Account
-    from tract_jupyter.models import CommitInfo
+    from tract_jupyter.llm import Account, ConfiguredLLM
+    from tract_jupyter.models import CommitInfo, CompiledContext
+
+_LEAST_CACHED: Final = 1_024
+"""Tokens of a prompt from which on providers cache it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,35 @@ class TurnCost:
     report: CostReport
 
 
+@dataclass(frozen=True, slots=True)
+class RewriteCost:
+    """What a change of the context takes from the model: what it thought since, and what its provider has cached.
+
+    Attributes:
+        replies: how many replies are sent without their reasoning then.
+        tokens: how many tokens that were sent before are sent anew; so many are in the provider's cache at most.
+        cost: what it costs to send them anew, at most; None if the price is unknown, or there are none.
+    """
+
+    replies: int = 0
+    tokens: int = 0
+    cost: Cost | None = None
+
+    def __bool__(self) -> bool:
+        """Return True if it takes anything."""
+        return bool(self.replies or self.tokens)
+
+    def __str__(self) -> str:
+        told = []
+        if self.replies:
+            replies = "1 reply" if self.replies == 1 else f"{self.replies:,} replies"
+            told.append(f"the reasoning of {replies} is not sent any more")
+        if self.tokens:
+            price = "an unknown price" if self.cost is None else f"{self.cost} at most"
+            told.append(f"{counted(self.tokens, 'cached token')} are sent anew, for {price}")
+        return " and ".join(told) or "nothing that was sent before changes"
+
+
 class Costs:
     """What requests to models have used and cost. Calling it reports on this session.
 
@@ -43,11 +77,13 @@ class Costs:
     Args:
         repository: has the replies.
         account: of this session.
+        llm: says who is asked.
     """
 
-    def __init__(self, repository: Repository, account: Account) -> None:
+    def __init__(self, repository: Repository, account: Account, llm: ConfiguredLLM) -> None:
         self._repository = repository
         self._account = account
+        self._llm = llm
 
     def __call__(self) -> CostReport:
         """Return what was used and spent in this session, by model and purpose.
@@ -97,6 +133,69 @@ class Costs:
         if replies and (most is None or len(found) < most):
             found.append(_turn("", "", replies))
         return found
+
+    # --- before a change
+
+    def of_rewrite(self, *commits: str) -> RewriteCost:
+        """Return what it takes from the model if messages change: are edited, compressed, left out, or shown again.
+
+        What a model thought is bound to all that was sent before it, and so is the provider's cache. Replies whose
+        reasoning is not sent as it is do not count. `undo` brings both back.
+
+        Args:
+            *commits: the messages, each by hash, prefix or branch; all of them if left out, as where another model is
+                asked or other tools are offered.
+
+        Raises:
+            CommitNotFoundError: one names nothing, or is not in the history of the current branch.
+            StoreError: the store cannot be read.
+        """
+        head = self._repository.refs.position.commit_hash
+        if head is None:
+            return RewriteCost()
+        context = self._repository.compiler.of(head)
+        roles = [message.role for message in context.messages]
+        if "assistant" not in roles:
+            return RewriteCost()
+        place = self._place(commits, head, context) if commits else 0
+        replied = len(roles) - 1 - roles[::-1].index("assistant")  # what came after that was not sent yet
+        sizes = [message.token_count for message in context.messages[:replied]]
+        tokens = sum(sizes[place:]) if sum(sizes) >= _LEAST_CACHED else 0
+        return RewriteCost(self._bound(context, place), tokens, self._priced(tokens))
+
+    def _place(self, commits: Sequence[str], head: str, context: CompiledContext) -> int:
+        """Return how many messages come before the first one that these commits make, edit or annotate."""
+        entries = [self._repository.commits.entry(commit) for commit in commits]
+        with self._repository.timelines.lock:
+            places = self._repository.timelines.at(head).place
+            for entry in entries:
+                if (entry.edit_target or entry.commit_hash) not in places:
+                    raise CommitNotFoundError(
+                        f"{entry.commit_hash[:8]} is not in the history of the current branch, so nothing that is "
+                        "sent changes with it; switch to its branch first"
+                    )
+            first = min(places[entry.edit_target or entry.commit_hash] for entry in entries)
+            return sum(places[one] < first for one in context.commit_hashes)
+
+    def _bound(self, context: CompiledContext, place: int) -> int:
+        """Return how many replies from a place on would be sent with their blocks."""
+        replies = [index for index, message in enumerate(context.messages) if message.role == "assistant"]
+        kept = [index for index in replies if "provider_blocks" in context.messages[index].provider_fields]
+        if not kept or kept[-1] < place:
+            return 0
+        if self._llm.connection("chat") is not None:
+            tools = list(self._repository.toolsets.offered) or list(context.tools)
+            with suppress(LLMError):  # without a key, say, it is not known which ones
+                client = self._llm.for_operation("chat")
+                sent = client.replies_with_blocks(sent_of(context), **({"tools": tools} if tools else {}))
+                kept = kept if sent is None else [replies[number] for number in sent]
+        return sum(index >= place for index in kept)
+
+    def _priced(self, tokens: int) -> Cost | None:
+        if not tokens or self._llm.connection("chat") is None:
+            return None
+        cost = self._llm.for_operation("chat").price(Usage(tokens, 0, tokens, 0))
+        return None if cost is None else replace(cost, is_estimate=True)
 
     # --- the budget
 

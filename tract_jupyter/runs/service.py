@@ -499,16 +499,20 @@ class Runs:
             state = engine.artifacts.at(context.head)
             counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
             start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
+            # both can be seen in what templates make of them
+            seed, clock = self._llm.drawn(
+                "run", lambda: [secrets.randbits(32), datetime.now(UTC).isoformat()]
+            )
             snapshot = RunStarted(
                 trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
                 profile=None if profile is None else profile.name, session_key=session,
                 operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
                 user_commit=start.user_commit, base_commit=context.head, turn_id=start.turn_id,
-                replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
+                replaces=start.replaces, activation_skips=counted.skips, seed=seed,
                 profile_id=name or None,
                 counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
                 artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
-                clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
+                clock=clock, variables=plain(dict(options.variables)),
                 settings=_settings(call),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tract_jupyter.context import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
+from tract_jupyter.context import QuestionNote
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import Priority
 from tract_jupyter.runs.lease import Lease
@@ -253,22 +253,28 @@ class Turns:
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
         for one in lease.open:
             if one.question is not None and (again is None or one.question != again.question):
-                self._set_aside(one.question, OTHER_ASKED)
+                self._set_aside(one.question, QuestionNote.OTHER_ASKED)
 
-    def _set_aside(self, question: str | None, why: str = SET_ASIDE) -> None:
+    def _set_aside(self, question: str | None, why: QuestionNote = QuestionNote.SET_ASIDE) -> None:
         if question is not None and self.is_open(question):
-            self._commits.annotate(question, Priority.SKIP, why)
+            self._note(question, Priority.SKIP, why)
+
+    def _note(self, question: str, priority: Priority, why: QuestionNote) -> None:
+        self._commits.annotate(question, priority, why.reason, metadata=why.metadata)
 
     def _take_back(self, question: str) -> None:
         """Have a question sent again that was set aside, with the priority that it had."""
         with self._timelines.lock:
             steps = self._timelines.at(self._refs.position.commit_hash).steps
             changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
-        if changes and self._commits.entry(changes[-1].commit_hash).message in {SET_ASIDE, OTHER_ASKED}:
+        if not changes:
+            return
+        last = self._commits.entry(changes[-1].commit_hash)
+        if QuestionNote.SET_ASIDE.is_of(last) or QuestionNote.OTHER_ASKED.is_of(last):
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
             usual = self._commits.entry(question).starting_priority()
             priority = Priority(earlier[-1] or usual) if earlier else usual
-            self._commits.annotate(question, priority, ASKED_AGAIN)
+            self._note(question, priority, QuestionNote.ASKED_AGAIN)
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:

@@ -158,6 +158,11 @@ class ToolDefinition:
     asks_itself: bool = False
 
     @property
+    def is_of_tract(self) -> bool:
+        """True if it is built in, or fires an operation: what it does is a part of the history."""
+        return self.owner == BUILT_IN or self.owner.startswith("operation:")
+
+    @property
     def writes_history(self) -> bool:
         """True if it changes the current branch, as the built-in tools do that do not only read."""
         return self.owner == BUILT_IN and not self.traits.read_only

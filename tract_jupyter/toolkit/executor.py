@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import (
+    CassetteError,
     FingerprintError,
     OperationExistsError,
     ParameterError,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tract_jupyter.hooks import Pending
+    from tract_jupyter.llm import Cassette
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
@@ -67,6 +70,7 @@ class ToolExecutor:
         fixed: the tools that are always there.
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
         permission: tells whether an actor may call a tool, must ask first, or may not.
+        cassette: records calls, or serves what was recorded.
 
     Attributes:
         result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
@@ -83,6 +87,7 @@ class ToolExecutor:
         fixed: Iterable[ToolDefinition],
         live: Callable[[], Mapping[str, ToolDefinition]],
         permission: PermissionOf = default_permission,
+        cassette: Cassette | None = None,
     ) -> None:
         self._tract = tract
         self._reviewer = reviewer
@@ -90,6 +95,7 @@ class ToolExecutor:
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
         self.permission = permission
+        self._cassette = cassette
         self.result_bytes = 1_000_000
         self.uses: Counter[str] = Counter()
         self.savings = Savings()
@@ -217,7 +223,7 @@ class ToolExecutor:
         profile: ToolProfile | None = None,
         is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
-        """Call a tool. Never raises an `Exception`: what went wrong is in the result.
+        """Call a tool. It raises no `Exception`: what went wrong is in the result.
 
         Args:
             name: the tool.
@@ -227,6 +233,9 @@ class ToolExecutor:
             profile: which tools there are for them; all if left out.
             is_approved: this very call was decided about already, and is not asked about again; or what was chosen
                 then, where it fires an operation. What is not permitted stays so.
+
+        Raises:
+            CassetteError: a cassette is replayed, and the call is not what comes next on it.
         """
         tool = self.get(name) if isinstance(name, str) else None
         if tool is None or (profile is not None and not profile.has(tool)):
@@ -240,15 +249,16 @@ class ToolExecutor:
             choice = is_approved if isinstance(is_approved, ActionChoice) else None
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
-            self.uses[tool.name] += 1
-            with nullcontext() if profile is None else bound_to(profile):
-                if tool.told_choice:
-                    output = tool.handler(actor, choice, **values)
-                else:
-                    output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
         except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
             return failed(name, error)
-        return result_of(name, output)
+        self.uses[tool.name] += 1
+        # what a person's own code does with the tract is no traffic
+        if self._cassette is None or (tool.is_of_tract and actor == USER):
+            return _made(name, tool, values, actor, choice, profile)
+        return self._cassette.call(
+            tool.name, values, actor, lambda: _made(name, tool, values, actor, choice, profile),
+            write=ToolResult.to_json, read=partial(ToolResult.from_json, name), again=tool.is_of_tract,
+        )  # fmt: skip
 
     def prepare(
         self,
@@ -394,6 +404,28 @@ class PreparedCall(NamedTuple):
     tool: ToolDefinition
     values: dict[str, Any]
     question: ToolQuestion | None
+
+
+def _made(
+    name: str,
+    tool: ToolDefinition,
+    values: dict[str, Any],
+    actor: str,
+    choice: ActionChoice | None,
+    profile: ToolProfile | None,
+) -> ToolResult:
+    """Run a tool's handler."""
+    try:
+        with nullcontext() if profile is None else bound_to(profile):
+            if tool.told_choice:
+                output = tool.handler(actor, choice, **values)
+            else:
+                output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
+    except CassetteError:
+        raise  # of a call or request within this one: the replay has failed as a whole
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # as in `execute`
+        return failed(name, error)
+    return result_of(name, output)
 
 
 class _WrongArguments(Exception):  # noqa: N818 # it leads to a result, and is no error

@@ -37,6 +37,28 @@ class ToolResult(NamedTuple):
     def __str__(self) -> str:
         return str(self.output) if self.success else f"Error: {self.error}"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""
+        if not self.success:
+            told: dict[str, Any] = {"error": self.error, **({"denied": True} if self.denied else {})}
+            return told
+        try:
+            return {"output": json.loads(canonical_json(self.output))}
+        except ContentError:
+            return {"shown": brief_repr(self.output), "type": type(self.output).__name__}
+
+    @classmethod
+    def from_json(cls, name: str, told: Mapping[str, Any]) -> ToolResult:
+        """Return the result of a tool again from what `to_json` gave."""
+        if "error" in told:
+            return cls(name, success=False, error=told["error"], denied=told.get("denied", False))
+        if "output" in told:
+            return cls(name, success=True, output=told["output"])
+        shown = str(told["shown"])
+        # a class of that name, as errors about it say the name
+        kind = type(str(told["type"]), (), {"__repr__": lambda _: shown})
+        return cls(name, success=True, output=kind())
+
     def value(self, arguments: Mapping[str, Any]) -> Any:
         """Return the bare output, for code.
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 
 _SHORTEST = 10  # characters
+
+
+def _told_rewrite(fields: Mapping[str, Any]) -> str:
+    """Return what a change takes from the model, as a sentence."""
+    told = str(fields["rewrite"])
+    return f" {told[0].upper()}{told[1:]}." if told else ""
+
+
 Index = Annotated[int, "Of the summary, from 0."]
 
 
@@ -46,6 +54,7 @@ class PendingCompress(GuidedPending):
         "target_tokens": "How many tokens a summary should have; any number if null.",
         "most_tokens": "How many tokens each summary may have; any number if null.",
         "price": "What it costs and saves.",
+        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
         "instructions": "What the summarizer is told besides the guidance.",
         "message": "A line for the log; the beginning of the summary if null.",
         **GuidedPending.about,
@@ -117,7 +126,7 @@ class PendingCompress(GuidedPending):
         return (
             f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
             f"({self.estimated_tokens:,} tokens). That {self.fields['price']}. expand() and undo() bring the originals "
-            "back."
+            f"back.{_told_rewrite(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -231,6 +240,7 @@ class PendingMerge(GuidedPending):
         "delete_branch": "Whether the merged branch is deleted then.",
         "message": "The message of the merge commit; names both branches if null.",
         "source_head": "The commit that the merged branch was at when this was asked.",
+        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
         **GuidedPending.about,
         **PLACE,
     }
@@ -321,7 +331,9 @@ class PendingMerge(GuidedPending):
             if left
             else "All conflicts are decided."
         )
-        return f"Merge {self.source_branch!r} into {self.target_branch!r}. {state}"
+        return (
+            f"Merge {self.source_branch!r} into {self.target_branch!r}. {state}{_told_rewrite(self.fields)}"
+        )
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show each conflict with both sides and what is decided."""
@@ -435,6 +447,7 @@ class PendingRebase(BuiltinPending):
         "warnings": "What both branches changed.",
         "resolutions": "What is decided about that, by the key of the conflict.",
         "target_head": "The commit that the other branch was at when this was asked.",
+        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
         **PLACE,
     }
     in_view = frozenset({"replay_plan", "warnings"})
@@ -479,7 +492,7 @@ class PendingRebase(BuiltinPending):
         count = len(self.replay_plan)
         return (
             f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
-            "undo() brings the originals back."
+            f"undo() brings the originals back.{_told_rewrite(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:

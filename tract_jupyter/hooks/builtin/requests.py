@@ -31,10 +31,10 @@ from tract_jupyter.hooks.builtin.history import (
     resolutions_of,
     with_guidance,
 )
-from tract_jupyter.storage import triggered
+from tract_jupyter.storage import APPEND, triggered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.context import CompressScope, MergePreview, Repository
     from tract_jupyter.hooks.firing import Firing
@@ -139,13 +139,22 @@ class HistoryRequests:
         repository: its history.
         firing: has pendings decided.
         llm: writes summaries and guidance where nobody else does.
+        rewrite: tells what it takes from a model if these messages change; see `Costs.of_rewrite`.
     """
 
-    def __init__(self, tract: object, repository: Repository, firing: Firing, llm: ConfiguredLLM) -> None:
+    def __init__(
+        self,
+        tract: object,
+        repository: Repository,
+        firing: Firing,
+        llm: ConfiguredLLM,
+        rewrite: Callable[[Sequence[str]], str],
+    ) -> None:
         self._tract = tract
         self._repository = repository
         self._firing = firing
         self._llm = llm
+        self._rewrite = rewrite
 
     # --- compress
 
@@ -192,6 +201,7 @@ class HistoryRequests:
             "target_tokens": asked.target_tokens,
             "instructions": asked.instructions,
             "message": asked.message,
+            "rewrite": self._rewrite([message.commit_hash for message in found.selection.messages]),
         }
         return self._compress_of(fields, source, triggered_by=asked.triggered_by)
 
@@ -261,6 +271,7 @@ class HistoryRequests:
             "message": asked.message,
             "guidance": told,
             "guidance_source": said_by,
+            "rewrite": self._rewrite([conflict.target for conflict in conflicts]),
         }
         return self.restored_merge(fields, resolver=asked.resolver, triggered_by=asked.triggered_by)
 
@@ -291,6 +302,9 @@ class HistoryRequests:
             "excluded": [],
             "warnings": [str(conflict) for conflict in conflicts],
             "resolutions": resolutions_of(conflicts, asked.resolver),
+            "rewrite": self._rewrite(
+                [draft.source for draft in drafts if draft.source is not None and draft.operation == APPEND]
+            ),
         }
         return self.restored_rebase(fields, triggered_by=asked.triggered_by)
 

@@ -42,6 +42,7 @@ class _Compress(_Guided):
     target_tokens: Annotated[int, Field(ge=1)] | None
     most_tokens: list[int | None]
     price: str
+    rewrite: str
     instructions: str | None
     message: str | None
 
@@ -80,6 +81,7 @@ class _Merge(_Guided):
     no_ff: Any
     delete_branch: Any
     message: str | None
+    rewrite: str
 
 
 class _Step(TypedDict):
@@ -95,6 +97,7 @@ class _Rebase(_Placed):
     replay_plan: list[_Step]
     excluded: list[str]
     warnings: list[str]
+    rewrite: str
     resolutions: dict[str, _Resolution]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.models import CompiledContext, counted, text_of
+from tract_jupyter.models import CompiledContext, Priority, counted, text_of
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -177,14 +177,21 @@ def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]:
+    verb = _VERBS[priority]
+
     def run(notebook: NotebookSession, words: list[str]) -> GridView:
-        if not words:
-            raise OperationError(
-                f"name a commit, and a reason if you like: %tract {_VERBS[priority]} HEAD [WHY]"
-            )
+        confirmed, rest = option(words, "--yes")
+        if not rest:
+            raise OperationError(f"name a commit, and a reason if you like: %tract {verb} HEAD [WHY]")
         tract = notebook.tract
-        info = tract.get_commit(words[0])
-        tract.annotate(info.commit_hash, priority, reason=" ".join(words[1:]))
+        info = tract.get_commit(rest[0])
+        shows_or_hides = (info.priority == Priority.SKIP) != (priority == Priority.SKIP)
+        cost = tract.costs.of_rewrite(info.commit_hash) if shows_or_hides and not confirmed else None
+        if cost:
+            told = f"This takes something from the model: {cost}."
+            later = f"Nothing has changed yet: %tract {verb} {' '.join(rest)} --yes does it."
+            return GridView(f"{info.short_hash} would be {priority}: {info.message}", (told, later))
+        tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
         return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
 
     return run
@@ -271,10 +278,23 @@ COMMANDS = (
     Command("switch BRANCH", "switch to another branch; - is the previous one", _switch, (branch_words,)),
     Command("checkout COMMIT", "go to the context as it was at a commit", _checkout, (commit_words,)),
     Command("tag [COMMIT TAG]", "list tags, or add one to a commit", _tag, (commit_words,)),
-    Command("pin COMMIT [WHY]", "always keep a message word for word", _priority("pinned"), (commit_words,)),
-    Command("skip COMMIT [WHY]", "leave a message out of the context", _priority("skip"), (commit_words,)),
     Command(
-        "unpin COMMIT [WHY]", "give a message its normal priority again", _priority("normal"), (commit_words,)
+        "pin COMMIT [WHY] [--yes]",
+        "always keep a message word for word",
+        _priority("pinned"),
+        (commit_words, "--yes"),
+    ),
+    Command(
+        "skip COMMIT [WHY] [--yes]",
+        "leave a message out of the context",
+        _priority("skip"),
+        (commit_words, "--yes"),
+    ),
+    Command(
+        "unpin COMMIT [WHY] [--yes]",
+        "give a message its normal priority again",
+        _priority("normal"),
+        (commit_words, "--yes"),
     ),
     Command(
         "undo [--yes]",

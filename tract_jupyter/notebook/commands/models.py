@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import StdinNotImplementedError
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
+from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
 from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
 from tract_jupyter.notebook.views.html import Grid, GridView
@@ -45,10 +46,16 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     if rest == [_OFF]:
         models.use(None, operation=operation)
         return GridView("Models", (), (_asked(notebook.tract),))
+    before, costs = models.default.connection("chat"), notebook.tract.costs
+    lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
     if asks_key:
         chosen = models.use(rest[0], operation=operation, base_url=base_url, api_key=_typed_key(rest[0]))
-    return GridView("Models", _advice(chosen), (_asked(notebook.tract),))
+    told: tuple[str, ...] = ()
+    if before is not None and before != models.default.connection("chat"):
+        cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
+        told = (f"With another model than before, {cost}.",) if cost else ()
+    return GridView("Models", (*_advice(chosen), *told), (_asked(notebook.tract),))
 
 
 def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
@@ -111,7 +118,7 @@ def _asked(tract: Tract) -> Grid:
     for purpose, connection in chosen:
         if connection is not None:
             settings = ", ".join(f"{name}={value}" for name, value in llm.settings.get(purpose, {}).items())
-            rows.append((purpose, *_connection_row(connection), settings))
+            rows.append((purpose_text(purpose), *_connection_row(connection), settings))
     heads = ("For", "Model", "Where", "Key", "Settings")
     return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
 

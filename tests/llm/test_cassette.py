@@ -1,0 +1,639 @@
+"""A cassette: what was recorded is served again, with the same commits, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.hooks.fakes import ScriptedClient, call, reply, said
+from tests.llm.providers import Answer, chunk, provider, sse
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import CassetteError, LLMRequestError
+from tract_jupyter.models import Delta
+from tract_jupyter.runs.profile import OperationProfile, run_operation
+
+LOOK = call("look", {"city": "Rome"}, "c1")
+KEY = "sk-abcdefghijklmnopqrstuvwx0042"
+
+
+def approving(*_):
+    return FakeChannel(*[lambda ticket: click(ticket, "approve")] * 20)
+
+
+@pytest.fixture
+def cassette(tmp_path):
+    return tmp_path / "talk.cassette.jsonl"
+
+
+@pytest.fixture
+def opened(cassette):
+    """Open a tract that records, or replays, with two tools: `look`, which reads, and `send`, which writes."""
+    tracts = []
+
+    def give(way, *replies, **options):
+        client = ScriptedClient(*replies) if replies else None
+        t = Tract.open(**{way: cassette}, **({"model": client} if client else {}), **options)
+        tracts.append(t)
+        done = []
+
+        @t.tool(read_only=True)
+        def look(city: str) -> str:
+            """Look outside."""
+            done.append(("look", city))
+            if city == "Atlantis":
+                raise ValueError("it sank")
+            return f"sunny in {city}"
+
+        @t.tool
+        def send(to: str) -> dict:
+            """Send a mail."""
+            done.append(("send", to))
+            return {"sent": to, "number": len(done)}
+
+        t.reviewer.channel = approving()
+        t.loop.tools = "self"
+        return SimpleNamespace(t=t, done=done, client=client)
+
+    yield give
+    for t in tracts:
+        if t.cassette.is_replaying:
+            t.cassette.stop()
+        t.close()
+
+
+def test_a_replay_gives_the_same_commits_and_asks_nobody(opened, cassette):
+    recorded = opened(
+        "record", reply("Let me see.", LOOK, call("send", {"to": "Ada"}, "c2")), "Sunny.", "Bye."
+    )
+    recorded.t.system("Be kind.")
+    first = recorded.t.chat("How is it?")
+    recorded.t.chat("Bye")
+    head = recorded.t.head
+    told = recorded.t.cassette.stop()
+    assert str(told) == f"3 requests and 2 tool calls recorded: {cassette}; root hash {head}"
+    replayed = opened("replay")
+    replayed.t.system("Be kind.")
+    second = replayed.t.chat("How is it?")
+    replayed.t.chat("Bye")
+    assert (second.text, second.usage, second.steps, second.calls) == (first.text, first.usage, 2, 2)
+    assert replayed.done == []
+    assert replayed.t.head == head
+    assert [one.commit_hash for one in replayed.t.log()] == [one.commit_hash for one in recorded.t.log()]
+    assert not replayed.t.costs().requests
+    report = replayed.t.cassette.stop()
+    assert report.is_same
+    assert "the same root hash" in str(report)
+    assert replayed.t.verify() == []
+
+
+def test_tools_that_a_person_calls_are_served_too(opened):
+    recorded = opened("record")
+    given = [recorded.t.tools.look("Rome"), recorded.t.tools.send("Ada"), recorded.t.tools.send("Ada")]
+    with pytest.raises(Exception, match="it sank"):
+        recorded.t.tools.look("Atlantis")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    assert [
+        replayed.t.tools.look("Rome"),
+        replayed.t.tools.send("Ada"),
+        replayed.t.tools.send("Ada"),
+    ] == given
+    with pytest.raises(Exception, match="ValueError: it sank"):
+        replayed.t.tools.look("Atlantis")
+    assert replayed.done == []
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_a_result_without_json_is_shown_as_it_was(opened):
+    odd = reply(None, call("odd", {}, "c1"))
+
+    def made(one, value):
+        one.t.tool(lambda: value, name="odd", description="Be odd.", read_only=True)
+
+    recorded = opened("record", odd, "Odd.")
+    made(recorded, {1, 2})
+    recorded.t.chat("?")
+    head = recorded.t.head
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    made(replayed, None)
+    replayed.t.chat("?")
+    assert replayed.t.head == head
+
+
+# --- what is recorded
+
+STEP = st.one_of(
+    st.text(min_size=1, max_size=8).filter(str.strip),
+    st.lists(
+        st.sampled_from(["Rome", "Oslo", "Atlantis", 5]).map(lambda city: ("look", {"city": city}))
+        | st.sampled_from(["Ada", "Bob"]).map(lambda to: ("send", {"to": to}))
+        | st.just(("nothing", {})) | st.just(("status", {}))
+        | st.just(("commit", {"content": {"content_type": "dialogue", "role": "user", "text": "note"}})),
+        min_size=1, max_size=4,
+    ),
+    st.sampled_from([LLMRequestError("busy", code="rate_limited", status=429), ValueError("no")]),
+)  # fmt: skip
+
+
+def scripted(steps):
+    made = []
+    for number, step in enumerate(steps):
+        if isinstance(step, list):
+            calls = [call(name, arguments, f"c{number}-{at}") for at, (name, arguments) in enumerate(step)]
+            made.append(reply(f"step {number}", *calls))
+        else:
+            made.append(step)
+    return made
+
+
+def talked(one, turns):
+    """What each turn came to."""
+    outcomes = []
+    for number in range(turns):
+        try:
+            response = one.t.chat(f"turn {number}")
+            outcomes.append((response.text, str(response.outcome), response.steps, response.calls))
+        except (LLMRequestError, ValueError) as error:
+            outcomes.append((type(error).__name__, str(error), getattr(error, "code", "")))
+    return outcomes
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=6))
+def test_any_scripted_conversation_comes_out_the_same(opened, cassette, steps):
+    cassette.unlink(missing_ok=True)
+    turns = sum(not isinstance(step, list) for step in steps)
+    recorded = opened("record", *scripted(steps), "end")
+    outcomes = talked(recorded, turns + 1)
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    assert talked(replayed, turns + 1) == outcomes
+    assert replayed.t.head == recorded.t.head
+    assert replayed.done == []
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_async_is_the_same(opened):
+    recorded = opened("record", reply(None, LOOK), "Sunny.")
+    asyncio.run(recorded.t.achat("How is it?"))
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    assert asyncio.run(replayed.t.achat("How is it?")).text == "Sunny."
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_what_is_asked_for_summaries_is_recorded(opened):
+    recorded, replayed = opened("record", "Yes.", "They agreed."), None
+    for one in (recorded,):
+        one.t.chat("Shall we?")
+        one.t.compress()
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.chat("Shall we?")
+    replayed.t.compress()
+    assert [text for _, text in said(replayed.t)] == [text for _, text in said(recorded.t)]
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_a_run_has_its_seed_and_clock_again(opened):
+    profile = OperationProfile.of(
+        "guide",
+        [run_operation("now", "template", order=1, text="{{ now }}", into="system")],
+    )
+    recorded = opened("record", "Fine.")
+    first = recorded.t.chat("How are you?", profile=profile)
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    second = replayed.t.chat("How are you?", profile=profile)
+    assert second.run.root_hash == first.run.root_hash
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_scripts_run_again_and_their_calls_are_served(opened):
+    pytest.importorskip("pydantic_monty")
+    code = "for city in ['Rome', 'Oslo']:\n    print(tools.look(city=city))\nprint(tools.send(to='Ada')['number'])"
+    steps = reply(None, call("notebook_execute", {"code": code}, "c1")), "Done."
+    recorded = opened("record", *steps)
+    recorded.t.loop.tools = "code"
+    recorded.t.chat("Go.")
+    assert len(recorded.done) == 3
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.loop.tools = "code"
+    assert replayed.t.chat("Go.").text == "Done."
+    assert replayed.done == []
+    assert replayed.t.cassette.stop().is_same
+
+
+def test_decisions_are_made_as_ever(opened):
+    recorded = opened("record", reply(None, call("send", {"to": "Ada"}, "c1")), "Sent.")
+    recorded.t.chat("Go.")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
+    with pytest.raises(
+        CassetteError, match=r"request 2 \(chat\) is not what comes next .*: that is call 1 \(send\)"
+    ):
+        replayed.t.chat("Go.")
+
+
+# --- strictness
+
+
+def test_another_text_is_refused_with_the_field(opened):
+    recorded = opened("record", "Fine.", "Bye.")
+    recorded.t.chat("How are you?")
+    recorded.t.chat("Good bye")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.chat("How are you?")
+    with pytest.raises(CassetteError) as caught:
+        replayed.t.chat("Good buy")
+    assert caught.value.differences == ("messages[2].content: recorded 'Good bye', now 'Good buy'",)
+    assert str(caught.value).startswith(
+        "request 2 (chat) is not request 2 (chat) of the cassette talk.cassette.jsonl: "
+    )
+    with pytest.raises(CassetteError, match="Good buy"):  # from then on, whatever is asked
+        replayed.t.chat("Good bye")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"temperature": 0.5}, r"options.temperature: recorded nothing, now 0.5"),
+        ({"tools": None}, r"options.tools: recorded \[.*, now nothing"),
+    ],
+)
+def test_other_options_are_refused(opened, change, words):
+    recorded = opened("record", "Fine.")
+    recorded.t.chat("?")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    if "tools" in change:
+        replayed.t.loop.tools = None
+    else:
+        replayed.t.models.configure(**change)
+    with pytest.raises(CassetteError, match=words):
+        replayed.t.chat("?")
+
+
+def test_another_model_is_refused(opened, cassette):
+    with provider(Answer(reply("Hello."))) as here, Tract.open(record=cassette) as t:
+        t.models.use("m-1", base_url=here.url)
+        t.chat("Hi")
+    with Tract.open(replay=cassette) as t:
+        t.models.use("m-2", base_url="http://127.0.0.1:9")
+        with pytest.raises(CassetteError, match="model: recorded 'm-1', now 'm-2'"):
+            t.chat("Hi")
+        t.cassette.stop()
+
+
+def test_another_call_is_refused(opened):
+    recorded = opened("record")
+    recorded.t.tools.look("Rome")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    with pytest.raises(
+        CassetteError, match=r"call 1 \(look\) .*: arguments.city: recorded 'Rome', now 'Oslo'"
+    ):
+        replayed.t.tools.look("Oslo")
+    assert replayed.done == []
+
+
+def test_what_is_asked_once_more_is_not_there(opened):
+    recorded = opened("record", "Fine.")
+    recorded.t.chat("?")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.chat("?")
+    with pytest.raises(CassetteError, match="request 2 .chat. is not on the cassette .*: it has ended"):
+        replayed.t.chat("?")
+
+
+def test_what_was_not_asked_is_told(opened, cassette):
+    recorded = opened("record", "Fine.")
+    recorded.t.chat("?")
+    recorded.t.tools.look("Rome")
+    recorded.t.cassette.stop()
+    with (
+        Tract.open() as t,
+        pytest.raises(CassetteError, match=r"2 on it were not asked for: request 1 \(chat\), call 1"),
+        t.cassette.replay(cassette),
+    ):
+        assert t.cassette.is_replaying
+    t = Tract.open(replay=cassette)
+    with pytest.warns(UserWarning, match="2 on it were not asked for"):
+        t.close()
+
+
+def test_the_same_call_gives_its_answers_in_order(opened):
+    recorded = opened("record")
+    assert [recorded.t.tools.send("Ada")["number"] for _ in range(3)] == [1, 2, 3]
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    assert [replayed.t.tools.send("Ada")["number"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_reads_of_one_step_may_come_in_another_order(cassette):
+    calls = [call("wait", {"number": number}, f"c{number}") for number in range(6)]
+    order = []
+
+    def talk(t, turns):
+        t.tool(turns, name="wait", description="Wait.", read_only=True)
+        t.loop.tools = "self"
+        t.chat("Go.")
+        return t.head
+
+    def backwards(number: int) -> int:
+        gates[number].wait(10)
+        order.append(number)
+        if number:
+            gates[number - 1].set()
+        return number
+
+    gates = [threading.Event() for _ in calls]
+    gates[-1].set()
+    with Tract.open(record=cassette, model=ScriptedClient(reply(None, *calls), "Done.")) as t:
+        head = talk(t, backwards)
+    assert order == [5, 4, 3, 2, 1, 0]
+    for _ in range(3):  # in whichever order threads come
+        with Tract.open(replay=cassette) as t:
+            assert talk(t, backwards) == head
+            assert t.cassette.report.is_same
+
+
+def test_threads_of_ones_own_may_ask_side_by_side(cassette):
+    """Requests that overlap may come in another order."""
+
+    def ask(t, barrier, names):
+        t.models.use(lambda messages, **_: (barrier.wait(10), messages[0]["content"].upper())[1])
+        client = t.models.client_for("consult")
+        got = {}
+
+        def one(name):
+            got[name] = client.chat([{"role": "user", "content": name}])["choices"][0]["message"]["content"]
+
+        threads = [threading.Thread(target=one, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+            if t.cassette.is_replaying:
+                thread.join()
+        for thread in threads:
+            thread.join()
+        return got
+
+    with Tract.open(record=cassette) as t:
+        ask(t, threading.Barrier(3), "abc")
+    with Tract.open(replay=cassette) as t:
+        assert ask(t, None, "cba") == {"a": "A", "b": "B", "c": "C"}
+
+
+# --- errors, pieces
+
+
+def test_errors_are_what_they_were(cassette):
+    broken = Answer(sse(chunk({"content": "Hel"}), done=False))
+    busy = Answer({"error": {"message": "slow down"}}, status=429)
+
+    def talk(t):
+        found = []
+        for text in ("One", "Two"):
+            pieces = []
+            with pytest.raises(LLMRequestError) as caught:
+                t.chat(text, on_delta=lambda piece, pieces=pieces: pieces.append(piece.text))
+            error = caught.value
+            found.append((str(error), error.code, error.status, error.is_transient, error.partial, pieces))
+        return found
+
+    with provider(busy, broken) as here, Tract.open(record=cassette) as t:
+        t.models.add("m", base_url=here.url, model="m-1", max_retries=0)
+        t.models.use("m")
+        recorded = talk(t)
+    assert [one[1:3] for one in recorded] == [("rate_limited", 429), ("provider_error", None)]
+    assert recorded[1][-1] == ["Hel"]
+    with Tract.open(replay=cassette) as t:
+        assert talk(t) == recorded
+        assert t.cassette.report.is_same
+
+
+def test_pieces_come_as_they_came_and_at_once(cassette):
+    class Streaming:
+        def chat(self, messages, *, on_delta, **options):
+            for piece in ("Hel", "lo."):
+                on_delta(Delta("text", piece))
+            return reply("Hello.")
+
+    heard = []
+    with Tract.open(record=cassette, model=Streaming()) as t:
+        t.chat("Hi", on_delta=heard.append)
+    lines = [json.loads(line) for line in cassette.read_text().splitlines()]
+    assert [len(line["milliseconds"]) for line in lines if "request" in line] == [2]
+    again = []
+    with Tract.open(replay=cassette) as t:
+        t.chat("Hi", on_delta=again.append)
+    assert again == heard == [Delta("text", "Hel"), Delta("text", "lo.")]
+
+
+def test_a_reply_that_was_stopped_stops_again(cassette):
+    class Endless:
+        def __init__(self, t):
+            self.t = t
+
+        def chat(self, messages, *, on_delta, **options):
+            on_delta(Delta("text", "Once upon"))
+            self.t.loop.stop()
+            raise LLMRequestError("ended", code="cancelled")
+
+    heads = []
+    for way in ("record", "replay"):
+        with Tract.open(**{way: cassette}) as t:
+            t.models.use(Endless(t) if way == "record" else None)
+            response = t.chat("A story", on_delta=lambda _: None)
+            assert (response.text, response.outcome) == ("Once upon", "stopped")
+            heads.append(t.head)
+    assert heads[0] == heads[1]
+
+
+# --- secrets
+
+
+def test_no_key_is_on_it(opened, cassette, monkeypatch):
+    monkeypatch.setenv("HOUSE_TOKEN", "correct-horse-battery")
+    hostile = (
+        f"Bearer abc.def-123 at https://u:pa55word@host/x?api_key=hunter2hunter2 {KEY} correct-horse-battery"
+    )
+    echo = Answer({"error": {"message": f"bad key {KEY[:7]}****{KEY[-4:]}"}}, status=401)
+    shown = [
+        chunk({"content": f"it is {KEY[:9]}"}),
+        chunk({"content": f"{KEY[9:]}, 'house-key'"}, finish="stop"),
+    ]
+    with provider(Answer(sse(*shown)), echo) as here, Tract.open(record=cassette) as t:
+        t.models.use("openai/m-1", api_key="house-key", base_url=here.url)
+        t.tool(lambda: {hostile: [hostile]}, name="leak", description="Leak.", read_only=True)
+        t.tools.leak()
+        t.chat(f"What is {hostile}?", on_delta=lambda _: None)
+        with pytest.raises(LLMRequestError):
+            t.chat("Again")
+    text = cassette.read_text()
+    for secret in (KEY, KEY[9:], KEY[-4:], "abc.def", "pa55word", "hunter2", "horse", "house-key"):
+        assert secret not in text
+    assert "What is Bearer [redacted] at https://[redacted]@host/x?api_key=[redacted]" in text
+    with Tract.open(replay=cassette) as t:  # what is taken out is no difference
+        t.models.use("openai/m-1")
+        t.tool(lambda: None, name="leak", description="Leak.", read_only=True)
+        t.tools.leak()
+        t.chat(f"What is {hostile}?")
+        t.cassette.stop()
+
+
+# --- the file
+
+
+def test_one_thing_at_a_time(opened, cassette):
+    recorded = opened("record")
+    for use in (recorded.t.cassette.record, recorded.t.cassette.replay):
+        with pytest.raises(CassetteError, match=r"is being recorded.*stop\(\) ends it"):
+            use(cassette.with_name("other"))
+    with pytest.raises(CassetteError, match="both"):
+        Tract.open(record=cassette, replay=cassette)
+    with pytest.raises(CassetteError, match="has not ended"):
+        Tract.open(replay=cassette)
+    assert recorded.t.cassette.stop() is not None
+    assert recorded.t.cassette.stop() is None
+    assert "neither" in repr(recorded.t.cassette)
+
+
+def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
+    opened("record", "One.").t.cassette.stop()
+    before = cassette.read_bytes()
+    with Tract.open() as t:
+        with pytest.raises(CassetteError, match=r"replace=True"):
+            t.cassette.record(cassette)
+        t.models.use(lambda *_, **__: "Two.")
+        with t.cassette.record(cassette, replace=True):
+            t.chat("?")
+            assert cassette.read_bytes() == before  # until it is complete
+        assert b"Two." in cassette.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: "", "is no cassette"),
+        (lambda text: "{}", "is no cassette"),
+        (lambda text: '{"cells": []}\n', "is no cassette"),
+        (lambda text: "\x00\x01", "is no cassette"),
+        (lambda text: text.replace('"cassette": 1', '"cassette": 2'), "newer tract_jupyter"),
+        (lambda text: text.replace('"cassette": 1', '"cassette": "x"'), "is no cassette"),
+        (lambda text: text[:-20], "was cut: it has 2 requests and 0 tool calls"),
+        (lambda text: "\n".join(text.splitlines()[:3]) + "\n", "was cut: it has 1 request and"),
+        (lambda text: text.replace('"reply"', '"replied"'), "line 3 of .* is damaged"),
+        (
+            lambda text: "".join(text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]),
+            "was changed",
+        ),
+    ],
+)
+def test_other_files_are_refused(opened, cassette, damage, words):
+    recorded = opened("record", "Fine.", "Bye.")
+    recorded.t.chat("Hi")
+    recorded.t.chat("Bye")
+    recorded.t.cassette.stop()
+    cassette.write_text(damage(cassette.read_text()))
+    with pytest.raises(CassetteError, match=words):
+        Tract.open(replay=cassette)
+
+
+def test_what_is_not_there_or_cannot_be_written(tmp_path):
+    for path, words in [(tmp_path / "no.jsonl", "cannot be read: No such file"), (tmp_path, "cannot be read"),
+                        (5, "a cassette is a file"), ("", "a cassette is a file")]:  # fmt: skip
+        with pytest.raises(CassetteError, match=words):
+            Tract.open(replay=path)
+    (tmp_path / "file").write_text("x")
+    with Tract.open() as t, pytest.raises(CassetteError, match="cannot be written"):
+        t.cassette.record(tmp_path / "file" / "talk.jsonl")
+
+
+KILLED = """
+import os, sys
+from tract_jupyter import Tract
+replies = iter(["One.", "Two."])
+def model(messages, **options):
+    return next(replies, None) or os._exit(9)
+t = Tract.open(sys.argv[1], record=sys.argv[2], model=model)
+for text in "abc":
+    t.chat(text)
+"""
+
+
+def test_what_was_recorded_before_a_kill_can_be_used(tmp_path, cassette):
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "t.db", cassette], check=False, timeout=60
+    )
+    assert ended.returncode == 9
+    partial = cassette.with_name(cassette.name + ".partial")
+    assert not cassette.exists()
+    with pytest.raises(CassetteError, match="its recording has not ended"):
+        Tract.open(replay=cassette)
+    with Tract.open() as t, pytest.raises(CassetteError, match="whose process ended"):
+        t.cassette.record(cassette)
+    with partial.open("a") as file:
+        file.write('{"request": 3, "fo')  # the line on which it was killed
+    with Tract.open(replay=partial) as t:
+        assert [t.chat(text).text for text in "ab"] == ["One.", "Two."]
+        with Tract.open(tmp_path / "t.db") as killed:
+            assert t.head in {one.commit_hash for one in killed.log()}
+        with pytest.raises(CassetteError, match="its recording did not go further"):
+            t.chat("c")
+
+
+def test_a_process_that_ends_ends_its_recording(tmp_path, cassette):
+    code = KILLED.replace("or os._exit(9)", "or 'Three.'")
+    subprocess.run([sys.executable, "-c", code, tmp_path / "t.db", cassette], check=True, timeout=60)
+    assert '"end"' in cassette.read_text().splitlines()[-1]
+
+
+def test_it_goes_on_where_it_was_recorded(tmp_path, cassette):
+    """Recorded in the middle of a conversation, it is replayed on a branch at that commit, with the same commits."""
+    with Tract.open(tmp_path / "t.db", model=ScriptedClient("Hello.", "Fine.")) as t:
+        t.chat("Hi")
+        start = t.head
+        with t.cassette.record(cassette):
+            t.chat("How are you?")
+        head = t.head
+        with pytest.raises(
+            CassetteError, match=f"from commit {start[:8]} on, and the context is at commit {head[:8]}"
+        ):
+            t.cassette.replay(cassette)
+        t.branch("again", source=start)
+        with t.cassette.replay(cassette):
+            t.chat("How are you?")
+        assert t.head == head
+
+
+def test_what_does_not_go_through_it_is_refused(opened, cassette):
+    opened("record", "Fine.").t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.models.use("m-1", base_url="http://127.0.0.1:9")
+    client = replayed.t.models.default.clients.of(replayed.t.models.default.default)
+    with pytest.raises(CassetteError, match="did not go through it"):
+        client.chat([])
+
+
+def test_a_long_conversation_is_written_once(cassette):
+    """Each request repeats all that was said; the file does not."""
+    with Tract.open(record=cassette, model=lambda messages, **_: "y" * 100) as t:
+        for number in range(30):
+            t.chat(f"{number} " + "x" * 100)
+    assert cassette.stat().st_size < 30_000
+    assert cassette.read_text().count("x" * 100) == 30

@@ -1,0 +1,64 @@
+"""`%tract cassette`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+
+
+def head(shell):
+    return shell.namespace["tract"].head
+
+
+@pytest.fixture
+def opened(shell):
+    """Begin the session anew: as the kernel does that is started again, with an empty store."""
+
+    def begin():
+        shell.run("%config TractJupyter.store = ':memory:'")
+        assert shell.run("%reload_ext tract_jupyter").ok
+        return shell
+
+    return begin
+
+
+def test_a_notebook_is_recorded_and_replayed(opened, tmp_path):
+    shell = opened()
+    assert "Nothing is recorded" in shell.run("%tract cassette").text
+    assert "are recorded until" in shell.run("%tract cassette record talk.jsonl").text
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Bye."))
+    for text in ("Hi", "Bye"):
+        shell.run(f"tract.chat({text!r})")
+    recorded = head(shell)
+    assert "2 requests and 0 tool calls recorded" in shell.run("%tract cassette").text
+    assert f"root hash {recorded}" in shell.run("%tract cassette stop").text
+    shell = opened()
+    assert "No model is asked" in shell.run("%tract cassette replay talk.jsonl").text
+    for text in ("Hi", "Bye"):
+        assert shell.run(f"tract.chat({text!r})").ok
+    assert head(shell) == recorded
+    assert "the same root hash" in shell.run("%tract cassette stop").text
+
+
+def test_it_says_what_differs(opened):
+    shell = opened()
+    shell.run("%tract cassette record talk.jsonl")
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello."))
+    shell.run("tract.chat('Hi')")
+    assert "is being recorded" in shell.run("%tract cassette record other.jsonl").error
+    shell.run("%tract cassette stop")
+    assert "replace=True" in shell.run("%tract cassette record talk.jsonl").error
+    shell = opened()
+    shell.run("%tract cassette replay talk.jsonl")
+    assert "messages[0].content: recorded 'Hi', now 'Ho'" in shell.run("tract.chat('Ho')").error
+    assert "1 on it were not asked for: request 1 (chat)" in shell.run("%tract cassette stop").text
+
+
+@pytest.mark.parametrize("words", ["play x", "record", "replay a b", "stop now", "replay a --replace"])
+def test_what_it_does_not_take(shell, words):
+    assert "usage: %tract cassette [record FILE" in shell.run(f"%tract cassette {words}").error
+
+
+def test_its_words_complete(shell):
+    assert {"record", "replay", "stop"} <= {one.split()[-1] for one in shell.complete("%tract cassette ")}
