@@ -216,7 +216,8 @@ class Runs:
 
         try:
             if text is None:
-                response = self._make_loop().last_response() or go_on()
+                is_open = self._generation.turns.is_set_aside
+                response = (None if is_open else self._make_loop().last_response()) or go_on()
             else:
                 said = text
                 response = self._generation.chat(
