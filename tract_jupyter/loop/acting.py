@@ -14,7 +14,7 @@ from tract_jupyter.hooks.builtin import ToolAnswer
 from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
-from tract_jupyter.loop.turn import ACTS, Offer, StoredTurn
+from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, STOPPED
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 CALLS = "calls"
 """The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""
 _LIMIT_EVENT = "turn.limit"
-_LIMITED = "chat(None) goes on, with as much again, or with other limits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +113,11 @@ class ActingTurn(StoredTurn):
         self._count_what_was_taken()
         ending = run_turn(self, self.meter, self.stop)
         if ending.outcome is TurnOutcome.LIMIT:
-            self.answers.note_limit()
+            self._note_limit()
         return ending
+
+    def _note_limit(self) -> None:
+        self.answers.note_limit()
 
     def _offered(self) -> list[dict[str, Any]]:
         """Return the schemas in the order of the conversation so far, new ones last.
@@ -172,7 +174,7 @@ class ActingTurn(StoredTurn):
         if step.noted:
             self.answers.journal.forget(commit)
         if step.limit:
-            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {_LIMITED}")
+            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
         return [outcomes[call.id] for call in calls]
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:

@@ -131,6 +131,14 @@ class Turns:
         turn = _turn.get()
         return turn is not None and turn.owner is self and turn.is_asked
 
+    @property
+    def is_set_aside(self) -> bool:
+        """True if what was said last on the current branch was set aside, since no reply came to it."""
+        newest = self._newest_append(self._refs.position.commit_hash)
+        if newest is None:
+            return False
+        return self._is_note(self._changes(newest.commit_hash), QuestionNote.SET_ASIDE)
+
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
         """Hold the current branch, to have answered what the user said last; within `asking` what was said there, once.
@@ -264,17 +272,23 @@ class Turns:
 
     def _take_back(self, question: str) -> None:
         """Have a question sent again that was set aside, with the priority that it had."""
-        with self._timelines.lock:
-            steps = self._timelines.at(self._refs.position.commit_hash).steps
-            changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
-        if not changes:
-            return
-        last = self._commits.entry(changes[-1].commit_hash)
-        if QuestionNote.SET_ASIDE.is_of(last) or QuestionNote.OTHER_ASKED.is_of(last):
+        changes = self._changes(question)
+        if self._is_note(changes, QuestionNote.SET_ASIDE, QuestionNote.OTHER_ASKED):
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
             usual = self._commits.entry(question).starting_priority()
             priority = Priority(earlier[-1] or usual) if earlier else usual
             self._note(question, priority, QuestionNote.ASKED_AGAIN)
+
+    def _changes(self, commit: str) -> list[Step]:
+        """Return the changes of a message's priority."""
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            return [one for one in steps if one.operation == ANNOTATE and one.edit_target == commit]
+
+    def _is_note(self, changes: list[Step], *notes: QuestionNote) -> bool:
+        """Return True if the last of these changes is one of these notes."""
+        last = self._commits.entry(changes[-1].commit_hash) if changes else None
+        return last is not None and any(note.is_of(last) for note in notes)
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:
