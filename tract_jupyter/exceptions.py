@@ -76,7 +76,6 @@ Messages say what happened, why, and what to do.
 
 from __future__ import annotations
 
-import difflib
 import os
 import pickle
 import traceback
@@ -581,6 +580,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     ends = name[:1].lower(), name[-1:].lower()
     alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
+    import difflib  # only an error needs it
+
     close = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -71,6 +71,28 @@ class Messages:
         }  # fmt: skip
 
     @staticmethod
+    def stream(reply):
+        """The reply as it comes in pieces; a signature comes at the end of its block."""
+        yield {"type": "message_start", "message": {**reply, "content": [], "stop_reason": None}}
+        for place, block in enumerate(reply["content"]):
+            begun, delta = {**block}, None
+            if block["type"] == "thinking":
+                begun["signature"], delta = "", {"type": "signature_delta", "signature": block["signature"]}
+            elif block["type"] == "text":
+                begun["text"], delta = "", {"type": "text_delta", "text": block["text"]}
+            else:
+                begun["input"] = {}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            yield {"type": "content_block_start", "index": place, "content_block": begun}
+            yield {"type": "content_block_delta", "index": place, "delta": delta}
+            yield {"type": "content_block_stop", "index": place}
+        ended = {"stop_reason": reply["stop_reason"], "stop_sequence": None}
+        yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
+        yield {"type": "message_stop"}
+
+    streamed = staticmethod(sdk.messages_stream)
+
+    @staticmethod
     def refuse(body):
         return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": REFUSAL}}
 
@@ -115,9 +137,31 @@ class Responses:
                 "type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [text],
             })  # fmt: skip
         return {
-            "id": f"resp_{number}", "object": "response", "created_at": 1, "model": body["model"],
-            "status": "completed", "output": items, "usage": {"input_tokens": 10, "output_tokens": 5},
+            "id": f"resp_{number}", "object": "response", "created_at": 1, "model": body["model"], "tools": [],
+            "tool_choice": "auto", "parallel_tool_calls": True, "status": "completed", "output": items,
+            "usage": {
+                "input_tokens": 10, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 15,
+            },
         }  # fmt: skip
+
+    @staticmethod
+    def stream(reply):
+        """The reply as it comes in pieces."""
+        begun = {**reply, "output": [], "status": "in_progress", "usage": None}
+        yield {"type": "response.created", "sequence_number": 0, "response": begun}
+        for place, item in enumerate(reply["output"]):
+            for kind in ("added", "done"):
+                told = {
+                    "type": f"response.output_item.{kind}",
+                    "sequence_number": 1,
+                    "output_index": place,
+                    "item": item,
+                }
+                yield told
+        yield {"type": "response.completed", "sequence_number": 2, "response": reply}
+
+    streamed = staticmethod(sdk.responses_stream)
 
     @staticmethod
     def refuse(body):
@@ -184,9 +228,10 @@ def enforcing(dialect):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             status, reply = here.answer(self.path, body)
-            sent = json.dumps(reply).encode()
+            streams = body["stream"] and status == 200
+            sent = dialect.streamed(*dialect.stream(reply)) if streams else json.dumps(reply).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
             self.send_header("Content-Length", str(len(sent)))
             self.end_headers()
             self.wfile.write(sent)

@@ -49,6 +49,34 @@ def test_thoughts_go_back_whole_and_in_their_place_also_around_calls(talk, there
     assert there.kept[-1] == 4
 
 
+def test_those_of_streamed_replies_are_the_same(talk, there):
+    pieces = []
+    talk.chat("call look", on_delta=pieces.append)
+    talk.chat("Three?")
+    talk.chat("Four?", on_delta=pieces.append)
+    assert pieces
+    assert there.kept == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_order_in_which_tools_were_defined_changes_nothing(tmp_path, there):
+    def look(city: str) -> str:
+        """Look outside."""
+        return f"sunny in {city}"
+
+    def smell(city: str) -> str:
+        """Smell a city."""
+        return "pizza"
+
+    for tools in ((look, smell), (smell, look)):
+        with Tract.open(tmp_path / "talk.db") as tract:
+            for one in tools:
+                tract.tool(one, read_only=True)
+            tract.loop.tools = "self"
+            tract.configure_llm(there.client())
+            tract.chat("Well?")
+    assert there.kept == [0, 1]
+
+
 def test_behind_an_edit_they_are_left_out_and_those_made_since_are_sent(talk, there):
     talk.user("One!", edit=users(talk)[0])
     talk.chat("Three?")

@@ -9,11 +9,12 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import call, reply, said
+from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.loop.conftest import told
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
+from tract_jupyter.llm import ModelCall
 from tract_jupyter.models import Delta, TurnLimits
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
@@ -385,3 +386,32 @@ def test_what_the_session_may_spend_ends_a_turn_that_has_begun(talk, script, don
     talk.costs.remove_budget()
     client.replies = ["Done."]
     assert talk.chat(None).text == "Done."
+
+
+def test_a_question_that_was_set_aside_is_gone_on_with(talk, script):
+    script("Hello.", LLMRequestError("HTTP 500"), "Fine.")
+    talk.chat("Hi")
+    with pytest.raises(LLMRequestError):
+        talk.chat("How are you?")
+    assert talk.chat(None).text == "Fine."
+    assert [text for _, text in said(talk)] == ["Hi", "Hello.", "How are you?", "Fine."]
+    assert talk.chat(None).steps == 0
+
+
+@pytest.mark.parametrize(("pieces", "kept"), [((), ""), (("Once upon ",), "Once upon ")])
+def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces, kept):
+    class Silent:
+        def chat(self, messages, *, on_delta=None, **options):
+            for piece in pieces:
+                on_delta(Delta("text", piece))
+            with ModelCall() as call:
+                call.pause(20)
+            raise AssertionError("nothing has ended the call")
+
+    talk.configure_llm(Silent())
+    response = talk.chat("Tell.", limits=TurnLimits(seconds=0.3), on_delta=lambda piece: None)
+    assert (response.outcome, response.text) == ("limit", kept)
+    assert response.note.startswith("the limit of 0.3 seconds is over; chat(None) goes on")
+    talk.configure_llm(ScriptedClient("The end."))
+    assert talk.chat(None, limits=TurnLimits(steps=1)).text == "The end."
+    assert [text for _, text in said(talk)] == ["Tell.", "The end."]

@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "vectors"
+DIALECTS = {
+    "openai": ["--dialect", "openai"],
+    "anthropic": ["--dialect", "anthropic"],
+    "responses": ["--wire", "responses"],
+}
 NOT_YET: dict[str, str] = {}
 """What cannot pass yet, with what it waits for; a scenario that passes must go from here."""
 QUICK = "happy,parallel,corrections,refusals,limits,repeats,hostile,large_results,code_mode"
@@ -21,7 +26,7 @@ def failing(tmp_path, *options):
     found = tmp_path / "found.json"
     environment = {**os.environ, "LOOP_PRODUCT": str(FOLDER / "loop_product.py")}
     ended = subprocess.run(
-        [sys.executable, FOLDER / "loop" / "driver.py", "--json", found, *options],
+        [sys.executable, FOLDER / "loop_driver.py", "--json", found, *options],
         env=environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert found.exists(), ended.stdout + ended.stderr
@@ -31,9 +36,9 @@ def failing(tmp_path, *options):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_quick_ones(dialect, tmp_path):
-    assert failing(tmp_path, "--dialect", dialect, "--how", "whole", "--only", QUICK) == {}
+    assert failing(tmp_path, *DIALECTS[dialect], "--how", "whole", "--only", QUICK) == {}
 
 
 def differing(*options):
@@ -67,8 +72,8 @@ def test_a_replay_of_all_gives_the_same_commits(dialect, how, actor):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("actor", ["sync", "async"])
 @pytest.mark.parametrize("how", ["whole", "stream"])
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_all_variants(dialect, how, actor, tmp_path):
-    found = failing(tmp_path, "--dialect", dialect, "--how", how, "--actor", actor)
+    found = failing(tmp_path, *DIALECTS[dialect], "--how", how, "--actor", actor)
     assert {key: why for key, why in found.items() if key not in NOT_YET} == {}
     assert set(found) >= set(NOT_YET), "shorten NOT_YET"

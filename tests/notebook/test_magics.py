@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 
 CELL = '''%%tract_operation citation_check --activate
 """Verify source URLs."""
@@ -283,3 +284,12 @@ def test_help_lists_every_magic_with_what_it_is_for(shell):
 def test_a_question_mark_behind_a_cell_magic_shows_its_help(shell, name, marks):
     asked = shell.ip.transform_cell(f"%%{name}{marks}")
     assert asked == f"get_ipython().run_line_magic('pinfo{'2' * (marks == '??')}', '%%{name}')\n"
+
+
+@pytest.mark.parametrize("magic", ["tract_operation", "tract_script", "tract_run"])
+def test_the_first_line_of_a_cell_completes_its_options_and_nothing_else(shell, magic):
+    line = f"%%{magic} --"
+    with provisionalcompleter():
+        offered = {one.text for one in shell.ip.Completer.completions(line, len(line))}
+    own = shell.ip.find_cell_magic(magic).parser._option_string_actions
+    assert offered == {name for name in own if name.startswith("--")}

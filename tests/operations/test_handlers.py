@@ -436,3 +436,15 @@ def test_what_somebody_else_puts_beside_them_takes_no_approval_back(together):
     with Tract.open(together) as t:
         assert t.status().quarantined_handlers == ("citation_check/theirs",)
         assert t.fire("citation_check", triggered_by="bad").status == "rejected"
+
+
+def test_removing_an_operation_tells_of_each_of_its_handlers(tract, spec):
+    tract.register_operation(spec())
+    for name in ("first", "second"):
+        tract.hooks.save_handler("citation_check", name, "pending.reject('no')")
+    tract.operations.remove("citation_check")
+    told = [event.data for event in tract.events("handler.removed")]
+    assert sorted(told, key=lambda data: data["name"]) == [
+        {"operation": "citation_check", "name": "first"}, {"operation": "citation_check", "name": "second"},
+    ]  # fmt: skip
+    assert tract.hooks.saved.all() == []

@@ -236,6 +236,22 @@ def test_a_note_of_the_user_s_own_and_a_reset_are_undone_by_themselves(talk):
     assert texts(talk) == ["First.", "reply 1"]
 
 
+def test_the_words_of_a_note_make_none(talk):
+    """What a user says with the same words is a step of its own, and nothing takes it back."""
+    talk.chat("First.")
+    fail(talk, "Which?")
+    aside = talk.log(1)[0].message
+    talk.undo()
+    talk.user("Which?")
+    question = talk.head
+    talk.annotate(question, "skip", reason=aside)
+    assert talk.undo().operation == "annotate"
+    assert talk.head == question
+    talk.annotate(question, "skip", reason=aside)
+    talk.generate()
+    assert "Which?" not in texts(talk)
+
+
 def test_what_another_question_set_aside_is_back_when_that_one_is_undone(talk):
     talk.user("Which?")
     fail(talk, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import contextmanager
 
 from tract_jupyter import Tract
@@ -71,7 +72,12 @@ def question_of(pending):
 def connect(ctx):
     ctx.session = t = Tract.open(ctx.store)
     ctx.options = {}
-    t.models.use(f"{ctx.dialect}/{ctx.model}", api_key=ctx.key, base_url=ctx.base_url)
+    if os.environ.get("LOOP_WIRE") == "responses":
+        os.environ["OPENAI_BASE_URL"] = ctx.base_url
+        t.models.add("scenario", model=f"openai/{ctx.model}", dialect="responses")
+        t.models.use("scenario")
+    else:
+        t.models.use(f"{ctx.dialect}/{ctx.model}", api_key=ctx.key, base_url=ctx.base_url)
     if ctx.scenario.get("system") and t.head is None:
         t.system(ctx.scenario["system"])
 
@@ -134,7 +140,8 @@ def chat(ctx, text):
 
 
 def stop(ctx):
-    ctx.session.loop.stop()
+    loop = ctx.session.loop
+    loop.pause() if ctx.scenario["cancel"].get("pause") else loop.stop()
 
 
 def history(ctx):

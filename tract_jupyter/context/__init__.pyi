@@ -42,9 +42,7 @@ from .timeline import Timelines as Timelines
 from .tokens import ApproximateCounter as ApproximateCounter
 from .tokens import TiktokenCounter as TiktokenCounter
 from .tokens import default_counter as default_counter
-from .undo import ASKED_AGAIN as ASKED_AGAIN
-from .undo import OTHER_ASKED as OTHER_ASKED
-from .undo import SET_ASIDE as SET_ASIDE
+from .undo import QuestionNote as QuestionNote
 from .undo import UndoStep as UndoStep
 from .verification import Damage as Damage
 from .verification import verify as verify

@@ -316,8 +316,9 @@ class Commits:
                 return
 
     def annotate(
-        self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None
-    ) -> CommitInfo:
+        self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> CommitInfo:  # fmt: skip
         """Give a commit of the current branch another priority. An edit's is that of the commit it edits."""
         entry, here = self.with_position(name)
         if entry.operation == EDIT and entry.edit_target is not None:
@@ -325,9 +326,10 @@ class Commits:
         if entry.operation != CommitOperation.APPEND:
             raise EditTargetError(f"{entry.commit_hash[:8]} is {_article(entry)}, and has no priority")
         self._check_history(entry, here)
-        placed = self._writer.append(
-            annotation(entry.commit_hash, priority, reason, retention), self._budget_check()
-        )
+        draft = annotation(entry.commit_hash, priority, reason, retention)
+        if metadata:
+            draft = draft._replace(metadata_json=canonical_json(metadata))
+        placed = self._writer.append(draft, self._budget_check())
         return self._told(placed)
 
     def get(self, name: str) -> CommitInfo:

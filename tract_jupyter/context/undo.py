@@ -10,6 +10,7 @@ not sent, would be back in the context with the next undo.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
@@ -21,10 +22,35 @@ if TYPE_CHECKING:
     from tract_jupyter.context.refs import Refs
     from tract_jupyter.storage import CommitRows, Database, Entry, Move, Position, ReflogRows, RefRows
 
-SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
-ASKED_AGAIN: Final = "it is asked again"
-OTHER_ASKED: Final = "no reply came to it, and something else is asked, so it is not sent"
-_OF_ITSELF: Final = frozenset({SET_ASIDE, ASKED_AGAIN})
+
+class QuestionNote(StrEnum):
+    """A note about a question of the user: why it is sent, or not. It stands in the metadata of an annotation."""
+
+    SET_ASIDE = "set_aside"
+    ASKED_AGAIN = "asked_again"
+    OTHER_ASKED = "other_asked"
+
+    @property
+    def reason(self) -> str:
+        """The reason that people read."""
+        return _REASONS[self]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of its commit."""
+        return {_KEY: self.value}
+
+    def is_of(self, entry: Entry) -> bool:
+        """Return True if a commit is this note."""
+        return entry.operation == ANNOTATE and entry.metadata.get(_KEY) == self
+
+
+_KEY: Final = "question_note"
+_REASONS: Final = {
+    QuestionNote.SET_ASIDE: "no reply came to it, so it is not sent; it is sent again if the turn is tried again",
+    QuestionNote.ASKED_AGAIN: "it is asked again",
+    QuestionNote.OTHER_ASKED: "no reply came to it, and something else is asked, so it is not sent",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +176,7 @@ class Undo:
     def _before_notes(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry:
         """Return the first note that set another question aside for a commit; the commit itself if there is none."""
         parent = self._parent(connection, entry) if entry.operation == APPEND else None
-        while parent is not None and parent.operation == ANNOTATE and parent.message == OTHER_ASKED:
+        while parent is not None and QuestionNote.OTHER_ASKED.is_of(parent):
             if parent.commit_hash == moved_to:
                 break
             entry, parent = parent, self._parent(connection, parent)
@@ -175,4 +201,5 @@ class Undo:
 
 def _is_note(entry: Entry, question: str | None) -> bool:
     """Return True if a commit says that a turn failed, or is tried again."""
-    return entry.operation == ANNOTATE and entry.edit_target == question and entry.message in _OF_ITSELF
+    is_one = QuestionNote.SET_ASIDE.is_of(entry) or QuestionNote.ASKED_AGAIN.is_of(entry)
+    return is_one and entry.edit_target == question

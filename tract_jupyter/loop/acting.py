@@ -14,7 +14,7 @@ from tract_jupyter.hooks.builtin import ToolAnswer
 from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
-from tract_jupyter.loop.turn import ACTS, Offer, StoredTurn
+from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, STOPPED
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 CALLS = "calls"
 """The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""
 _LIMIT_EVENT = "turn.limit"
-_LIMITED = "chat(None) goes on, with as much again, or with other limits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +109,26 @@ class ActingTurn(StoredTurn):
     _ended: TurnEnding | None = None
 
     def _go_on(self) -> TurnEnding:
-        self._schemas = self.machinery.toolset.schemas()
+        self._schemas = self._offered()
         self._count_what_was_taken()
         ending = run_turn(self, self.meter, self.stop)
         if ending.outcome is TurnOutcome.LIMIT:
-            self.answers.note_limit()
+            self._note_limit()
         return ending
+
+    def _note_limit(self) -> None:
+        self.answers.note_limit()
+
+    def _offered(self) -> list[dict[str, Any]]:
+        """Return the schemas in the order of the conversation so far, new ones last.
+
+        Providers bind cache and reasoning to the list, and tools are defined in another order in another process.
+        """
+        schemas = self.machinery.toolset.schemas()
+        here = self.store.repository.refs.position.commit_hash
+        before = () if here is None else self.store.repository.compiler.of(here).tools
+        places = {tool["function"]["name"]: place for place, tool in enumerate(before)}
+        return sorted(schemas, key=lambda one: places.get(one["function"]["name"], len(places)))
 
     def _count_what_was_taken(self) -> None:
         """Count what the turn took before it was left: by a crash, Stop, or as it waited for a decision."""
@@ -161,7 +174,7 @@ class ActingTurn(StoredTurn):
         if step.noted:
             self.answers.journal.forget(commit)
         if step.limit:
-            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {_LIMITED}")
+            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
         return [outcomes[call.id] for call in calls]
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:

@@ -8,13 +8,15 @@ needed to go on after a crash, in another process, or after a person has decided
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import (
     ActingCall,
+    StopSignal,
     TurnEnding,
     can_stream,
     counts_of,
@@ -25,16 +27,18 @@ from tract_jupyter.llm import (
 from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import StopSignal, TurnMeter
+    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.models import CommitInfo, Delta, LLMClient, ToolCall
 
 ACTS = "acts"
 """The key of a message's metadata that says who acts: calls of such a message are answered by the loop."""
 CUT = "cut"
 """The key of a message's metadata that says why it is not whole."""
+GO_ON_LIMITED = "chat(None) goes on, with as much again, or with other limits"
+"""How to go on after a limit."""
 MOST_PAUSES = 10
 """How often in a row a reply that the provider paused is sent back, so that it goes on."""
 _CHARACTERS_PER_TOKEN = 4
@@ -59,7 +63,7 @@ class Offer(NamedTuple):
 
 
 class StoppedEarlyError(Exception):
-    """The turn was stopped before there was any reply, so that what was asked is open; `response` is what to return."""
+    """The turn ended before there was any reply, so that what was asked is open; `response` is what to return."""
 
     def __init__(self, response: ChatResponse) -> None:
         super().__init__(response.note)
@@ -72,6 +76,10 @@ class _OverBudget(Exception):  # noqa: N818 # the same
 
 class _StoppedRequest(Exception):  # noqa: N818 # it ends a turn, and is no error
     """The turn was stopped while the model was asked."""
+
+
+class _LateRequest(Exception):  # noqa: N818 # the same
+    """The turn's seconds were over while the model was asked."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,10 @@ class StoredTurn:
         except _StoppedRequest:
             self._keep_pieces()
             ending = TurnEnding(TurnOutcome.STOPPED, "stopped; chat(None) goes on")
+        except _LateRequest as late:
+            self._note_limit()
+            self._keep_pieces(str(late))
+            ending = TurnEnding(TurnOutcome.LIMIT, f"{late}; {GO_ON_LIMITED}")
         except _OverBudget as over:
             ending = TurnEnding(TurnOutcome.LIMIT, f"{over}. Then chat(None) goes on")
         except Exception as error:
@@ -210,18 +222,41 @@ class StoredTurn:
     def _make_request(self, offer: Offer) -> ChatResponse:
         """Make a request, whose reply is committed, and return that."""
         self._pieces.clear()
-        try:
-            with ended_by(self.stop):
-                response = self.request(offer)
-        except TractError as error:  # as what it ends, differs with who is asked
-            if self.stop.is_set():
-                raise _StoppedRequest from error
-            if isinstance(error, LLMBudgetError) and self._said is not None:
-                raise _OverBudget(str(error)) from error
-            raise
+        with self._request_end() as end:
+            try:
+                with ended_by(end):
+                    response = self.request(offer._replace(stop=end))
+            except TractError as error:  # as what it ends, differs with who is asked
+                if self.stop.is_set():
+                    raise _StoppedRequest from error
+                if end.is_set():
+                    raise _LateRequest(
+                        f"the limit of {self.meter.limits.seconds:g} seconds is over"
+                    ) from error
+                if isinstance(error, LLMBudgetError) and self._said is not None:
+                    raise _OverBudget(str(error)) from error
+                raise
         self._pieces.clear()
         self._response, self._said = response, response.commit_info
         return response
+
+    @contextmanager
+    def _request_end(self) -> Iterator[StopSignal]:
+        """Yield the signal that ends one request: Stop gives it, and the end of the turn's seconds."""
+        left = self.meter.seconds_left
+        if left is None:
+            yield self.stop
+            return
+        end = StopSignal()
+        forget = self.stop.on_set(end.set)
+        timer = threading.Timer(left, end.set)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield end
+        finally:
+            timer.cancel()
+            forget()
 
     def _asked(self, client: LLMClient) -> LLMClient:
         return client if self.asks is None else _Asked(self.asks)
@@ -253,7 +288,7 @@ class StoredTurn:
 
     # --- the end
 
-    def _keep_pieces(self) -> None:
+    def _keep_pieces(self, why: str = "") -> None:
         """Commit what had come of a reply when it was stopped, marked as not whole."""
         text = "".join(self._pieces)
         self._pieces.clear()
@@ -261,11 +296,14 @@ class StoredTurn:
             return
         from tract_jupyter.prompts import STOPPED
 
-        metadata = {CUT: STOPPED}
+        metadata = {CUT: why or STOPPED}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
         info = self.store.repository.commits.say(content, None, {"metadata": metadata})
         self._said = info
         self._response = ChatResponse(text, info)
+
+    def _note_limit(self) -> None:
+        """Note that a limit ended the turn: one without calls takes nothing that would count on."""
 
     def _close(self, *, is_stopped: bool) -> None:
         """Leave nothing half done: there is nothing."""
@@ -286,7 +324,7 @@ class StoredTurn:
             last, usage=self.meter.usage, tool_calls=self._open_calls(ending), outcome=ending.outcome, note=ending.note,
             steps=self.meter.steps, calls=self.meter.calls,
         )  # fmt: skip
-        if ending.outcome is TurnOutcome.STOPPED and self._response is None and self._said is None:
+        if self._response is None and self._said is None:
             raise StoppedEarlyError(told)
         return told
 

@@ -164,14 +164,19 @@ class NotebookChannel:
 
     @contextmanager
     def in_text(self, ticket: Ticket) -> Iterator[None]:
-        """Show a ticket as printed text meanwhile, without an output of its own unless it has one already."""
-        is_new = ticket.pending.pending_id not in self._shown
+        """Show a ticket as printed text meanwhile, without an output of its own unless a kernel has one already.
+
+        What a terminal has printed cannot become the record, which the caller shows.
+        """
+        is_aside = ticket.pending.pending_id not in self._shown or not self._front_end.has_kernel
+        if is_aside:
+            self.forget(ticket)
         with self.gathering(_PRINTED):
             self.show(ticket)
         try:
             yield
         finally:
-            if is_new:
+            if is_aside:
                 self.forget(ticket)
 
     def print_in_full(self, ticket: Ticket) -> None:
@@ -187,7 +192,8 @@ class NotebookChannel:
         """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
-            for shown in self._shown.get(pending_id, []):
+            # without a kernel nothing is replaced: brought up to date is printed anew, and once is enough
+            for shown in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
                 shown.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)

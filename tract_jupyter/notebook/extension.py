@@ -130,12 +130,13 @@ await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]
 
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
 _MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run)?)\s+(?P<rest>[^\n]*)$"
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run|_script)?)\s+(?P<rest>[^\n]*)$"
 )
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _OPTIONS = {
     "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
     "tract_check": ("--strict", "--mode"),
+    "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
     "tract_run": ("--profile", "--regenerate", "--model", "--out"),
 }
 

@@ -226,9 +226,12 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         return pending
 
     def forget(self, operation: str) -> None:
-        """Forget all stored handlers of an operation."""
+        """Forget all stored handlers of an operation; the event log tells of each."""
         with self.database.write() as connection:
+            names = _names(self.rows.all(connection), operation)
             self.rows.delete(connection, operation)
+            for name in names:
+                self.note(connection, "removed", self._about((operation, name)))
         for key in [key for key in (*self.active, *self.quarantined) if key[0] == operation]:
             self.drop(key)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tract_jupyter.context import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
+from tract_jupyter.context import QuestionNote
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import Priority
 from tract_jupyter.runs.lease import Lease
@@ -130,6 +130,14 @@ class Turns:
         """True within `asking`, until somebody begins to answer: its place was looked at, and no run answers it yet."""
         turn = _turn.get()
         return turn is not None and turn.owner is self and turn.is_asked
+
+    @property
+    def is_set_aside(self) -> bool:
+        """True if what was said last on the current branch was set aside, since no reply came to it."""
+        newest = self._newest_append(self._refs.position.commit_hash)
+        if newest is None:
+            return False
+        return self._is_note(self._changes(newest.commit_hash), QuestionNote.SET_ASIDE)
 
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
@@ -253,22 +261,34 @@ class Turns:
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
         for one in lease.open:
             if one.question is not None and (again is None or one.question != again.question):
-                self._set_aside(one.question, OTHER_ASKED)
+                self._set_aside(one.question, QuestionNote.OTHER_ASKED)
 
-    def _set_aside(self, question: str | None, why: str = SET_ASIDE) -> None:
+    def _set_aside(self, question: str | None, why: QuestionNote = QuestionNote.SET_ASIDE) -> None:
         if question is not None and self.is_open(question):
-            self._commits.annotate(question, Priority.SKIP, why)
+            self._note(question, Priority.SKIP, why)
+
+    def _note(self, question: str, priority: Priority, why: QuestionNote) -> None:
+        self._commits.annotate(question, priority, why.reason, metadata=why.metadata)
 
     def _take_back(self, question: str) -> None:
         """Have a question sent again that was set aside, with the priority that it had."""
-        with self._timelines.lock:
-            steps = self._timelines.at(self._refs.position.commit_hash).steps
-            changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
-        if changes and self._commits.entry(changes[-1].commit_hash).message in {SET_ASIDE, OTHER_ASKED}:
+        changes = self._changes(question)
+        if self._is_note(changes, QuestionNote.SET_ASIDE, QuestionNote.OTHER_ASKED):
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
             usual = self._commits.entry(question).starting_priority()
             priority = Priority(earlier[-1] or usual) if earlier else usual
-            self._commits.annotate(question, priority, ASKED_AGAIN)
+            self._note(question, priority, QuestionNote.ASKED_AGAIN)
+
+    def _changes(self, commit: str) -> list[Step]:
+        """Return the changes of a message's priority."""
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            return [one for one in steps if one.operation == ANNOTATE and one.edit_target == commit]
+
+    def _is_note(self, changes: list[Step], *notes: QuestionNote) -> bool:
+        """Return True if the last of these changes is one of these notes."""
+        last = self._commits.entry(changes[-1].commit_hash) if changes else None
+        return last is not None and any(note.is_of(last) for note in notes)
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:

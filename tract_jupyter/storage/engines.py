@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -213,8 +212,11 @@ def file_of(url: str) -> Path | None:
         or target.query.get("mode") == "memory"
     ):
         return None
-    is_uri = "uri" in target.query and str(name).startswith("file:")
-    return Path(url2pathname(urlsplit(str(name)).path) if is_uri else str(name))
+    if "uri" in target.query and str(name).startswith("file:"):
+        from urllib.request import url2pathname  # with an HTTP client, which few stores need
+
+        return Path(url2pathname(urlsplit(str(name)).path))
+    return Path(str(name))
 
 
 def sqlite_file(connection: Connection) -> Path | None:

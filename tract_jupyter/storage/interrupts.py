@@ -13,7 +13,6 @@ what has to wait to the end of the block.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import signal
 import sys
@@ -179,7 +178,7 @@ def raise_in(thread: int, exception: type[BaseException] | None) -> None:
         _ORDERED[thread] = exception
     else:
         _STRUCK.add(thread)
-        _order(thread, ctypes.py_object(exception))
+        _order(thread, exception)
 
 
 class _TakenBackError(BaseException):
@@ -200,13 +199,16 @@ def _take_back(thread: int) -> None:
         _order(thread, None)
         return
     with contextlib.suppress(_TakenBackError):
-        _order(thread, ctypes.py_object(_TakenBackError))
+        _order(thread, _TakenBackError)
         for _ in range(1_000):  # it is raised before this ends
             pass
 
 
-def _order(thread: int, exception: Any) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
+def _order(thread: int, exception: type[BaseException] | None) -> None:
+    import ctypes  # few processes raise anything in another thread
+
+    given = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
 
 
 def _is_whole(frame: FrameType | None) -> bool:
