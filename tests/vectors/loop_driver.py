@@ -7,9 +7,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import select
+import signal
 import sys
+import threading
+import traceback
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -26,7 +32,12 @@ from tests.vectors.responses_server import ResponsesServer  # noqa: E402
 OWN = HERE / "loop_scenarios.json"
 CHAT_ONLY = {"BUD-09"}
 """What only chat completions have: usage in a stream has to be asked for."""
-given_check, given_load = driver.check, play.load
+USED = {
+    "anyio", "docstring_parser", "genai_prices", "h11", "httpcore", "httpx", "pydantic", "sqlalchemy", "tenacity",
+    "tract_jupyter",
+}  # fmt: skip
+"""The packages that a process which talks imports; those that the server judges with are others."""
+given_check, given_load, given_prepare = driver.check, play.load, driver.prepare
 
 
 def load():
@@ -53,7 +64,82 @@ def check(scenario, dialect, stream, observed, server):
 
 
 driver.load, driver.check = load, check
-driver.__file__ = __file__  # second processes are begun with it
+
+
+class KilledProcess:
+    """A process that a scenario kills, or that goes on after it: the part of `subprocess.Popen` that the driver uses."""
+
+    def __init__(self, pid, ended):
+        self._pid = pid
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def kill(self):
+        with self._lock:
+            if not self._is_over:
+                os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self, timeout):
+        assert select.select([self._ended], [], [], timeout)[0], f"a process did not end within {timeout} s"
+        with self._lock:  # its id may be another one's from now on
+            self._is_over = True
+            return int(self._ended.readline())
+
+
+class Forking:
+    """Stands for `subprocess` in the driver: processes are forked from one that has imported what they need.
+
+    A scenario is killed many times, twice a second of imports each. The process was forked itself before there were any
+    threads, and runs nothing; what it imports is what this one has imported by then.
+    """
+
+    def __init__(self):
+        words, self._words = os.pipe()
+        self._answers, answers = os.pipe()
+        if os.fork() == 0:
+            os.close(self._words)
+            with open(words) as asked, open(answers, "w") as told:
+                self._serve(asked, told)
+            os._exit(0)
+        os.close(words)
+        os.close(answers)
+        self._words, self._answers = open(self._words, "w"), open(self._answers)
+
+    def _serve(self, asked, told):
+        for line in asked:
+            names, words = json.loads(line)
+            for name in names:
+                importlib.import_module(name)
+            pid = os.fork()
+            if pid == 0:
+                self._run(words)
+            print(pid, file=told, flush=True)
+            print(os.waitpid(pid, 0)[1], file=told, flush=True)
+
+    def _run(self, words):
+        status = 1
+        try:
+            driver.child(words)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def Popen(self, command):
+        names = [name for name in list(sys.modules) if name.partition(".")[0] in USED]
+        print(json.dumps([names, command[command.index("--child") + 1 :]]), file=self._words, flush=True)
+        return KilledProcess(int(self._answers.readline()), self._answers)
+
+    def run(self, command, *, timeout, check):
+        status = self.Popen(command).wait(timeout)
+        assert not (check and status), f"the second process ended with {status}"
+
+
+def prepare(actor, scenario, dialect, stream, given_actor, *more):
+    """Prepare as the given files do, also what is killed with the actor that is asked for."""
+    return given_prepare(scenario, dialect, stream, actor, *more)
 
 
 def warm_up():
@@ -73,8 +159,9 @@ def main(words):
         del words[place : place + 2]
     if os.environ.get("LOOP_WIRE") == "responses":
         driver.ModelServer = ResponsesServer
-    if words[:1] == ["--child"]:
-        return driver.child(words[1:])
+    actor = words[words.index("--actor") + 1] if "--actor" in words else "sync"
+    driver.prepare = partial(prepare, actor)
+    driver.subprocess = Forking()
     warm_up()
     sys.argv[1:] = [
         *words,
