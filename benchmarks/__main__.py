@@ -14,6 +14,7 @@ GROUPS = (
     "review",
     "tools",
     "ptc",
+    "llm",
     "runs",
     "mcp",
     "analysis",
@@ -27,6 +28,7 @@ GROUPS = (
 # where all groups are run
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
+    "llm": ((100, 1_000),),
     "store": ((1_000, 10_000),),
     "kill": (50,),
     "storm": (1, 100),

@@ -22,6 +22,7 @@ _SCALE: Final = {
     "commits": 1.0,
     "texts": 1.0,
     "statements": 1.0,
+    "tokens": 1.0,
     "/s": 1.0,
     "%": 100.0,
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.models import Message
 
 
 def texts(tract):
@@ -130,3 +133,20 @@ def test_undo_in_a_batch_is_taken_back_with_it(tract):
     assert texts(tract) == ["a", "b"]
     tract.undo()
     assert texts(tract) == ["a"]
+
+
+def test_histories_that_are_begun_anew_hold_on_to_no_messages(tract):
+    start = tract.system("Be kind.").commit_hash
+
+    def begin_anew(times):
+        for number in range(times):
+            tract.reset(start)
+            tract.compile()
+            for place in range(5):
+                tract.user(f"{number}.{place}")
+            tract.compile()
+        gc.collect()
+        return sum(type(one) is Message for one in gc.get_objects())
+
+    kept = begin_anew(20)
+    assert begin_anew(20) <= kept

@@ -205,8 +205,11 @@ class Timeline:
         if place is None or commit_hash in self.merged:
             return None
         changed = self.winners.keys() | self._priorities.keys()
-        made = {key: message for key, message in self._made.items() if key not in changed}
-        return Timeline(self.steps[: place + 1], self.merged, made)
+        steps = self.steps[: place + 1]
+        # not those of what comes later, which would be handed on from history to history
+        keys = {step.commit_hash for step in steps} - changed
+        made = {key: message for key, message in self._made.items() if key in keys}
+        return Timeline(steps, self.merged, made)
 
     def fork(self) -> Timeline:
         """Return a copy that can be extended independently."""

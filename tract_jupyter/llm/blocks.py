@@ -126,7 +126,8 @@ class SentBlocks:
         self._dialect = dialect
         self._model = model
         self._leaves_out = leaves_out
-        self._hash = hashlib.sha256()
+        self._noted: list[Any] = []
+        self._hash = hashlib.sha256()  # of what was noted before that
         self._number = -1  # of the reply that is looked at
         replies = [one for one in messages if one.get("role") == "assistant"]
         firsts = [number for number, one in enumerate(replies) if _is_first(one, dialect, model)]
@@ -136,12 +137,7 @@ class SentBlocks:
 
     def add(self, *parts: Any) -> None:
         """Note what is sent, in its order; chat completions bind nothing, and need not."""
-        for part in parts:
-            try:
-                text = _encode(part)
-            except (ValueError, RecursionError):  # the request has no JSON form, which whoever sends it says
-                text = ""
-            self._hash.update(text.encode() + b"\n")
+        self._noted += parts
 
     def of(
         self, message: Mapping[str, Any], says_same: Callable[[tuple[dict[str, Any], ...]], bool]
@@ -163,8 +159,17 @@ class SentBlocks:
 
     @property
     def prefix(self) -> str:
-        """The hash of what was noted so far; empty if nothing was."""
-        return "" if self._dialect == "chat" else self._hash.hexdigest()
+        """The hash of what was noted so far; empty if nothing was. Most requests need none."""
+        if self._dialect == "chat":
+            return ""
+        for part in self._noted:
+            try:
+                text = _encode(part)
+            except (ValueError, RecursionError):  # the request has no JSON form, which whoever sends it says
+                text = ""
+            self._hash.update(text.encode() + b"\n")
+        self._noted.clear()
+        return self._hash.hexdigest()
 
     def bind(self, reply: dict[str, Any]) -> dict[str, Any]:
         """Return the reply to the request, with its blocks bound to what was sent."""

@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import (
     ContentError,
@@ -23,7 +23,7 @@ from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tract_jupyter.models import LLMClient
 
@@ -275,6 +275,22 @@ class Account:
             )
 
 
+class _Request(NamedTuple):
+    """One request: who is asked, what is sent, and what for; arguments of `Spending.ask`."""
+
+    client: LLMClient
+    messages: list[dict[str, Any]]
+    options: Mapping[str, Any]
+    asked: AskedModel
+    operation: str
+
+    def line(self, usage: Usage, cost: Cost | None, *, is_estimate: bool) -> CostLine:
+        return CostLine(
+            self.asked.shown, self.operation, 1, usage.input_tokens or 0, usage.cached_tokens or 0,
+            usage.output_tokens or 0, cost, is_estimate,
+        )  # fmt: skip
+
+
 class Spending:
     """Sends the requests of one tract, on the account of its session. Threads may share it.
 
@@ -321,76 +337,56 @@ class Spending:
                 not sent.
         """
         came: list[str] = []
-        line, is_assumed = self._most(client, messages, options, asked, operation)
+        request = _Request(client, messages, options, asked, operation)
+        line, is_assumed = self._most(request)
         with self.account.reserving(line, is_assumed=is_assumed):
             try:
                 reply = client.chat(messages, **_listened(options, came))
             except BaseException as error:
                 for failed in getattr(error, "failed_tries", ()):
-                    self._note(Usage.of(failed), asked, operation, failed)
+                    self._note(request, Usage.of(failed), failed)
                 reported = getattr(error, "reported", None) or {}
                 if came or reported or _may_be_billed(error):
-                    usage = self._usage(Usage.of(reported), messages, options, "".join(came))
-                    self._note(usage, asked, operation, {})
+                    self._note(request, self._usage(request, Usage.of(reported), "".join(came)), {})
                 raise
-            noted: dict[str, Any] = self._noted(reply, messages, options, asked, operation)
+            noted: dict[str, Any] = self._noted(request, reply)
             return noted
 
     # --- before
 
-    def _most(
-        self,
-        client: LLMClient,
-        messages: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
-        asked: AskedModel,
-        operation: str,
-    ) -> tuple[CostLine | None, bool]:
+    def _most(self, request: _Request) -> tuple[CostLine | None, bool]:
         """Return what a request may cost, and whether its output is an assumption; None where there is no budget."""
         if self.account.budget is None:
             return None, False
+        options = request.options
         given = options.get("max_tokens") or options.get("max_completion_tokens")
-        own = getattr(client, "default_max_tokens", None)
+        own = getattr(request.client, "default_max_tokens", None)
         most = next((one for one in (given, own) if isinstance(one, int) and one > 0), ASSUMED_OUTPUT)
-        usage = Usage(self._tokens_of(messages, options), output_tokens=most)
-        cost = self.account.prices.cost(asked, usage)
-        return _line(usage, asked, operation, cost, is_estimate=True), most is not given
+        usage = Usage(self._tokens_of(request), output_tokens=most)
+        cost = self.account.prices.cost(request.asked, usage)
+        return request.line(usage, cost, is_estimate=True), most is not given
 
     # --- afterwards
 
-    def _noted(
-        self,
-        reply: Any,
-        messages: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
-        asked: AskedModel,
-        operation: str,
-    ) -> Any:
+    def _noted(self, request: _Request, reply: Any) -> Any:
         """Note the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
         usage = Usage.of(response)
         failed = [
-            self._priced(one, self._note(Usage.of(one), asked, operation, one))
-            for one in _failed_tries(response)
+            self._priced(one, self._note(request, Usage.of(one), one)) for one in _failed_tries(response)
         ]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
-            self._note(self._usage(usage, messages, options, written), asked, operation, response)
+            self._note(request, self._usage(request, usage, written), response)
             return reply
-        if _is_ollama(asked):
-            self._warn_if_cut(usage.input_tokens, messages, options, asked.shown)
-        used = self._priced(response, self._note(usage, asked, operation, response))
+        if _is_ollama(request.asked):
+            self._warn_if_cut(request, usage.input_tokens)
+        used = self._priced(response, self._note(request, usage, response))
         return {**response, "usage": {**used, "failed_tries": failed} if failed else used}
 
-    def _warn_if_cut(
-        self,
-        read: int,
-        messages: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
-        model: str,
-    ) -> None:
+    def _warn_if_cut(self, request: _Request, read: int) -> None:
         """Warn, once for each model, if a server has read much less than it was sent."""
-        sent = self._tokens_of(messages, options)
+        sent, model = self._tokens_of(request), request.asked.shown
         if model in self._warned or sent < _LEAST_CUT or read >= _SURELY_CUT * sent:
             return
         self._warned.add(model)
@@ -411,50 +407,33 @@ class Spending:
         about = {"cost_is_estimate": True} if cost.is_estimate else {}
         return {**usage, "cost": float(cost.usd), **about}
 
-    def _note(
-        self, usage: Usage, asked: AskedModel, operation: str, response: Mapping[str, Any]
-    ) -> Cost | None:
+    def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         is_estimate = not usage.raw
         replied = response.get("model")
         cost = self.account.prices.cost(
-            asked,
+            request.asked,
             usage,
             replied=replied if isinstance(replied, str) else None,
             tier=response.get("service_tier"),
         )
         if cost is not None and is_estimate:
             cost = replace(cost, is_estimate=True)
-        self.account.add(_line(usage, asked, operation, cost, is_estimate=is_estimate))
+        self.account.add(request.line(usage, cost, is_estimate=is_estimate))
         return cost
 
-    def _usage(
-        self,
-        said: Usage,
-        messages: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
-        written: str,
-    ) -> Usage:
+    def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
         """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
         output = said.output_tokens
         if output is None or written:  # a stream that broke has reported what it began with
             output = max(output or 0, self._count(written))
-        given = self._tokens_of(messages, options) if said.input_tokens is None else said.input_tokens
+        given = self._tokens_of(request) if said.input_tokens is None else said.input_tokens
         return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
 
-    def _tokens_of(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> int:
+    def _tokens_of(self, request: _Request) -> int:
         """Estimate the tokens of a request: its messages, and the tools that it offers."""
-        parts = [message.get(name) for message in messages for name in ("content", "tool_calls")]
-        texts = [_text(part) for part in (*parts, options.get("tools")) if part]
-        return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
-
-
-def _line(
-    usage: Usage, asked: AskedModel, operation: str, cost: Cost | None, *, is_estimate: bool
-) -> CostLine:
-    return CostLine(
-        asked.shown, operation, 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0, cost,
-        is_estimate,
-    )  # fmt: skip
+        parts = [message.get(name) for message in request.messages for name in ("content", "tool_calls")]
+        texts = [_text(part) for part in (*parts, request.options.get("tools")) if part]
+        return self._count("\n".join(texts)) + _PER_MESSAGE * len(request.messages)
 
 
 def _is_ollama(asked: AskedModel) -> bool:
