@@ -381,6 +381,14 @@ with Tract.open() as t:
     t.register_operation(OperationSpec("first", "The first.", {"n": {"type": "int"}}, {"go": go}))
     t.fire("first", {"n": 1})
 """
+PLAIN_CHAT = """
+from tract_jupyter import Tract
+class Model:
+    def chat(self, messages, **options):
+        return {"choices": [{"message": {"content": "Yes."}}]}
+with Tract.open(model=Model()) as t:
+    t.chat("Well?")
+"""
 LATER = {
     "alembic", "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
     "tract_jupyter.analysis.analyzer", "tract_jupyter.analysis.rules", "tract_jupyter.analysis.capabilities",
@@ -395,6 +403,13 @@ def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_pat
     loaded = loaded_by(FIRST_MESSAGE)
     rooms = {"analysis", "hooks", "review", "operations", "sandbox", "prompts"}
     assert not loaded & (LATER | {f"tract_jupyter.{room}" for room in rooms})
+
+
+def test_a_chat_without_tools_imports_nothing_that_carries_calls_out():
+    loaded = loaded_by(PLAIN_CHAT)
+    assert "tract_jupyter.loop.turn" in loaded
+    calls = {"toolkit", "scripts", "prompts", "loop.acting", "loop.calls", "loop.answers", "loop.journal"}
+    assert not loaded & {f"tract_jupyter.{one}" for one in calls}
 
 
 def test_a_tract_needs_no_jupyter():

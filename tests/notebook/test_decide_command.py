@@ -241,6 +241,26 @@ def test_what_code_spoilt_can_be_turned_down(shell, fire, is_shown):
     assert (pending.status, pending.rejection_reason) == ("rejected", "it is spoilt")
 
 
+@pytest.mark.parametrize("value", ["many", object(), float("nan"), {1: 2}, "\ud800"])
+def test_what_code_spoilt_is_in_the_inbox_with_the_line_that_turns_it_down(shell, fire, value):
+    pending, name = fire()
+    pending.fields["x"] = value
+    inbox = shell.run("%tract inbox").text
+    assert name in inbox
+    assert "%tract decide ID reject REASON turns down" in inbox
+    result = shell.run(f"%tract decide {name} reject spoilt")
+    assert result.ok, result.error
+    assert (pending.status, pending.rejection_reason) == ("rejected", "spoilt")
+
+
+def test_what_the_inbox_decides_is_what_code_holds(shell, fire):
+    pending, name = fire(x=3)
+    shell.run("%tract inbox")
+    shell.run(f"%tract decide {name}")
+    assert shell.run(f"%tract decide {name} approve").ok
+    assert pending.status == "approved"
+
+
 @pytest.mark.parametrize("fields", ['{"x": "many"}', '{"x": 1, "more": 2}'])
 def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tmp_path, fields):
     _, name = fire()

@@ -182,8 +182,9 @@ def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(
     assert f"run {run.run_id} aborted -\n" in capsys.readouterr().out
 
 
-def test_a_run_that_cannot_be_read_and_has_no_end_is_damaged(turn, store_url, capsys):
-    store_run(store_url, turn.tract_id, numbered(before(), run_id="c" * 32))
+@pytest.mark.parametrize("events", [numbered(before(), run_id="c" * 32), whole(run_id="c" * 32)])
+def test_a_run_that_cannot_be_read_is_damaged(turn, store_url, capsys, events):
+    store_run(store_url, turn.tract_id, events)
     change(store_url, "UPDATE run_events SET data_json = '[' WHERE run_id = :run", run="c" * 32)
     assert main(["verify", store_url]) == 1
     assert f"run {'c' * 32} damaged -\n" in capsys.readouterr().out

@@ -634,26 +634,25 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     return found
 
 
-def _unsigned(tract: Tract) -> list[str]:
+def _unsigned(tract: Tract) -> Iterator[str]:
     """Say what stands in a tract without this user's signature."""
     try:
-        handlers = {
-            f"{operation}/{name}": why for (operation, name), why in tract.hooks.saved.quarantined.items()
+        handlers = tract.hooks.saved.quarantined
+        kinds = {
+            "operation": tract.operations.quarantined,
+            "handler": {f"{operation}/{name}": why for (operation, name), why in handlers.items()},
+            "profile": {one.name: one.quarantined for one in tract.profiles.list() if one.quarantined},
         }
-        profiles = {one.name: one.quarantined for one in tract.profiles.list() if one.quarantined}
-        kinds = (("operation", tract.operations.quarantined), ("handler", handlers), ("profile", profiles))
-        found = [f"{kind} {name!r}: {why}" for kind, each in kinds for name, why in sorted(each.items())]
-        found += [
-            f"grant {one.grant_id[:8]} for {one.kind} {one.name!r}: {one.state}"
-            for one in tract.review.grants.all()
-            if one.state == NOT_SIGNED
-        ]
+        for kind, found in kinds.items():
+            yield from (f"{kind} {name!r}: {why}" for name, why in sorted(found.items()))
+        for grant in tract.review.grants.all():
+            if grant.state == NOT_SIGNED:
+                yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
         waiting, decisions = tract.review.ledger.unsigned()
-    except TractError as error:
-        return [f"what is signed could not be told: {error}"]
-    found += [f"question {one.pending_id[:8]} {one.title!r}: {NOT_SIGNED}" for one in waiting]
-    found += [
-        f"decision {one.round + 1} on {one.pending_id[:8]}, {one.action!r} of {one.decided_by!r}: {NOT_SIGNED}"
-        for one in decisions
-    ]
-    return found
+        for question in waiting:
+            yield f"question {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"
+        for one in decisions:
+            what = f"{one.action!r} of {one.decided_by!r}"
+            yield f"decision {one.round + 1} on {one.pending_id[:8]}, {what}: {NOT_SIGNED}"
+    except TractError as error:  # such as a secret that cannot be read
+        yield f"the rest could not be told: {error}"

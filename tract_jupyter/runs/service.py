@@ -132,7 +132,7 @@ class Runs:
     def roots(self) -> list[RunRoot]:
         """Return the status and the root hash of each run, the oldest first; `Tract.verify` tells whether it holds.
 
-        The status is that of `get`; `damaged` where the events of a run that has not ended cannot be read.
+        The status is that of `get`; `damaged` where it cannot be read.
 
         Raises:
             StoreError: the store cannot be read.
@@ -374,7 +374,7 @@ class Runs:
 
         if last.event_type == "run.finished":
             end = read_dict(last.data_json)
-            return RunRoot(last.run_id, str(end.get("status")), end.get("rootHash"))
+            return RunRoot(last.run_id, str(end.get("status", "damaged")), end.get("rootHash"))
         try:
             return RunRoot(last.run_id, self.get(last.run_id).status, None)
         except StoreCorruptError:

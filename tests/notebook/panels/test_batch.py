@@ -4,7 +4,6 @@ import secrets
 import threading
 
 import pytest
-from sqlalchemy import text as sql
 
 from tests.notebook.panels.test_render import outline
 from tract_jupyter import Tract
@@ -81,10 +80,10 @@ def test_each_row_says_what_and_why(tract, waiting):
 
 
 def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting):
-    waiting("one", "two", "three")
-    with tract._repository.database.write() as connection:
-        spoilt = sql("UPDATE pendings SET fields_json = replace(fields_json, '\"two\"', '2')")
-        assert connection.execute(spoilt).rowcount
+    waiting("one")
+    spoilt = tract.fire("note", {"text": "two"}, review=True)
+    spoilt.fields["text"] = 2
+    waiting("three")
     inbox = open_inbox(tract)
     assert texts(inbox) == ["one", "three"]
     told = outline(inbox._panel.view["rest_html"]).text
@@ -419,6 +418,7 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
         return rebuild(one)
 
     monkeypatch.setattr(tract.operations, "rebuild", broken)
+    monkeypatch.setattr(tract.reviewer, "asked_here", lambda _: None)  # as if another process had asked
     inbox = open_inbox(tract, (("old", "nobody here has approved it", "%look at old"),))
     assert texts(inbox) == ["a", "c"]
     text = outline(inbox._panel.view["rest_html"]).text

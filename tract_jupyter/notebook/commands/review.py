@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
-from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, stuck
+from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, pending_of, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
 from tract_jupyter.notebook.views.html import Grid, GridView, when
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import OperationSpec
-    from tract_jupyter.review import Answer, Grant, RecordedDecision, Reviewable, ReviewAction
+    from tract_jupyter.review import Answer, Grant, RecordedDecision, ReviewAction
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
@@ -137,7 +137,7 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     if stored is None:
         return GridView("Nothing waits for a decision.")
     try:
-        ticket = tract.reviewer.taken_up(_pending(tract, stored))
+        ticket = tract.reviewer.taken_up(pending_of(tract, stored))
     except TractError as error:
         return _turn_down(notebook, stored, rest, error)
     channel = cast("NotebookChannel", tract.reviewer.channel)
@@ -257,7 +257,7 @@ def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
     Raises:
         OperationError: there is no such action.
     """
-    actions = _pending(tract, stored).review_request().actions
+    actions = pending_of(tract, stored).review_request().actions
     words = [*(action.name for action in actions), *(action.label.lower() for action in actions), *OWN_WORDS]
     if not any(one.startswith(word.lower()) for one in words):
         names = [action.name for action in actions]
@@ -266,11 +266,6 @@ def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
             f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}, has no such action.{nearest(word, names)} "
             f"Its actions: {', '.join(names)}. Usage: %tract {_USAGE}"
         )
-
-
-def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
-    """Return the pending of a stored one: the object that code here holds, if it was asked here."""
-    return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
 
 
 def _waiting(count: int) -> str:
@@ -298,7 +293,7 @@ def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[st
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    request = _pending(
+    request = pending_of(
         tract, stored
     ).review_request()  # no ticket: to look at what could be typed asks nobody
     return [(action.name, "action") for action in request.actions]
@@ -456,7 +451,7 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
     more = count - len(waiting)
     for stored in waiting:
         try:
-            tract.reviewer.show_again(tract.operations.rebuild(stored))
+            tract.reviewer.show_again(pending_of(tract, stored))
         except TractError as error:
             found = stuck(stored, error)
             stuck_rows.append((found.pending_id[:8], found.title, found.why, found.since))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.notebook.channels import NotebookChannel
-    from tract_jupyter.review import Ticket
+    from tract_jupyter.review import Reviewable, Ticket
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
@@ -447,7 +447,7 @@ class Inbox:
     def _row(self, stored: StoredPending) -> InboxRow | None:
         try:
             with self._channel.gathering(self):
-                ticket = self._tract.reviewer.show_again(self._tract.operations.rebuild(stored))
+                ticket = self._tract.reviewer.show_again(pending_of(self._tract, stored))
         except TractError as error:
             self.batch.stuck.append(stuck(stored, error))
             return None
@@ -457,3 +457,12 @@ class Inbox:
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
     """Return what waits and cannot be shown, with the reason."""
     return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))
+
+
+def pending_of(tract: Tract, stored: StoredPending) -> Reviewable:
+    """Return the pending of a stored one: the object that code here holds, if it was asked here.
+
+    Raises:
+        TractError: it cannot be made again from the store.
+    """
+    return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
