@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import pickle
 import sys
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.llm.dialects import ALL, Messages, Responses, Said
 from tests.llm.providers import Answer, provider
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Tract
 from tract_jupyter.exceptions import LLMConfigError, LLMRequestError, TractError
@@ -156,6 +158,47 @@ def test_no_traceback_shows_a_key(fails):
     assert shown
     assert not any(KEY in one for one in shown)
     assert KEY not in str(own)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("dialect", ALL)
+def test_whatever_goes_wrong_the_key_is_nowhere(tmp_path, caplog, capfd, dialect, streamed):
+    """In no output, log, error, variable or file, whatever a provider repeats of it."""
+    caplog.set_level(logging.DEBUG)
+    echo, stream = f"no good: Bearer {KEY}", dialect.stream(Said("A long text that is cut"))
+    said = {401: "authentication_error", 429: "rate_limit_error", 500: "api_error", 404: "not_found_error"}
+    error = b"data: " + json.dumps(dialect.error("overloaded_error", echo)).encode() + b"\n\n"
+    faults = [
+        *(Answer(dialect.error(kind, echo), status, Retry_After="3600") for status, kind in said.items()),
+        Answer(f"<html>{echo}</html>".encode(), 502), Answer(f"{echo} {{".encode()), Answer({"odd": echo}),
+        Answer(bytes(stream)[: len(stream) // 2]), Answer(bytes(stream)[: len(stream) // 2] + error),
+        Answer(bytes(stream), claims=len(stream) + 99), Answer(b"data: {" + KEY.encode() + b"\n\n"),
+    ]  # fmt: skip
+    provider_of = "anthropic" if dialect is Messages else "openai"
+    told = []
+    for fault in faults:
+        with provider(fault) as here, Tract.open(tmp_path / "t.db") as tract:
+            tract.models.add(
+                "m", f"{provider_of}/m", base_url=dialect.url(here), max_retries=0, key_env="MINE",
+                dialect="responses" if dialect is Responses else None,
+            )  # fmt: skip
+            tract.models.use("m")
+            try:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setenv("MINE", KEY)
+                    response = tract.chat("Hi", tools="self", on_delta=told.append if streamed else None)
+            except TractError as failed:
+                told += [*shown_variables(failed), repr(failed), str(failed), vars(failed)]
+            else:
+                told += [response]
+            told += [tract.log(), tract.costs(), tract.events(), tract.models, tract.models.default.default]
+            told += [here.requests[0][1]["Authorization"] == f"Bearer {KEY}", tract.review.inbox()]
+    written = capfd.readouterr()
+    assert told.count(True) == len(faults)
+    assert KEY not in caplog.text + written.out + written.err + "".join(f"{one!r}{one!s}" for one in told)
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not any(KEY.encode() in content for content in files)
 
 
 def test_a_given_key_is_in_no_repr_pickle_store_or_log(tmp_path, caplog):

@@ -8,6 +8,7 @@ import pickle
 import sys
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
@@ -17,6 +18,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     LLMConfigError,
     LLMRequestError,
+    LLMResponseError,
     ProfileError,
     RunFailedError,
     UndecidedError,
@@ -346,3 +348,47 @@ def test_an_added_model_is_asked_in_its_dialect(tract):
 def test_what_cannot_be_added_says_why(tract, given, told):
     with pytest.raises(LLMConfigError, match=told):
         tract.models.add("one", **given)
+
+
+async def asynchronous(messages, **options):
+    """A function that cannot be asked."""
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda: "x", "f\\(messages, \\*\\*options\\), and this one cannot"),
+        (asynchronous, "an async function cannot be asked"),
+    ],
+)
+def test_a_function_that_cannot_be_asked_is_refused_when_it_is_chosen(tract, function, told):
+    with pytest.raises(LLMConfigError, match=told):
+        tract.models.use(function)
+
+
+@pytest.mark.parametrize("given", [None, 3, [1], object()])
+def test_a_function_that_returns_nonsense_is_told_what_it_returns(tract, given):
+    tract.models.use(lambda messages, **options: given)
+    with pytest.raises(LLMResponseError, match="your function returned .* it returns the text of the reply"):
+        tract.chat("Hi")
+    assert tract.compile().messages == ()
+
+
+@pytest.mark.parametrize("given", [{}, {"choices": []}, {"error": "spent"}])
+def test_a_response_without_a_message_is_told_its_shape(tract, given):
+    tract.models.use(lambda messages, **options: given)
+    with pytest.raises(LLMResponseError, match="A client returns {'choices': \\[{'message'"):
+        tract.chat("Hi")
+
+
+def test_an_ollama_that_does_not_run_is_told_how_to_start(tract):
+    def refuses(request):
+        raise httpx.ConnectError("refused")
+
+    transport = httpx.MockTransport(refuses)
+    tract.models.add(
+        "quick", "ollama/qwen3", base_url="http://127.0.0.1:11434/v1", max_retries=0, transport=transport
+    )
+    tract.models.use("quick")
+    with pytest.raises(LLMRequestError, match="Start it with ollama serve"):
+        tract.chat("Hi")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
+
+import httpx
 import pytest
 
-from tests.llm.dialects import Chat, Messages, Said, made
+from tests.llm.dialects import ALL, Chat, Messages, Responses, Said, made
 from tests.llm.providers import Answer, provider
 from tract_jupyter.llm import PromptCutWarning
 from tract_jupyter.models import TurnLimits
@@ -66,3 +71,63 @@ def test_a_prompt_that_ollama_has_cut_is_told_once(tract):
     with provider(Answer(Chat.whole(Said("Hm.", given=2_000)))) as there:
         tract.models.use("elsewhere", base_url=there.url)
         tract.chat("Three")  # nobody knows that of others
+
+
+# --- the provider's cache of a prompt
+
+
+def talking(dialect, bodies):
+    """A client of the dialect's own provider, which is asked to look at each of its tools and then answers."""
+
+    def answer(request):
+        bodies.append(json.loads(request.content))
+        calls = [(f"c{len(bodies)}", "look", '{"city": "Rome"}')] if len(bodies) % 2 else []
+        return httpx.Response(200, json=dialect.whole(Said("" if calls else "Sunny.", calls)))
+
+    return dialect.client("m", api_key="k", transport=httpx.MockTransport(answer))
+
+
+@pytest.mark.parametrize("tools", ["self", "code"])
+@pytest.mark.parametrize("dialect", ALL)
+def test_each_request_of_a_conversation_begins_with_the_one_before(tract, dialect, tools):
+    """Tools, instructions and history stand there unchanged, so that the provider's cache serves them."""
+
+    @tract.tool(read_only=True)
+    def look(city: str) -> str:
+        """Look outside."""
+        return "sun"
+
+    bodies = []
+    tract.models.use(talking(dialect, bodies))
+    tract.system("Be brief.")
+    for text in ("How is it?", "And now?", "And now?"):
+        tract.chat(text, tools=tools)
+    said = "input" if dialect is Responses else "messages"
+    for before, after in itertools.pairwise(bodies):
+        assert after[said][: len(before[said])] == before[said]
+        assert len(after[said]) > len(before[said])
+        for name in {*before, *after} - {said}:
+            assert after[name] == before[name], name
+    if dialect is Messages:
+        assert bodies[0]["cache_control"] == {"type": "ephemeral"}
+    else:
+        assert re.fullmatch("[0-9a-f]{32}", bodies[0]["prompt_cache_key"])
+
+
+@pytest.mark.parametrize("dialect", [Chat, Responses])
+def test_the_key_of_the_cache_is_the_conversations_own(tract, dialect):
+    bodies = []
+    tract.models.use(talking(dialect, bodies))
+    for text, options in (
+        ("One", {}),
+        ("Two", {}),
+        ("One", {"prompt_cache_key": "mine"}),
+        ("One", {"prompt_cache_key": None}),
+    ):
+        tract.models.client_for("chat").chat([{"role": "user", "content": text}], **options)
+    one, two, mine, none = (body.get("prompt_cache_key") for body in bodies)
+    assert one != two
+    assert (mine, none) == ("mine", None)
+    with provider(Answer(dialect.whole(Said("Hello.")))) as there:  # others may not know the option
+        made(dialect, there).chat([{"role": "user", "content": "One"}])
+    assert "prompt_cache_key" not in there.bodies[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.exceptions import LLMConfigError, LLMResponseError
 from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
@@ -60,6 +62,8 @@ class ModelConnection:
                 f"a model is an object with chat(messages, **options), or a function, not {type(client).__name__}; "
                 "an address is given as base_url="
             )
+        if not is_client:
+            _check_function(client)
         given: Any = client
         return cls(name, model=model, client=given if is_client else _Function(given))
 
@@ -126,6 +130,27 @@ def key_text(key: KeySource | None) -> str:
     return f"key from {key} ({state})"
 
 
+def _check_function(function: Any) -> None:
+    """Check that a function can be asked.
+
+    Raises:
+        LLMConfigError: it is asynchronous, or takes no messages.
+    """
+    if iscoroutinefunction(function):
+        raise LLMConfigError(
+            "an async function cannot be asked: give a plain one, such as lambda messages, **options: "
+            "asyncio.run(ask(messages))"
+        )
+    with suppress(TypeError, ValueError):  # what is not written in Python may not tell
+        taken = signature(function)
+        try:
+            taken.bind([])
+        except TypeError as error:
+            raise LLMConfigError(
+                f"a function is asked as f(messages, **options), and this one cannot be called so: {error}"
+            ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class _Function:
     """A function used as a client."""
@@ -135,11 +160,14 @@ class _Function:
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
         """Call the function; a text that it returns is a whole reply."""
         reply: Any = self.function(messages, **options)
-        return (
-            {"choices": [{"message": {"role": "assistant", "content": reply}}]}
-            if isinstance(reply, str)
-            else reply
-        )
+        if isinstance(reply, dict):
+            return reply
+        if not isinstance(reply, str):
+            raise LLMResponseError(
+                f"your function returned {brief_repr(reply)}, and nothing was committed: it returns the text of the "
+                "reply, or a response in OpenAI's shape, {'choices': [{'message': {'content': 'Hello.'}}]}"
+            )
+        return {"choices": [{"message": {"role": "assistant", "content": reply}}]}
 
 
 class Clients:

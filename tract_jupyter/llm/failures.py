@@ -69,6 +69,7 @@ _IS_TOO_LONG: Final = re.compile(
 )
 _OK, _TOO_MANY, _SERVER_ERROR = 200, 429, 500
 _SHORTEST_SECRET: Final = 4
+_OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
 # a provider may repeat the ends of a key, with stars between them
 _LIKE_A_KEY: Final = re.compile(r"\bsk-[\w*.\u2026-]{4,}")
@@ -150,7 +151,7 @@ class Failures:
         again: bool | None = None,
     ) -> LLMRequestError:
         given: Mapping[str, Any] = told if isinstance(told, dict) else {"message": told}
-        text = one_line(self._masked(str(given.get("message") or told)), _LONGEST_ANSWER)
+        text = one_line(self._masked(str(given.get("message") or told)), _LONGEST_ANSWER).rstrip(" .")
         kind = _kind(given, text, status)
         pause = "" if after is None else f" in {after:.0f} s"
         hint = next((hint for pattern, hint in self._hints.items() if re.search(pattern, text)), None)
@@ -184,8 +185,10 @@ class Failures:
         what = one_line(str(error), _LONGEST_ANSWER) or type(error).__name__
         if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
             code = "timeout" if isinstance(error, httpx.TimeoutException) else "provider_error"
+            start = "Start it with ollama serve, or check its address, OLLAMA_HOST"
             return self.error(
-                f"it cannot be reached ({what})", "Check base_url, and that the server is running",
+                f"it cannot be reached ({what})",
+                start if _OLLAMA in self._place else "Check base_url, and that the server is running",
                 code=code, is_transient=True,
             )  # fmt: skip
         if isinstance(error, httpx.TimeoutException):

@@ -337,7 +337,10 @@ class HTTPClient(ABC):
         except LLMRequestError as error:
             said = json_of(body)
             error.reported = _usage_of(said.get("usage")) if isinstance(said, dict) else None
-            raise
+            body, said = b"", None
+            raise error.with_traceback(
+                None
+            ) from None  # a provider may repeat a key: no variable has what it said
 
     def _streamed(
         self, request: _Prepared, again: Callable[[], _Prepared], abort: AbortSignal | None
@@ -367,7 +370,7 @@ class HTTPClient(ABC):
         except LLMRequestError as error:
             error.partial = assembly.partial()
             error.reported = error.reported or _usage_of(assembly.usage())
-            raise
+            raise error.with_traceback(None) from None  # as above
         yield request.blocks.bind(assembly.reply())
 
     def _deltas(self, response: httpx.Response, assembly: Assembly) -> Iterator[Delta]:

@@ -6,7 +6,9 @@ are understood are listed in docs/models.md.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -27,7 +29,7 @@ from tract_jupyter.llm.reply import RawCall
 from tract_jupyter.models import Delta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
@@ -95,6 +97,10 @@ class OpenAIClient(HTTPClient):
         }
         if tools:
             body["tools"] = tools
+        if is_openai:
+            body = {"prompt_cache_key": cache_key(messages, tools), **body}
+        if body.get("prompt_cache_key") is None:
+            body.pop("prompt_cache_key", None)
         if limit is not None:
             body["max_completion_tokens" if asks_anew else "max_tokens"] = limit
         if stream and "stream_options" not in options:
@@ -126,6 +132,13 @@ class OpenAIClient(HTTPClient):
 
 
 # --- sending
+
+
+def cache_key(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return what OpenAI finds its cache of a conversation by: the same for all of its requests, as it only grows."""
+    begins = list(takewhile(lambda one: one.get("role") != "assistant", messages))
+    text = json.dumps([tools, begins], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _sent(message: dict[str, Any], blocks: SentBlocks, *, resends: bool) -> dict[str, Any]:

@@ -186,7 +186,10 @@ def _message(response: Any) -> Mapping[str, Any]:
         why = (
             f"it says {brief_repr(told)}" if told else f"it has {', '.join(map(str, response)) or 'nothing'}"
         )
-        raise LLMResponseError(f"the reply has no choices[0].message: {why}; nothing was committed")
+        raise LLMResponseError(
+            f"the reply has no choices[0].message: {why}; nothing was committed. A client returns "
+            "{'choices': [{'message': {'content': 'Hello.'}}]}, as OpenAI's chat completions have it"
+        )
     return message
 
 

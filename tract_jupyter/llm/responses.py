@@ -26,7 +26,7 @@ from tract_jupyter.llm.messages import (
     text_of,
     with_own_ids,
 )
-from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
+from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI, cache_key
 from tract_jupyter.llm.reply import RawCall
 from tract_jupyter.models import Delta, brief_repr, provider_name
 
@@ -92,6 +92,8 @@ class ResponsesClient(HTTPClient):
             body.setdefault("include", [_ENCRYPTED])
         if tools:
             body["tools"] = tools
+        if self.base_url == OPENAI:
+            body.setdefault("prompt_cache_key", cache_key(messages, tools))
         if stream and self.base_url == OPENAI:
             body.setdefault("stream_options", {"include_obfuscation": False})
         return {name: value for name, value in body.items() if value is not None}
