@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
-    from tract_jupyter.runs import Costs, Generation, Profiles, RunEngine, Runs
+    from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
@@ -396,6 +396,13 @@ class Parts:
         return AnswerStore(
             repository=repository, firing=self.firing, results=self.tool_results, journal=journal
         )
+
+    @part
+    def forks(self) -> Forks:
+        """Conversations that went on in another way."""
+        from tract_jupyter.runs import Forks
+
+        return Forks(self._tract, self._repository, self._tract.chat, lambda: self.models, self.costs)
 
     @part
     def kinds(self) -> KindRegistry:
