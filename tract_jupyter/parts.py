@@ -331,14 +331,16 @@ class Parts:
             here = self._repository.refs.position
             return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
 
-        made = Cassette(
+        def timing(time_of: Callable[[str | None, Callable[[str], str]], str] | None) -> None:
+            self._repository.writer.time_of = time_of
+
+        return Cassette(
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
+            timing,
             f"tract_jupyter {__version__}",
         )
-        self._repository.writer.time_of = made.time_of
-        return made
 
     @part
     def llm(self) -> ConfiguredLLM:
