@@ -33,6 +33,7 @@ PARTS = (
     "models",
     "costs",
     "cassette",
+    "forks",
     "mcp",
 )
 """The attributes of a tract that are objects with methods of their own."""

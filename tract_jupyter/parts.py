@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
-    from tract_jupyter.runs import Costs, Generation, Profiles, RunEngine, Runs
+    from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
@@ -331,14 +331,16 @@ class Parts:
             here = self._repository.refs.position
             return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
 
-        made = Cassette(
+        def timing(time_of: Callable[[str | None, Callable[[str], str]], str] | None) -> None:
+            self._repository.writer.time_of = time_of
+
+        return Cassette(
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
+            timing,
             f"tract_jupyter {__version__}",
         )
-        self._repository.writer.time_of = made.time_of
-        return made
 
     @part
     def llm(self) -> ConfiguredLLM:
@@ -394,6 +396,13 @@ class Parts:
         return AnswerStore(
             repository=repository, firing=self.firing, results=self.tool_results, journal=journal
         )
+
+    @part
+    def forks(self) -> Forks:
+        """Conversations that went on in another way."""
+        from tract_jupyter.runs import Forks
+
+        return Forks(self._tract, self._repository, self._tract.chat, lambda: self.models, self.costs)
 
     @part
     def kinds(self) -> KindRegistry:

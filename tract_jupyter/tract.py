@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
     from tract_jupyter.review import Review, Reviewer, Trust
-    from tract_jupyter.runs import Costs, Functions, Profiles, Runs
+    from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.toolkit import (
@@ -275,6 +275,11 @@ class Tract(HookedContext):
         return self._parts.models
 
     @property
+    def forks(self) -> Forks:
+        """The forks that were made: `t.forks()` puts them side by side."""
+        return self._parts.forks
+
+    @property
     def cassette(self) -> Cassette:
         """The traffic with models and tools: `record` it to a file, `replay` it from there, `stop`."""
         return self._parts.cassette
@@ -283,6 +288,47 @@ class Tract(HookedContext):
     def costs(self) -> Costs:
         """What requests to models have used and cost: `t.costs()` for this session; `turns`, `set_budget`."""
         return self._parts.costs
+
+    def fork(
+        self,
+        at: str | None = None,
+        *,
+        name: str | None = None,
+        model: str | LLMClient | Callable[..., Any] | None = None,
+        prompt: str | None = None,
+        answer: object = None,
+        change: Callable[[Any], object] | None = None,
+        **options: Any,
+    ) -> Fork:
+        """Let the conversation go on from one of its steps in another way, on a branch of its own; HEAD stays here.
+
+        What comes before are the same commits: nothing of it is asked, made or paid again. Of a reply, the same request
+        is made again; after a message of the user or the answers of a step, the next one. `t.forks()` puts all
+        forks beside what they were forked from.
+
+        Args:
+            at: a commit of the conversation, of whichever branch: a hash, prefix or branch; the newest if left out.
+            name: of the branch; `fork-1`, ... if left out.
+            model: who is asked: as for `models.use`, or the name of another model of the same client.
+            prompt: what the user says, instead of what is said there, or after the reply that is there.
+            answer: what the tool answers instead of what it did; a text, or JSON data. `at` is that answer.
+            change: a function that is called with this tract before the model is asked, such as `lambda t:
+                t.compress()`.
+            options: as for `chat`: `profile` for other operations around the request, `tools`, `limits`,
+                `temperature`, ...
+
+        Returns:
+            The fork. Where the model gave no reply, that is its outcome, `error`.
+
+        Raises:
+            CommitNotFoundError: `at` names nothing.
+            ContentError: the arguments do not go together, or `at` is no answer of a tool.
+            BranchError: the name is taken or invalid, or HEAD is detached.
+            CassetteError: a cassette is replayed that does not have it.
+        """
+        return self._parts.forks.make(
+            at, name=name, model=model, prompt=prompt, answer=answer, change=change, **options
+        )
 
     def status(self) -> StatusInfo:
         """Return where the tract stands. Reads only."""

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.loop.enforcing import Messages, Responses, enforcing
-from tract_jupyter import Tract
+from tract_jupyter import Session, Tract
 from tract_jupyter.models import Priority
 
 
@@ -263,6 +263,41 @@ def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_p
         tract.configure_llm(there.client())
         assert tract.chat(None).text == "Answer 2."
     assert there.kept == [0, 1]
+
+
+def test_a_child_a_notebook_and_another_variant_keep_them(tmp_path, there):
+    with Session.open(tmp_path / "talk.db") as session:
+        tract = session.create_tract()
+        tract.configure_llm(there.client())
+        tract.chat("One?")
+        tract.chat("Two?")
+        tract.generate(trigger="regenerate")
+        child = session.spawn(tract, purpose="look", inheritance="full_clone")
+        child.configure_llm(there.client())
+        child.chat("Three?")
+        tract.exchange.to_notebook(tmp_path / "talk.ipynb")
+    with Tract.open() as read:
+        read.exchange.import_notebook(tmp_path / "talk.ipynb")
+        read.configure_llm(there.client())
+        read.chat("Three?")
+    assert there.kept == [0, 1, 1, 2, 2]
+
+
+def test_a_reply_that_waited_in_the_inbox_keeps_them_unless_it_was_rewritten(talk, there):
+    talk.user("Three?")
+    talk.propose_generate().approve()
+    talk.user("Four?")
+    pending = talk.propose_generate()
+    pending.response_text = "Something else."
+    pending.approve()
+    talk.chat("Five?")
+    assert there.kept[2:] == [2, 3, 3]
+
+
+def test_a_model_that_decides_keeps_its_own_between_two_steps(talk, there):
+    pending = talk.propose_compress(commits=users(talk)[:1], content="They talked.")
+    assert not pending.consult("Is it short?", max_turns=2).decided
+    assert there.kept[2:] == [0, 1]
 
 
 # --- what a change would take

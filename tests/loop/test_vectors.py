@@ -77,3 +77,44 @@ def test_all_variants(dialect, how, actor, tmp_path):
     found = failing(tmp_path, *DIALECTS[dialect], "--how", how, "--actor", actor)
     assert {key: why for key, why in found.items() if key not in NOT_YET} == {}
     assert set(found) >= set(NOT_YET), "shorten NOT_YET"
+
+
+SAME = "HAP-04,HAP-06,PAR-51,PAR-54,COR-51,LIM-57,FLT-51,FLT-69,HOS-04,BUD-10,DIA-51,STR-53"
+TWINS = {"COD-03": "HAP-04", "COD-51": "PAR-51"}
+"""What a script does, and the direct calls that have the same effects."""
+EACH_ONCE = {"openai": "sync", "anthropic": "async", "responses": "sync"}
+HOW = ("whole", "stream")
+
+
+def kept(tmp_path, dialect, actor):
+    """What the scenarios committed and did, by scenario and variant."""
+    found = tmp_path / f"{dialect}_{actor}.json"
+    ids = ",".join([SAME, *TWINS])
+    assert failing(tmp_path, *DIALECTS[dialect], "--actor", actor, "--only", ids, "--commits", found) == {}
+    return json.loads(found.read_text())
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "variants",
+    [
+        list(EACH_ONCE.items()),
+        pytest.param(
+            [(one, actor) for one in DIALECTS for actor in ("sync", "async")], marks=pytest.mark.slow
+        ),
+    ],
+    ids=["each_dialect", "all"],
+)
+def test_a_scenario_gives_the_same_commits_however_it_is_asked(variants, tmp_path):
+    """Contents, order and content hashes; of scripts, which tell how long they took, the effects of their tools."""
+    all_kept = [kept(tmp_path, dialect, actor) for dialect, actor in variants]
+    for name in SAME.split(","):
+        commits = [one["commits"][f"{name} {how}"] for one in all_kept for how in HOW]
+        assert len(commits[0]) > 1
+        assert commits == [commits[0]] * len(commits), name
+    for script, direct in TWINS.items():
+        effects = [
+            one["effects"][f"{name} {how}"] for one in all_kept for name in (script, direct) for how in HOW
+        ]
+        effects = [sorted(one, key=json.dumps) for one in effects]  # reads run side by side
+        assert effects == [effects[0]] * len(effects), script

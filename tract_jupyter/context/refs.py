@@ -101,8 +101,10 @@ class Refs:
             raise HistoryError(f"branch {here.branch!r} has no commits yet: nothing to {doing}")
         return here
 
-    def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
-        """Make a branch at `source` (hash, prefix or branch; HEAD by default) and switch to it."""
+    def branch(
+        self, name: str, *, source: str | None = None, switch: bool = True, is_empty: bool = False
+    ) -> str | None:
+        """Make a branch at `source` (hash, prefix or branch; HEAD by default), or an empty one, and switch to it."""
         check_name(name)
         with self._database.write() as connection:
             if self._refs.exists(connection, name):
@@ -111,6 +113,7 @@ class Refs:
                 )
             here = self._refs.position(connection)
             start = here.commit_hash if source is None else self.find(connection, source)
+            start = None if is_empty else start
             self._refs.create(connection, name, start)
             if switch:
                 self._point_head(connection, here, name)

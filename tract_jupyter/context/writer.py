@@ -124,8 +124,8 @@ class Writer:
         self._lock = threading.RLock()
         self.on_rollback: Callable[[], None] = lambda: None
         """Called after a batch failed."""
-        self.time_of: Callable[[str | None, Callable[[str], str]], str] = lambda _parent, _hash_at: now_text()
-        """Gives the time of a commit: of the one before it, and of what its hash is at a time."""
+        self.time_of: Callable[[str | None, Callable[[str], str]], str] | None = None
+        """Gives the time of a commit, of the one before it and of what its hash is at a time; None for now."""
 
     def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         """Put a draft on the current branch.
@@ -313,7 +313,7 @@ class Writer:
         def hash_at(at: str) -> str:
             return commit_hash(draft, tract_id, here.commit_hash, at, draft.merge_parents)
 
-        created_at = self.time_of(here.commit_hash, hash_at)
+        created_at = now_text() if self.time_of is None else self.time_of(here.commit_hash, hash_at)
         return Entry(
             hash_at(created_at),
             tract_id,

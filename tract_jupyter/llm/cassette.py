@@ -83,6 +83,7 @@ class Cassette:
         place: tells where the tract stands.
         secrets: gives the keys that are in use.
         now: gives the present, as the store keeps it.
+        timing: has commits be made at the times that a function gives, which is `time_of`; None for now.
         by: what a recording says it was written by.
     """
 
@@ -91,11 +92,13 @@ class Cassette:
         place: Callable[[], CassettePlace],
         secrets: Callable[[], Iterable[str]],
         now: Callable[[], str],
+        timing: Callable[[Callable[[str | None, Callable[[str], str]], str] | None], None] = lambda _: None,
         by: str = "tract_jupyter",
     ) -> None:
         self._place = place
         self._secrets = secrets
         self._now = now
+        self._timing = timing
         self._by = by
         self._recorder: Recorder | None = None
         self._player: Player | None = None
@@ -126,6 +129,7 @@ class Cassette:
                 "records it anew"
             )
         self._recorder = Recorder(found, self._place(), self._current_redaction, by=self._by, at=self._now())
+        self._timing(self.time_of)
         atexit.register(self._end_at_exit)
         return self
 
@@ -157,6 +161,7 @@ class Cassette:
                 "replay it in another store: Tract.open(replay=...)"
             )
         self._player = player
+        self._timing(self.time_of)
         return self
 
     def stop(self) -> CassetteReport | None:
@@ -170,6 +175,7 @@ class Cassette:
             return None
         here = self._place()
         self._recorder = self._player = None
+        self._timing(None)
         if recorder is not None:
             atexit.unregister(self._end_at_exit)
             recorder.end(here)

@@ -365,11 +365,10 @@ def _told(sent: SentRequest, number: int, base: _Asked | None) -> tuple[_Asked, 
     """Return a request in full, and what is written of it: what the request before it did not say."""
     told: dict[str, Any] = {}
     before = base.messages if base is not None else []
-    same = 0
-    for one, other in zip(sent.messages, before, strict=False):
-        if one != other:
-            break
-        same += 1
+    same = len(before)
+    if list(sent.messages[:same]) != before:  # most of them are the same objects, which takes no time to see
+        pairs = enumerate(zip(sent.messages, before, strict=False))
+        same = next((at for at, (one, other) in pairs if one != other), min(len(sent.messages), len(before)))
     new = [json_data(one) for one in sent.messages[same:]]
     options = dict(sent.options)
     if base is not None and same:
@@ -380,4 +379,4 @@ def _told(sent: SentRequest, number: int, base: _Asked | None) -> tuple[_Asked, 
         options = base.options
     else:
         options = told["options"] = json_data(options)
-    return _Asked(number, [*before[:same], *new], options), told
+    return _Asked(number, list(sent.messages), options), told

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,6 +90,19 @@ class Models(Mapping[str, ModelConnection]):
         made = None if model is None else self._connection(model, api_key, base_url)
         self.default.choose(made, operation)
         return made
+
+    @contextmanager
+    def lent(self, model: str | LLMClient | Callable[..., Any]) -> Iterator[ModelConnection]:
+        """Have a model asked for replies meanwhile; arguments and errors as of `use`."""
+        llm = self.default
+        before, settings = llm.chosen.get("chat"), dict(llm.settings.get("chat", {}))
+        made = self._connection(model, None, None)
+        llm.choose(made, "chat")
+        try:
+            yield made
+        finally:
+            llm.choose(before, "chat")
+            llm.settings["chat"] = settings
 
     def _connection(self, model: object, api_key: object, base_url: str | None) -> ModelConnection:
         """Return what `use` is given, as a connection."""

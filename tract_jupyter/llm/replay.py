@@ -253,6 +253,8 @@ class Player:
                 lambda entry: self._request_differs(entry, sent), f"request {self.requests} ({sent.operation})", "for",
                 sent.operation,
             )  # fmt: skip
+            # the next one has most of the same objects, which takes no time to see
+            self._keep(entry.line["request"], list(sent.messages))
         line = entry.line
         if on_delta is not None:
             for delta in self._deltas(line):
@@ -430,10 +432,13 @@ class Player:
             line = self._numbered[one].line
             base = line.get("messages_as")
             before = [] if base is None else self._expanded[base[0]][: base[1]]
-            self._expanded[one] = [*before, *line["messages"]]
-            while len(self._expanded) > _EXPANDED:
-                del self._expanded[next(key for key in self._expanded if key != one)]
+            self._keep(one, [*before, *line["messages"]])
         return self._expanded[number]
+
+    def _keep(self, number: int, messages: list[Any]) -> None:
+        self._expanded[number] = messages
+        while len(self._expanded) > _EXPANDED:
+            del self._expanded[next(key for key in self._expanded if key != number)]
 
     def _options(self, line: Mapping[str, Any]) -> Any:
         while "options_as" in line:

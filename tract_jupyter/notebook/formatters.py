@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import Pending
     from tract_jupyter.llm import Models
     from tract_jupyter.models import CompiledContext, DiffResult
-    from tract_jupyter.runs import Run, RunResponse
+    from tract_jupyter.runs import ForkTable, Run, RunResponse
 
 
 def register(shell: InteractiveShell) -> None:
@@ -111,7 +111,17 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
 
 
+def _show_forks(table: ForkTable, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.views.html import Grid, GridView
+
+    figures = frozenset({"Steps", "Calls", "Tokens", "Cost"})
+    grid = Grid(table.heads, table.rows, code=frozenset({"Name", "Model"}), right=figures)
+    told = () if table.forks else (str(table),)
+    return GridView("Forks", told, (grid,))._repr_mimebundle_()
+
+
 _FORMATTERS: Final = {
+    ("tract_jupyter.runs.forks", "ForkTable"): _show_forks,
     ("tract_jupyter.llm.registry", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,

@@ -60,6 +60,9 @@ from .events import RunResumed as RunResumed
 from .events import RunStarted as RunStarted
 from .events import Stage as Stage
 from .events import in_order as in_order
+from .forks import Fork as Fork
+from .forks import Forks as Forks
+from .forks import ForkTable as ForkTable
 from .generation import Generation as Generation
 from .generation import ReplyRequest as ReplyRequest
 from .lease import Lease as Lease

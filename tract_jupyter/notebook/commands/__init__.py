@@ -1,8 +1,8 @@
 """The commands of `%tract`, a file for each subject.
 
 `history` and `review` are about the context and what waits for a decision, `models` about language models and money,
-`cassette` about recording and replaying, `tools` about operations and tools, `runs` and `profiles` about runs, `rules`
-about the analysis. `command` is what they share.
+`cassette` about recording and replaying, `forks` about going on in another way, `tools` about operations and tools,
+`runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
 
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
@@ -25,6 +25,7 @@ MODULES = (
     "tract_jupyter.notebook.commands.history",
     "tract_jupyter.notebook.commands.models",
     "tract_jupyter.notebook.commands.cassette",
+    "tract_jupyter.notebook.commands.forks",
     "tract_jupyter.notebook.commands.runs",
     "tract_jupyter.notebook.commands.profiles",
     "tract_jupyter.notebook.commands.tools",

@@ -1,4 +1,4 @@
-"""`%tract cassette`."""
+"""`%tract cassette` and `%tract fork`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,19 @@ def test_it_says_what_differs(opened):
 @pytest.mark.parametrize("words", ["play x", "record", "replay a b", "stop now", "replay a --replace"])
 def test_what_it_does_not_take(shell, words):
     assert "usage: %tract cassette [record FILE" in shell.run(f"%tract cassette {words}").error
+
+
+def test_forks_are_made_and_listed(shell):
+    assert "there are no forks" in shell.run("%tract fork").text
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Bye.", "Salve."))
+    shell.run("tract.chat('Hi')")
+    assert "Bye." in shell.run("%tract fork --model other").text
+    result = shell.run("%tract fork HEAD --name more -- Say more, please")
+    assert "<table" in result.html
+    assert [word in result.text for word in ("main", "fork-1", "more", "Salve.", "model other")] == [True] * 5
+    assert shell.namespace["tract"].current_branch == "main"
+    assert "usage: %tract fork" in shell.run("%tract fork a b").error
+    assert "usage: %tract fork" in shell.run("%tract fork --model").error
 
 
 def test_its_words_complete(shell):
