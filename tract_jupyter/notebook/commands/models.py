@@ -46,7 +46,9 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     if rest == [_OFF]:
         models.use(None, operation=operation)
         off = (
-            f"For {purpose}, what is asked for everything else." if purpose else "No model is asked any more."
+            f"Requests for {purpose} go to the model for everything else."
+            if purpose
+            else "No model is asked any more."
         )
         return GridView("Models", (off,), (_asked(notebook.tract),))
     before, costs = models.default.connection("chat"), notebook.tract.costs
