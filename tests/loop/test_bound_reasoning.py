@@ -265,6 +265,19 @@ def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_p
     assert there.kept == [0, 1]
 
 
+def test_a_tool_may_change_the_context_in_the_middle_of_a_turn(talk, there):
+    @talk.tool(read_only=True)
+    def forget(city: str) -> str:
+        """Forget what was said first."""
+        talk.annotate(users(talk)[0], Priority.SKIP)
+        return "forgotten"
+
+    talk.chat("Three?")  # the tools are others now
+    talk.chat("call forget")
+    talk.chat("Four?")
+    assert there.kept[2:] == [0, 1, 0, 1]
+
+
 def test_a_child_a_notebook_and_another_variant_keep_them(tmp_path, there):
     with Session.open(tmp_path / "talk.db") as session:
         tract = session.create_tract()
