@@ -17,7 +17,7 @@ from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.llm.providers import Answer, chunk, provider, sse
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract, review
-from tract_jupyter.exceptions import CassetteError, LLMRequestError
+from tract_jupyter.exceptions import CassetteError, LLMRequestError, StoreClosedError
 from tract_jupyter.models import Delta
 from tract_jupyter.review import Project, RecordedDecisions, Trust, recordable_decisions, write_lock
 from tract_jupyter.runs.profile import OperationProfile, run_operation
@@ -355,6 +355,8 @@ def test_what_was_not_asked_is_told(opened, cassette):
     t = Tract.open(replay=cassette)
     with pytest.warns(UserWarning, match="2 on it were not asked for"):
         t.close()
+    with pytest.raises(StoreClosedError):
+        t.log()
 
 
 def test_the_same_call_gives_its_answers_in_order(opened):

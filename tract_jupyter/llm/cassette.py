@@ -10,11 +10,12 @@ import atexit
 import os
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tract_jupyter.exceptions import CassetteError
+from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm.connections import ModelConnection
 from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder, Redaction, partial_of
 from tract_jupyter.llm.replay import Player, read_place
@@ -312,7 +313,8 @@ class Cassette:
     def _end_at_exit(self) -> None:
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
-            recorder.end(self._place())
+            with suppress(TractError):  # its partial file stays
+                recorder.end(self._place())
 
 
 def _recorded(recorder: Recorder, here: CassettePlace) -> CassetteReport:
