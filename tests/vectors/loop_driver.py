@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,12 +23,14 @@ import play  # noqa: E402
 import server  # noqa: E402
 
 from tests.llm import sdk  # noqa: E402
+from tests.vectors.forked import Forking  # noqa: E402
 from tests.vectors.responses_server import ResponsesServer  # noqa: E402
 
 OWN = HERE / "loop_scenarios.json"
 CHAT_ONLY = {"BUD-09"}
 """What only chat completions have: usage in a stream has to be asked for."""
 given_check, given_load, given_close = driver.check, play.load, driver.close
+given_prepare = driver.prepare
 histories, done = {}, {}
 
 
@@ -79,8 +82,12 @@ def check(scenario, dialect, stream, observed, server):
     return [*judged, *fails], warns
 
 
+def prepare(actor, scenario, dialect, stream, given_actor, *more):
+    """Prepare as the given files do; what is killed, too, is sync or async as it is asked for."""
+    return given_prepare(scenario, dialect, stream, actor, *more)
+
+
 driver.load, driver.check, driver.close = load, check, close
-driver.__file__ = __file__  # second processes are begun with it
 
 
 def warm_up():
@@ -105,8 +112,8 @@ def main(words):
         del words[place : place + 2]
     if os.environ.get("LOOP_WIRE") == "responses":
         driver.ModelServer = ResponsesServer
-    if words[:1] == ["--child"]:
-        return driver.child(words[1:])
+    driver.prepare = partial(prepare, words[words.index("--actor") + 1] if "--actor" in words else "sync")
+    driver.subprocess = Forking(driver.child)
     warm_up()
     if "LOOP_WIRE" in os.environ and "--dialect" not in words:
         words += ["--dialect", "openai"]

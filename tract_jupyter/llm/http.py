@@ -360,7 +360,8 @@ class HTTPClient(ABC):
         characters = WholeCharacters()
         try:
             with self._answer(call, request.body) as response:
-                if "application/json" in response.headers.get("content-type", ""):
+                kind = response.headers.get("content-type", "")
+                if "application/json" in kind or "text/html" in kind:  # the latter has no reply, as is told
                     reply = self._whole(response, request)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
