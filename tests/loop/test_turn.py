@@ -13,7 +13,7 @@ from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.loop.conftest import told
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError
+from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError, UndecidedError
 from tract_jupyter.llm import ModelCall
 from tract_jupyter.models import Delta, TurnLimits
 from tract_jupyter.runs.profile import OperationProfile, run_operation
@@ -415,3 +415,18 @@ def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces
     talk.configure_llm(ScriptedClient("The end."))
     assert talk.chat(None, limits=TurnLimits(steps=1)).text == "The end."
     assert [text for _, text in said(talk)] == ["Tell.", "The end."]
+
+
+def test_a_run_that_waits_within_a_turn_is_resumed_and_its_turn_goes_on(talk, script, spec, done):
+    talk.register_operation(spec(unhandled="ask"))
+    check = run_operation("check", "dynamic", operation="citation_check", fields={"urls": ["a"]}, order=1)
+    profile = OperationProfile.of("p", [check])
+    client = script(reply(None, LOOK), "Sunny.")
+    with pytest.raises(UndecidedError, match=r"runs\.resume"):
+        talk.chat("How is it?", profile=profile)
+    (waiting,) = talk.review.inbox()
+    talk.reviewer.asked_here(waiting.pending_id).approve()
+    talk.runs.resume(talk.runs()[0].run_id)
+    assert (len(client.asked), done) == (1, [])
+    response = talk.chat(None)
+    assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])

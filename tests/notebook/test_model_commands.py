@@ -260,3 +260,16 @@ def test_a_key_in_a_line_is_refused_and_not_repeated(shell, line):
 def test_after_unloading_nothing_looks_at_cells(shell):
     shell.run("%unload_ext tract_jupyter")
     assert shell.run(f"key = '{KEY}'").text == ""
+
+
+def test_what_cannot_be_kept_is_not_said_to_be(shell):
+    assert (
+        "c.TractJupyter.model = 'ollama/qwen3' in ipython_config.py"
+        in shell.run("%tract model ollama/qwen3").text
+    )
+    for line in ("%tract model m --base-url http://x/v1", "%tract model ollama/qwen3 --for compress"):
+        text = shell.run(line).text
+        assert "Until the kernel ends." in text
+        assert "ipython_config" not in text
+    assert "No model is asked any more." in shell.run("%tract model off").text
+    assert "above 0, not 0" in shell.run("%tract budget 0 USD").error

@@ -61,7 +61,7 @@ class SpendingBudget:
         if self.usd is not None:
             usd = dollars(self.usd)
             if not usd:  # not a number, or 0
-                raise LLMConfigError(f"usd is a number of US dollars above 0, not {brief_repr(self.usd)}")
+                raise LLMConfigError(f"usd is a number of US dollars above 0, not {_shown(self.usd)}")
             object.__setattr__(self, "usd", usd)
         if self.tokens is not None and (type(self.tokens) is not int or self.tokens < 1):
             raise LLMConfigError(f"tokens is a whole number from 1 on, not {brief_repr(self.tokens)}")
@@ -434,6 +434,10 @@ class Spending:
         parts = [message.get(name) for message in request.messages for name in ("content", "tool_calls")]
         texts = [_text(part) for part in (*parts, request.options.get("tools")) if part]
         return self._count("\n".join(texts)) + _PER_MESSAGE * len(request.messages)
+
+
+def _shown(given: object) -> str:
+    return str(given) if isinstance(given, Decimal) else brief_repr(given)
 
 
 def _is_ollama(asked: AskedModel) -> bool:

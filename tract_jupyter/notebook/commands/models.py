@@ -45,7 +45,12 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     operation: Any = purpose
     if rest == [_OFF]:
         models.use(None, operation=operation)
-        return GridView("Models", (), (_asked(notebook.tract),))
+        off = (
+            f"Requests for {purpose} go to the model for everything else."
+            if purpose
+            else "No model is asked any more."
+        )
+        return GridView("Models", (off,), (_asked(notebook.tract),))
     before, costs = models.default.connection("chat"), notebook.tract.costs
     lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
@@ -55,7 +60,9 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     if before is not None and before != models.default.connection("chat"):
         cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
         told = (f"With another model than before, {cost}.",) if cost else ()
-    return GridView("Models", (*_advice(chosen), *told), (_asked(notebook.tract),))
+    return GridView(
+        "Models", (*_advice(chosen, is_kept=not (purpose or base_url)), *told), (_asked(notebook.tract),)
+    )
 
 
 def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
@@ -92,11 +99,13 @@ def _typed_key(model: str) -> str:
     return key
 
 
-def _advice(chosen: ModelConnection | None) -> tuple[str, ...]:
-    """Return what is still missing before a model can be asked, and how to keep the choice."""
+def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]:
+    """Return what is still missing before a model can be asked, and how to keep a choice that a name says."""
     if chosen is None:
         return ()
-    kept = f"Until the kernel ends; %config TractJupyter.model = {chosen.name!r} in ipython_config.py is for each one."
+    kept = "Until the kernel ends" + (
+        f"; c.TractJupyter.model = {chosen.name!r} in ipython_config.py is for each one." if is_kept else "."
+    )
     if chosen.key is None or not chosen.key.needed or chosen.key.is_set:
         return (kept,)
     return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", kept)
