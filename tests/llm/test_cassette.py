@@ -80,7 +80,7 @@ def test_a_replay_gives_the_same_commits_and_asks_nobody(opened, cassette):
     recorded.t.chat("Bye")
     head = recorded.t.head
     told = recorded.t.cassette.stop()
-    assert str(told) == f"3 requests and 2 tool calls recorded: {cassette}; root hash {head}"
+    assert str(told) == f"3 requests and 2 tool calls recorded: {cassette.name}; root hash {head}"
     replayed = opened("replay")
     replayed.t.system("Be kind.")
     second = replayed.t.chat("How is it?")
