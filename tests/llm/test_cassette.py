@@ -519,6 +519,13 @@ def test_no_key_is_on_it(opened, cassette, monkeypatch):
         t.cassette.stop()
 
 
+def test_a_word_that_stands_for_a_key_is_no_secret(cassette):
+    with provider(Answer(reply("Hello, ollama."))) as here, Tract.open(record=cassette) as t:
+        t.models.use("ollama-1", api_key="ollama", base_url=here.url)
+        t.chat("Hi, ollama")
+    assert "Hello, ollama." in cassette.read_text()
+
+
 # --- the file
 
 
