@@ -260,7 +260,8 @@ class Commits:
     ) -> CommitInfo:
         """Add a commit to the current branch; options as for `Tract.commit`."""
         target = self._edit_target(operation, edit_target)
-        options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
+        retains = retain is not None or retain_match != () or retain_match_mode != "substring"
+        options["retention"] = Retention.of(retain, retain_match, retain_match_mode) if retains else None
         options["tools_hash"] = self._toolsets.for_commit(tools)
         return self._appended(content, target, options)
 

@@ -410,11 +410,16 @@ class Spending:
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         is_estimate = not usage.raw
         replied = response.get("model")
-        cost = self.account.prices.cost(
-            request.asked,
-            usage,
-            replied=replied if isinstance(replied, str) else None,
-            tier=response.get("service_tier"),
+        is_named = bool(request.asked.names or replied or usage.raw)  # what has no name has no price
+        cost = (
+            self.account.prices.cost(
+                request.asked,
+                usage,
+                replied=replied if isinstance(replied, str) else None,
+                tier=response.get("service_tier"),
+            )
+            if is_named
+            else None
         )
         if cost is not None and is_estimate:
             cost = replace(cost, is_estimate=True)
