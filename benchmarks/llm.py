@@ -13,6 +13,8 @@ import threading
 import tracemalloc
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -64,8 +66,8 @@ def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
         yield Row(name, value, "ms", _STEP_MS if size in SHORT else None, growth)
         before = value
     yield Row(
-        f"going through {SHORT[-1]:,} steps whose replies are known",
-        _known_replies(SHORT[-1]),
+        f"replaying {SHORT[-1]:,} steps from a cassette",
+        _replay(SHORT[-1]),
         "s",
         _REPLAY_SECONDS,
     )
@@ -143,9 +145,14 @@ def _bare_loop(address: str) -> _Cost:
 def _acting() -> Iterator[Tract]:
     """A tract on disk whose model may look around."""
     with tract_on_disk() as tract:
-        tract.tool(_look, name=TOOL, read_only=True)
-        tract.loop.tools = _PROFILE
+        _look_around(tract)
         yield tract
+
+
+def _look_around(tract: Tract) -> None:
+    """Let a tract's model look around."""
+    tract.tool(_look, name=TOOL, read_only=True)
+    tract.loop.tools = _PROFILE
 
 
 def _look(city: str) -> str:
@@ -166,11 +173,22 @@ def _of_a_later_step(steps: int) -> float:
         return min(_timed(_LAST, lambda: _go(tract, _LAST)).processor for _ in range(_ROUNDS))
 
 
-def _known_replies(steps: int) -> float:
-    replies = iter([reply_of(number) for number in range(steps)])
-    with _acting() as tract:
-        tract.models.use(lambda messages, **options: next(replies))  # noqa: ARG005 # as clients are asked
-        return _timed(1, lambda: _go(tract, steps)).wall
+def _replay(steps: int) -> float:
+    """Seconds of a replay, on disk, that ends with the recorded commit."""
+    numbers = count()
+    with TemporaryDirectory() as folder:
+        cassette = Path(folder, "talk.cassette.jsonl")
+        with Tract.open(Path(folder, "recorded.db"), record=cassette) as tract:
+            tract.models.use(lambda messages, **options: reply_of(next(numbers)))  # noqa: ARG005 # as clients are asked
+            _look_around(tract)
+            _go(tract, steps)
+        with Tract.open(Path(folder, "replayed.db"), replay=cassette) as tract:
+            _look_around(tract)
+            seconds = _timed(1, lambda: _go(tract, steps)).wall
+            report = tract.cassette.stop()
+            if report is None or not report.is_same:
+                raise RuntimeError(f"the replay differs: {report}")
+            return seconds
 
 
 # --- streaming

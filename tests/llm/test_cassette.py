@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.llm.providers import Answer, chunk, provider, sse
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter import Tract
+from tract_jupyter import Tract, review
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
 from tract_jupyter.models import Delta
+from tract_jupyter.review import Project, RecordedDecisions, Trust, recordable_decisions, write_lock
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 LOOK = call("look", {"city": "Rome"}, "c1")
@@ -245,6 +246,26 @@ def test_decisions_are_made_as_ever(opened):
         CassetteError, match=r"request 2 \(chat\) is not what comes next .*: that is call 1 \(send\)"
     ):
         replayed.t.chat("Go.")
+
+
+def test_where_nobody_can_be_asked_recorded_decisions_decide(opened, tmp_path):
+    """A replay in CI: the decisions come from the lock file, as in any headless run."""
+    lock = tmp_path / "tract.lock.json"
+    recorded = opened("record", reply(None, call("send", {"to": "Ada"}, "c1")), "Sent.")
+    recorded.t.reviewer.channel = FakeChannel(
+        lambda ticket: ticket.submit(review.Answer("approve", {}, ticket.round_id), "panel")
+    )
+    recorded.t.chat("Go.")
+    project = Project.made(lock, Trust())
+    project.keep()
+    write_lock(lock, recordable_decisions(recorded.t.review.ledger, project, since=None).entries)
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.reviewer.channel = FakeChannel(reachable=False)
+    replayed.t.reviewer.channel.lock = RecordedDecisions(lock, Trust())
+    assert replayed.t.chat("Go.").text == "Sent."
+    assert replayed.done == []
+    assert replayed.t.cassette.stop().is_same
 
 
 # --- strictness
@@ -551,6 +572,28 @@ def test_other_files_are_refused(opened, cassette, damage, words):
     recorded.t.cassette.stop()
     cassette.write_text(damage(cassette.read_text()))
     with pytest.raises(CassetteError, match=words):
+        Tract.open(replay=cassette)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "messages_as": [1, 1], "options": {}, "reply": {}},
+        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options_as": 1, "reply": {}},
+        {"request": 2, "n": 1, "for": "chat", "model": "", "messages": [], "options_as": 1, "reply": {}},
+        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options": {}, "error": "x"},
+        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options": {}, "reply": {}, "deltas": [[]]},
+        {"request": 1, "n": "1", "for": "chat", "model": "", "messages": [], "options": {}, "reply": {}},
+        {"call": 1, "n": 1, "tool": "look", "arguments": {}, "result": 5},
+        {"call": 1, "n": 1, "tool": "look", "arguments": {}, "result": {"odd": 5}},
+        {"commit": "a"}, {"other": 1}, [], 5, None,
+    ],
+)  # fmt: skip
+def test_a_line_that_nobody_recorded_is_refused(cassette, line):
+    first = {"cassette": 1, "tract_id": "t", "branch": "main", "head": None}
+    end = {"end": {"requests": 1, "calls": 0}}
+    cassette.write_text("".join(f"{json.dumps(one)}\n" for one in (first, line, end)))
+    with pytest.raises(CassetteError, match="is damaged"):
         Tract.open(replay=cassette)
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.loop.enforcing import Messages, Responses, enforcing
+from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Session, Tract
 from tract_jupyter.models import Priority
 
@@ -345,6 +346,30 @@ def test_what_waits_for_approval_says_it_too(talk, there):
     assert "The reasoning of 1 reply is not" in talk.propose_merge("main").summary()
     new = talk.user("Something long and new. " * 20)
     assert "reasoning" not in talk.propose_compress(commits=[new], content="They talked.").summary()
+
+
+def test_a_question_about_a_models_own_change_says_it_too(talk, there):
+    first, second = users(talk)
+    told = []
+
+    def refuse(ticket):
+        told.append(ticket.request.why)
+        click(ticket, "reject", reason="no")
+
+    talk.reviewer.channel = FakeChannel(*[refuse] * 4)
+    acting = talk.loop.toolset("full")
+    for name, arguments in {
+        "annotate": {"target_hash": first, "priority": "skip"},
+        "commit": {"content": {"content_type": "dialogue", "role": "user", "text": "No."}, "operation": "edit",
+                   "edit_target": second},
+        "compress": {"content": "They talked."},
+        "tag": {"commit": first, "tag": "start"},
+    }.items():  # fmt: skip
+        acting.execute(name, arguments)
+    assert ["reasoning of 2" in told[0], "reasoning of 1" in told[1], "reasoning of 2" in told[2]] == [
+        True
+    ] * 3
+    assert "reasoning" not in "".join(told[3:])
 
 
 def test_a_price_that_is_unknown_is_said_to_be(talk):

@@ -430,3 +430,10 @@ def test_a_run_that_waits_within_a_turn_is_resumed_and_its_turn_goes_on(talk, sc
     assert (len(client.asked), done) == (1, [])
     response = talk.chat(None)
     assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
+
+
+def test_a_script_that_only_takes_another_time_repeats_itself(talk, script, done):
+    code = {"code": "import time\nprint(tools.look(city='Rome'))"}
+    script(*(reply(None, call("notebook_execute", code, f"c{n}")) for n in range(9)))
+    response = talk.chat("Go.", tools="code")
+    assert (response.outcome, response.steps, len(done)) == ("repeat", 4, 2)

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
@@ -148,8 +148,9 @@ class _Asked:
     """The request that later ones refer to, as it was written."""
 
     number: int
-    messages: list[Any] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
+    messages: list[Any]
+    options: dict[str, Any]
+    options_from: int  # the request with which these options are written
 
 
 class Recorder:
@@ -375,8 +376,7 @@ def _told(sent: SentRequest, number: int, base: _Asked | None) -> tuple[_Asked, 
         told["messages_as"] = [base.number, same]
     told["messages"] = new
     if base is not None and options == base.options:
-        told["options_as"] = base.number
-        options = base.options
-    else:
-        options = told["options"] = json_data(options)
-    return _Asked(number, list(sent.messages), options), told
+        told["options_as"] = base.options_from
+        return _Asked(number, list(sent.messages), base.options, base.options_from), told
+    told["options"] = json_data(options)
+    return _Asked(number, list(sent.messages), told["options"], number), told

@@ -120,9 +120,7 @@ def read_cassette(path: Path) -> CassetteContent:
         try:
             end = _read_line(content, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CassetteError(
-                f"line {number} of {path} is damaged, so nothing was replayed; restore the file, or record again"
-            ) from None
+            raise _damaged(path, f"line {number}") from None
     if (end is None or last) and not is_partial:
         raise CassetteError(
             f"{path} was cut: it has {content}, and no end. Restore the file, or record again; renamed to "
@@ -135,7 +133,10 @@ def read_cassette(path: Path) -> CassetteContent:
             raise CassetteError(
                 f"{path} was changed: lines are missing or too many; restore the file, or record again"
             )
-    _connect(content)
+    try:
+        _connect(content)
+    except KeyError:
+        raise _damaged(path, "a line") from None
     return content
 
 
@@ -149,6 +150,12 @@ def _unreadable(path: Path, error: Exception) -> CassetteError:
         )
     return CassetteError(
         f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette"
+    )
+
+
+def _damaged(path: Path, what: str) -> CassetteError:
+    return CassetteError(
+        f"{what} of {path} is damaged, so nothing was replayed; restore the file, or record again"
     )
 
 
@@ -183,19 +190,58 @@ def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any]
     elif "drawn" in line:
         content.drawn.setdefault(line["drawn"], deque()).append(line["value"])
     else:
-        if "request" in line:
-            _ = line["for"], line["model"], line["messages"], line.get("reply", line.get("error"))
-            if "reply" not in line and "error" not in line:
-                raise ValueError("it has no reply")
-        else:
-            _ = line["call"], line["tool"], line["arguments"], line["result"]
-        number = int(line["n"])
-        content.entries[number] = CassetteEntry(number, int(line.get("after", number)), line)
+        _check_entry(line)
+        number = line["n"]
+        content.entries[number] = CassetteEntry(number, line.get("after", number), line)
     return None
 
 
+def _check_entry(line: dict[str, Any]) -> None:
+    """Check that a request or a call has all that it is served by.
+
+    Raises:
+        ValueError: it has not.
+        KeyError: the same.
+    """
+    numbers = [line["n"], line.get("after", 0), line.get("within", 0)]
+    if "request" in line:
+        numbers += [line["request"], *line.get("messages_as", [0, 0]), line.get("options_as", 0)]
+        refers = [line.get("messages_as", [0])[0], line.get("options_as", 0)]
+        is_sound = (
+            isinstance(line["messages"], list)
+            and isinstance(line["for"], str)
+            and isinstance(line["model"], str)
+            and ("options_as" in line or isinstance(line["options"], dict))
+            and ("reply" in line or isinstance(line["error"], dict))
+            and all(isinstance(Delta(*one).text, str) for one in line.get("deltas", ()))
+            and max(refers) < line["request"]
+        )
+    else:
+        result = line["result"]
+        numbers.append(line["call"])
+        is_sound = (
+            isinstance(line["tool"], str)
+            and isinstance(line["arguments"], dict)
+            and isinstance(result, dict)
+            and bool({"output", "shown"} & set(result) or isinstance(result["error"], str))
+        )
+    if not is_sound or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("it is not as it was written")
+
+
 def _connect(content: CassetteContent) -> None:
+    """Connect the entries with those that they refer to.
+
+    Raises:
+        KeyError: one refers to a request that is not there.
+    """
     content.entries = dict(sorted(content.entries.items()))
+    requests = {entry.line["request"]: entry.line for entry in content.entries.values() if entry.is_request}
+    for line in requests.values():
+        if "messages_as" in line:
+            _ = requests[line["messages_as"][0]]
+        if "options_as" in line:
+            _ = requests[line["options_as"]]["options"]
     for entry in content.entries.values():
         around = content.entries.get(entry.line.get("within", 0))
         if around is not None:
@@ -441,9 +487,7 @@ class Player:
             del self._expanded[next(key for key in self._expanded if key != number)]
 
     def _options(self, line: Mapping[str, Any]) -> Any:
-        while "options_as" in line:
-            line = self._numbered[line["options_as"]].line
-        return line["options"]
+        return (self._numbered[line["options_as"]].line if "options_as" in line else line)["options"]
 
     def _deltas(self, line: Mapping[str, Any]) -> Iterator[Delta]:
         if "deltas" in line:

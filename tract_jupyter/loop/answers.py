@@ -19,6 +19,7 @@ LARGEST: Final = 20_000_000
 """Bytes of a result that is kept whole."""
 _LONGEST_ERROR: Final = 1_500
 _LEAST: Final = 500
+_MEASURED: Final = frozenset({"seconds", "tokens_saved"})
 # the escape sequences of terminals (ECMA-48): those with parameters, those with a text, and the short ones
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]{0,100}[ -/]{0,10}[@-~]|\x1b[\]PX^_][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|\x1b[ -/]{0,10}[0-~]"
@@ -34,17 +35,19 @@ class CallAnswer(NamedTuple):
         is_error: whether it tells of a failure.
         note: what a person changed of the call.
         made: how many calls were made for it: 0 if it was not carried out; a script's calls are more.
+        timeless: the text without what a run measured, such as its seconds; empty if that is all of it.
     """
 
     text: str
     is_error: bool = False
     note: str = ""
     made: int = 0
+    timeless: str = ""
 
     @property
     def outcome(self) -> str:
         """What makes a difference to the same call made again."""
-        return digest([self.text, self.is_error])
+        return digest([self.timeless or self.text, self.is_error])
 
 
 class ShownAnswer(NamedTuple):
@@ -63,7 +66,14 @@ def answer_of(result: ToolResult) -> CallAnswer:
             shown.error if len(shown.error) <= _LONGEST_ERROR else f"{shown.error[:_LONGEST_ERROR]} … (cut)"
         )
         return CallAnswer(text, is_error=True)
-    return CallAnswer(_as_text(shown.output))
+    return CallAnswer(_as_text(shown.output), timeless=_timeless(shown.output))
+
+
+def _timeless(output: Any) -> str:
+    """Return the text of what a script printed, without what differs each time that it runs; empty for the rest."""
+    if not isinstance(output, dict) or not isinstance(output.get("output"), str):
+        return ""
+    return _as_text({name: value for name, value in output.items() if name not in _MEASURED})
 
 
 def _as_text(output: Any) -> str:

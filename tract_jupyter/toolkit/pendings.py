@@ -6,9 +6,10 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import FingerprintError
+from tract_jupyter.exceptions import FingerprintError, TractError
 from tract_jupyter.hooks import ActionChoice, FieldPending, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review import CodeBlock, Decision
 
 
+_CHANGED: Final = {"commit": "edit_target", "annotate": "target_hash", "compress": "from_commit"}
+"""The argument that names the first message that is changed, of the context tools that change one."""
 _STANDING: Final = frozenset({"grant", RECORDED})
 """Channels over which a person's earlier decision about the same comes."""
 
@@ -121,6 +124,19 @@ class ToolQuestion(FieldPending):
             findings_text(self.code_blocks()),
         ]
         return " ".join(filter(None, told))
+
+    def about_rewrite(self) -> str:
+        """Return what the call would take from the model, as it changes what was sent before; empty if nothing."""
+        given = self.call_arguments
+        if self.tool_name not in _CHANGED or given.get("priority", "skip") != "skip":
+            return ""
+        target = given.get(_CHANGED[self.tool_name])
+        if target is None and self.tool_name != "compress":
+            return ""
+        with suppress(TractError):  # what is wrong with the arguments, the call will tell
+            cost = self.tract.costs.of_rewrite(*([] if target is None else [target]))
+            return f"Then {cost}." if cost else ""
+        return ""
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
         """Allow the call, also by choosing an action of the operation."""
@@ -270,4 +286,4 @@ class PendingToolCall(ToolQuestion):
     def why(self) -> str:
         """Return who wants to call it, and why a person is asked."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
-        return f"{asked} {self.about_operation()}".rstrip()
+        return " ".join(filter(None, (asked, self.about_operation(), self.about_rewrite())))

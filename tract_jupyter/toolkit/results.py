@@ -56,7 +56,7 @@ class ToolResult(NamedTuple):
             return cls(name, success=True, output=told["output"])
         shown = str(told["shown"])
         # a class of that name, as errors about it say the name
-        kind = type(str(told["type"]), (), {"__repr__": lambda _: shown})
+        kind = type(str(told.get("type")).replace("\0", ""), (), {"__repr__": lambda _: shown})
         return cls(name, success=True, output=kind())
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
