@@ -262,7 +262,7 @@ class Commits:
         target = self._edit_target(operation, edit_target)
         retains = retain is not None or retain_match != () or retain_match_mode != "substring"
         options["retention"] = Retention.of(retain, retain_match, retain_match_mode) if retains else None
-        options["tools_hash"] = self._toolsets.for_commit(tools)
+        options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.keep(tools)
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
@@ -273,7 +273,7 @@ class Commits:
             content: what takes its place.
             options: of `draft`.
         """
-        options["tools_hash"] = self._toolsets.for_commit(None)
+        options["tools_hash"] = self._toolsets.current
         return self._appended(content, original, options)
 
     def _appended(

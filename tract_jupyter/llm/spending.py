@@ -371,10 +371,9 @@ class Spending:
     def _noted(self, request: _Request, reply: Any) -> Any:
         """Note the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
-        usage = Usage.of(response)
-        failed = [
-            self._priced(one, self._note(request, Usage.of(one), one)) for one in _failed_tries(response)
-        ]
+        usage = Usage.of(response) if "usage" in response else Usage()
+        tries = _failed_tries(response) if "failed_tries" in response else ()
+        failed = [self._priced(one, self._note(request, Usage.of(one), one)) for one in tries]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
             self._note(request, self._usage(request, usage, written), response)
@@ -409,18 +408,16 @@ class Spending:
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         is_estimate = not usage.raw
-        replied = response.get("model")
-        is_named = bool(request.asked.names or replied or usage.raw)  # what has no name has no price
-        cost = (
-            self.account.prices.cost(
-                request.asked,
+        asked, prices, replied, cost = request.asked, self.account.prices, response.get("model"), None
+        if (
+            asked.provider or asked.base_url or usage.raw or prices.own
+        ):  # a function of the user's has no price
+            cost = prices.cost(
+                asked,
                 usage,
                 replied=replied if isinstance(replied, str) else None,
                 tier=response.get("service_tier"),
             )
-            if is_named
-            else None
-        )
         if cost is not None and is_estimate:
             cost = replace(cost, is_estimate=True)
         self.account.add(request.line(usage, cost, is_estimate=is_estimate))
@@ -437,7 +434,11 @@ class Spending:
     def _tokens_of(self, request: _Request) -> int:
         """Estimate the tokens of a request: its messages, and the tools that it offers."""
         parts = [message.get(name) for message in request.messages for name in ("content", "tool_calls")]
-        texts = [_text(part) for part in (*parts, request.options.get("tools")) if part]
+        texts = [
+            part if isinstance(part, str) else _text(part)
+            for part in (*parts, request.options.get("tools"))
+            if part
+        ]
         return self._count("\n".join(texts)) + _PER_MESSAGE * len(request.messages)
 
 

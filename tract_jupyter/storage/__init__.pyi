@@ -1,8 +1,8 @@
 from . import interrupts as interrupts
 from . import schema as schema
-from .clock import from_text as from_text
-from .clock import now_text as now_text
-from .clock import to_text as to_text
+from .columns import from_text as from_text
+from .columns import now_text as now_text
+from .columns import to_text as to_text
 from .columns import from_json as from_json
 from .commits import CommitRows as CommitRows
 from .commits import Lineage as Lineage

@@ -15,7 +15,7 @@ from tract_jupyter.models import (
     default_priority,
     sha256,
 )
-from tract_jupyter.storage.clock import from_text
+from tract_jupyter.storage.columns import from_text
 from tract_jupyter.storage.columns import from_json
 
 EMPTY: Final = "{}"

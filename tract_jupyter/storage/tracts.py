@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, literal, or_, select
 
-from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.columns import from_text, now_text
 from tract_jupyter.storage.columns import from_json, optional
 from tract_jupyter.storage.commits import checked
 from tract_jupyter.storage.entry import Entry
