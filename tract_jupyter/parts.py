@@ -110,7 +110,7 @@ class Parts:
     def close(self) -> None:
         """End the MCP servers and the processes of the sandbox, where there are any."""
         self._is_closed = True
-        for name in ("cassette", "sandboxes", "mcp"):
+        for name in ("sandboxes", "mcp", "cassette"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

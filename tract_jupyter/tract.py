@@ -177,8 +177,10 @@ class Tract(HookedContext):
         What other threads are writing is waited for, five seconds at most; they can begin nothing new. After that, a
         copy of an SQLite file is the store.
         """
-        self._parts.close()
-        self._repository.database.close()
+        try:
+            self._parts.close()
+        finally:
+            self._repository.database.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,11 +10,12 @@ import atexit
 import os
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tract_jupyter.exceptions import CassetteError
+from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm.connections import ModelConnection
 from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder, Redaction, partial_of
 from tract_jupyter.llm.replay import Player, read_place
@@ -63,9 +64,7 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = (
-            f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path}"
-        )
+        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
             told += f"; {len(self.unused)} on it were not asked for: {rest}"
@@ -319,7 +318,8 @@ class Cassette:
     def _end_at_exit(self) -> None:
         recorder, self._recorder, self.is_on = self._recorder, None, False
         if recorder is not None:
-            recorder.end(self._place())
+            with suppress(TractError):  # its partial file stays
+                recorder.end(self._place())
 
 
 def _recorded(recorder: Recorder, here: CassettePlace) -> CassetteReport:
