@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -214,8 +214,8 @@ class Account:
             self._lines[key] = self._lines[key] + line if key in self._lines else line
 
     @contextmanager
-    def reserving(self, line: CostLine | None, *, is_assumed: bool) -> Iterator[None]:
-        """Count what a request may cost at most while it is under way; None counts nothing.
+    def reserving(self, line: CostLine, *, is_assumed: bool) -> Iterator[None]:
+        """Count what a request may cost at most while it is under way.
 
         Args:
             line: what it may cost.
@@ -224,9 +224,6 @@ class Account:
         Raises:
             LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars.
         """
-        if line is None:
-            yield
-            return
         with self._lock:
             self._check(line, is_assumed=is_assumed)
             self._reserved.append(line)
@@ -339,7 +336,7 @@ class Spending:
         came: list[str] = []
         request = _Request(client, messages, options, asked, operation)
         line, is_assumed = self._most(request)
-        with self.account.reserving(line, is_assumed=is_assumed):
+        with nullcontext() if line is None else self.account.reserving(line, is_assumed=is_assumed):
             try:
                 reply = client.chat(messages, **_listened(options, came))
             except BaseException as error:
