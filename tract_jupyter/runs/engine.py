@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.generation import Generation, ReplyRequest
     from tract_jupyter.runs.kinds.rag import HistorySearch
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.model import OperationContext
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.turns import Lease
     from tract_jupyter.runs.workers import Workers
     from tract_jupyter.toolkit import ToolExecutor
 

@@ -29,7 +29,6 @@ from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.engine import MainCall, RunOptions
 from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
-from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.projection import RunHistory, project, unfinished
@@ -37,6 +36,7 @@ from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
+from tract_jupyter.runs.turns import is_held
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
 if TYPE_CHECKING:
