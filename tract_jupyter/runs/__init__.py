@@ -9,7 +9,7 @@
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
   `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
 * What it costs: `costs` (the part `Tract.costs`). What would come of it otherwise: `forks`.
-* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`, `turns`,
+* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`,
   `verification` (damage, replay).
 
 A code such as R53, G20, E14 or X04 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a
