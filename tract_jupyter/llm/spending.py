@@ -311,7 +311,9 @@ class _Request(NamedTuple):
         if hasattr(self.client, "as_sent"):
             body: dict[str, Any] = self.client.as_sent(self.messages, **options)
             return body
-        return {**options, "messages": [_with_blocks(message) for message in self.messages]}
+        return {**options, "messages": [
+            _with_blocks(one) if "provider_blocks" in one else one for one in self.messages
+        ]}
 
 
 class Spending:
@@ -341,9 +343,9 @@ class Spending:
         Before it is sent, and before it is sent again, its messages and tools are counted as they go out, with the
         reasoning that goes back, and its limit of output is added for each reply that it asks for, or `ASSUMED_OUTPUT`;
         with what the session has spent, and with what other requests under way may cost, that must be within the
-        budget. Afterwards what the provider reports takes the place of the
-        estimate. A request that was ended on the way is noted with an estimate, one that the provider refused is not;
-        tries that failed, and of which the provider reported tokens, are noted each.
+        budget. Afterwards what the provider reports takes the place of the estimate. A request that was ended on the
+        way, or broke off, is noted with an estimate, one that the provider refused is not; tries that failed, and of
+        which the provider reported tokens, are noted each.
 
         Args:
             client: who is asked.
@@ -404,10 +406,10 @@ class Spending:
     def _noted(self, request: _Request, reply: Any) -> Any:
         """Note the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
-        usage = Usage.of(response)
+        usage = Usage.of(response) if "usage" in response else Usage()
+        tries = _failed_tries(response) if "failed_tries" in response else ()
         failed = [
-            self._priced(one, self._note(request, self._whole(request, Usage.of(one)), one))
-            for one in _failed_tries(response)
+            self._priced(one, self._note(request, self._whole(request, Usage.of(one)), one)) for one in tries
         ]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
@@ -442,7 +444,9 @@ class Spending:
         return {**usage, "cost": float(cost.usd), **about}
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
-        cost = self._cost(request, usage, response)
+        asked, cost = request.asked, None
+        if asked.provider or asked.base_url or usage.raw or self.account.prices.own:  # else nobody knows one
+            cost = self._cost(request, usage, response)
         self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
         return cost
 
@@ -476,7 +480,8 @@ class Spending:
         """Count what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
         messages = sent.get("messages") or sent.get("input") or ()
         texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
-        return self._count("\n".join([*texts, *map(_text, messages)])) + _PER_MESSAGE * len(messages)
+        texts += [_text(message) for message in messages]
+        return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
 
 
 def _shown(given: object) -> str:
@@ -539,9 +544,8 @@ def _numbers(sent: Mapping[str, Any], names: Iterable[str]) -> list[int]:
 
 
 def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message of which nothing is twice: what it was made of, or what was read of that."""
-    blocks = message.get("provider_blocks")
-    return message if not blocks else {"role": message.get("role"), "provider_blocks": blocks}
+    """Return a message of which nothing is twice: what it was made of, and not what was read of that."""
+    return {"role": message.get("role"), "provider_blocks": message["provider_blocks"]}
 
 
 def _text(value: Any) -> str:
@@ -550,7 +554,8 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "\n".join(map(_text, value))
     if isinstance(value, dict) and ("role" in value or set(value) == {"type", "text"}):
-        return "\n".join(_text(part) for name, part in value.items() if part and name not in {"role", "type"})
+        parts = [part for name, part in value.items() if part and name not in {"role", "type"}]
+        return "\n".join([part if isinstance(part, str) else _text(part) for part in parts])
     try:
         return canonical_json(value)
     except ContentError:
