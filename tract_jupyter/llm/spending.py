@@ -311,9 +311,10 @@ class _Request(NamedTuple):
         if hasattr(self.client, "as_sent"):
             body: dict[str, Any] = self.client.as_sent(self.messages, **options)
             return body
-        return {**options, "messages": [
-            _with_blocks(one) if "provider_blocks" in one else one for one in self.messages
-        ]}
+        return {
+            **options,
+            "messages": [_with_blocks(one) if "provider_blocks" in one else one for one in self.messages],
+        }
 
 
 class Spending:
