@@ -264,7 +264,7 @@ class Session:
 
         A clone has every message with its edits, annotations and tags, in the order of the context: merges are
         flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
-        parent's HEAD stay in effect.
+        parent's HEAD stay in effect. The child asks the models that the parent asks now, until it is told otherwise.
 
         Args:
             parent: a tract of this session, or an agent.
@@ -288,6 +288,7 @@ class Session:
             opened = self._tracts.open(child_id)
             opened.tract.family.inherit(inherited, purpose)
             self._tracts.made(opened)
+        opened.tract.models.default.take_over(parent.models.default)
         return self._tracts.keep(opened)
 
     def deploy(
@@ -303,7 +304,7 @@ class Session:
         The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
         curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
         branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
-        Deleting the branch dismisses the agent.
+        Deleting the branch dismisses the agent. It asks the models that the parent asks now, until told otherwise.
 
         Args:
             parent: a tract of this session, or an agent.
@@ -322,6 +323,7 @@ class Session:
             opened = self._tracts.open(parent.tract_id, branch_name)
             opened.tract.family.curate(curation)
             self._tracts.made(opened)
+        opened.tract.models.default.take_over(parent.models.default)
         return self._tracts.keep(opened)
 
     def collapse(

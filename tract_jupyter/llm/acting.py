@@ -7,6 +7,7 @@ themselves are noticed here, so that both are the same everywhere.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.llm.messages import is_count
 from tract_jupyter.models import TurnLimits, TurnOutcome, digest
 
 if TYPE_CHECKING:
@@ -85,7 +87,8 @@ class TurnMeter:
         price: what a request cost.
 
     Attributes:
-        usage: the sum of what the provider reported.
+        usage: the sum of what the provider reported; with `estimated_tokens`, of requests of which it reported nothing,
+            beside the others, and with `cost` only if that of each request is known.
         steps: requests.
         calls: tool calls.
     """
@@ -102,6 +105,8 @@ class TurnMeter:
         self.usd = 0.0
         self._price = price
         self._unpriced: str | None = None
+        self._is_priced = True
+        self._estimated = 0
         self._lock = threading.Lock()
         self._began = time.monotonic()
 
@@ -119,7 +124,13 @@ class TurnMeter:
         self.steps += 1 + retries
         reported = tokens_of(usage or {})
         self.tokens += estimated if reported is None else reported
+        self._estimated += estimated if reported is None else 0
+        self._is_priced = self._is_priced and "cost" in (usage or {})
         _add(self.usage, usage or {})
+        if self.usage and self._estimated:
+            self.usage["estimated_tokens"] = self._estimated
+        if not self._is_priced:  # the rest is not what the turn cost
+            self.usage.pop("cost", None)
         failed = (usage or {}).get("failed_tries", ())
         self.tokens += sum(tokens_of(one) or 0 for one in failed)
         if self._price is not None:
@@ -186,11 +197,11 @@ class TurnMeter:
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
     """Return the tokens that a provider reported for a request and its reply; None if it reported none."""
     parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    found = [part for part in parts if isinstance(part, int)]
+    found = [part for part in parts if is_count(part)]
     if found:
         return sum(found)
     total = usage.get("total_tokens")
-    return total if isinstance(total, int) else None
+    return total if is_count(total) else None
 
 
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -202,6 +213,8 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
         elif isinstance(value, list):
             total[name] = [*total.get(name, ()), *value]
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            if not math.isfinite(value) or value < 0:
+                continue  # nothing was given back
             before = total.get(name, 0)
             total[name] = before + value if isinstance(before, int | float) else value
         else:

@@ -156,10 +156,12 @@ class AnthropicClient(HTTPClient):
         if not isinstance(reply.get("content"), list):
             there = ", ".join(map(str, reply)) or "nothing"
             raise self._failures.error(f"its reply has no content (it has {there})")
+        if len(dicts(reply["content"])) != len(reply["content"]):
+            raise self._failures.error(f"the content of its reply is damaged, {brief_repr(reply['content'])}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _MessagesAssembly(model, self._failures.told)
+        return _MessagesAssembly(model, self._failures.told, self._failures.error)
 
 
 # --- options
@@ -494,9 +496,15 @@ _KINDS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning",
 class _MessagesAssembly:
     """The message put together from the events so far."""
 
-    def __init__(self, model: str, told: Callable[[object], LLMRequestError]) -> None:
+    def __init__(
+        self,
+        model: str,
+        told: Callable[[object], LLMRequestError],
+        error: Callable[[str], LLMRequestError],
+    ) -> None:
         self._model = model
         self._told = told
+        self._error = error
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[tuple[int, str], list[str]] = {}
@@ -538,7 +546,9 @@ class _MessagesAssembly:
     def _grow(self, event: dict[str, Any]) -> Iterator[Delta]:
         index, delta = _index(event), event.get("delta")
         delta = delta if isinstance(delta, dict) else {}
-        kind, block = str(delta.get("type")), self._blocks.setdefault(index, {})
+        if index not in self._blocks:
+            raise self._error(f"a piece of its reply is damaged, as nothing has begun at its place ({index})")
+        kind, block = str(delta.get("type")), self._blocks[index]
         if kind == "input_json_delta":
             text = str(delta.get("partial_json") or "")
             self._pieces.setdefault((index, "input"), []).append(text)

@@ -29,7 +29,9 @@ def purpose_text(operation: str) -> str:
     return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
 
 
-def settings_of(operation: str, model: str | None, temperature: float | None) -> dict[str, Any]:
+def settings_of(
+    operation: str, model: str | None, temperature: float | None, max_tokens: int | None = None
+) -> dict[str, Any]:
     """Return the options for these settings. None leaves the choice to the client.
 
     Raises:
@@ -41,7 +43,11 @@ def settings_of(operation: str, model: str | None, temperature: float | None) ->
         raise LLMConfigError(f"a model is the name that the client knows it by, not {brief_repr(model)}")
     if temperature is not None and not _is_temperature(temperature):
         raise LLMConfigError(f"a temperature is a number from 0 on, not {brief_repr(temperature)}")
-    given = {"model": model, "temperature": temperature}
+    if max_tokens is not None and (
+        not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1
+    ):
+        raise LLMConfigError(f"max_tokens is a whole number from 1 on, not {brief_repr(max_tokens)}")
+    given = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -110,7 +116,11 @@ class ConfiguredLLM:
             self.chosen[operation] = connection
 
     def set_model(
-        self, operation: ModelOperation, model: str | None, temperature: float | None
+        self,
+        operation: ModelOperation,
+        model: str | None,
+        temperature: float | None,
+        max_tokens: int | None = None,
     ) -> dict[str, Any]:
         """Choose the model for one kind of request, and return the options that such requests have now.
 
@@ -118,8 +128,13 @@ class ConfiguredLLM:
             ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
-        settings = self.settings[operation] = settings_of(operation, model, temperature)
+        settings = self.settings[operation] = settings_of(operation, model, temperature, max_tokens)
         return dict(settings)
+
+    def take_over(self, other: ConfiguredLLM) -> None:
+        """Ask the same models as another tract, with the same settings, from now on."""
+        self.default, self.chosen = other.default, dict(other.chosen)
+        self.settings = {operation: dict(settings) for operation, settings in other.settings.items()}
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model that is asked for one kind of request; None if none is configured."""

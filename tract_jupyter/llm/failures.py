@@ -40,6 +40,7 @@ _NO_KEY: Final = _Kind(reason="authentication", advice="{key}")
 _FORBIDDEN: Final = _Kind(reason="authentication", advice="Check what the key may be used for")
 _SPENT: Final = _Kind(reason="out_of_credit", advice="Look at your account with the provider")
 _NOT_FOUND: Final = _Kind(reason="not_found", advice="Check {url}, and the name of the model")
+_MOVED: Final = _Kind(reason="not_found", advice="Check {url}: the server is at another address")
 _TOO_LONG: Final = _Kind(
     reason="context_too_long", advice="Send a shorter context: compress it, or leave messages out"
 )
@@ -67,7 +68,7 @@ _IS_TOO_LONG: Final = re.compile(
     r"context.{0,10}(length|window|size)|prompt is too long|input is too long|maximum context|too many (input )?tokens",
     re.IGNORECASE,
 )
-_OK, _TOO_MANY, _SERVER_ERROR = 200, 429, 500
+_OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 429, 500
 _SHORTEST_SECRET: Final = 4
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
@@ -212,6 +213,8 @@ def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
     number = next((word for word in words if isinstance(word, int)), None) if status is None else status
     if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
         return _TOO_LONG
+    if number is not None and _MULTIPLE_CHOICES <= number < _BAD_REQUEST:
+        return _MOVED
     if kind is None and number is not None:
         kind = _BY_STATUS.get(number, _BROKEN if number >= _SERVER_ERROR else None)
     return kind or (found[0] if found else _UNKNOWN if status is None else _INVALID)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.models import brief_repr
@@ -125,7 +125,12 @@ def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _count(usage: Mapping[str, Any], name: str) -> int | None:
     number = usage.get(name)
-    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
+    return number if is_count(number) else None
+
+
+def is_count(number: object) -> TypeGuard[int]:
+    """Return True for a number of tokens: what a server says may be anything."""
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
 # --- writing a reply

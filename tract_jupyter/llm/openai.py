@@ -26,7 +26,7 @@ from tract_jupyter.llm.messages import (
     text_of,
 )
 from tract_jupyter.llm.reply import RawCall
-from tract_jupyter.models import Delta
+from tract_jupyter.models import Delta, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -117,18 +117,31 @@ class OpenAIClient(HTTPClient):
         message = first.get("message")
         if not isinstance(message, dict):
             raise self._no_choice(reply)
+        self._check_content(message)
         outer = {name: value for name, value in reply.items() if name != "choices"}
         said = first.get("finish_reason")
         return _written(message, said if isinstance(said, str) else None, outer, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _ChatAssembly(model, self._failures.told, self._no_choice)
+        return _ChatAssembly(model, self._failures.told, self._no_choice, self._check_content)
 
     def _no_choice(self, reply: dict[str, Any]) -> LLMRequestError:
         there = ", ".join(map(str, reply)) or "nothing"
+        why = f"its choices are {brief_repr(reply['choices'])}, without a message"
         return self._failures.error(
-            f"its reply has no choices (it has {there})", "Ask again, or another model"
+            why if "choices" in reply else f"its reply has no choices (it has {there})",
+            "Ask again, or another model",
         )
+
+    def _check_content(self, message: dict[str, Any]) -> None:
+        content = message.get("content")
+        if content is None or isinstance(content, str):
+            return
+        if not isinstance(content, list) or len(dicts(content)) != len(content):
+            raise self._failures.error(
+                f"the content of its reply is damaged, {brief_repr(content)} instead of a text",
+                "Ask again, or another model",
+            )
 
 
 # --- sending
@@ -277,10 +290,12 @@ class _ChatAssembly:
         model: str,
         told: Callable[[object], LLMRequestError],
         no_choice: Callable[[dict[str, Any]], LLMRequestError],
+        check: Callable[[dict[str, Any]], None],
     ) -> None:
         self._model = model
         self._told = told
         self._no_choice = no_choice
+        self._check = check
         self._outer: dict[str, Any] = {}
         self._message = _Pieces()
         self._calls: list[_Call] = []
@@ -354,6 +369,7 @@ class _ChatAssembly:
         """Return the whole reply."""
         if not self._has_choice:
             raise self._no_choice(self._outer)
+        self._check(self._raw())
         return _written(self._raw(), self._said, self._outer, self._model).to_dict()
 
     def usage(self) -> object:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.models import brief_repr
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 MILLION: Final = 1_000_000
 # a name that ends so is taken for the model of that date, at the same price
 _DATED: Final = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)")
+_BILLS: Final = "openrouter.ai"  # in US dollars, and says how much
 _USUAL_TIERS: Final = frozenset({None, "auto", "default", "standard"})
 
 
@@ -130,14 +132,15 @@ class Prices:
             tier: the `service_tier` that the reply names; the tables have the usual one only.
             at: when it was made; now if None.
         """
-        stated = usage.raw.get("cost")  # OpenRouter bills in US dollars, and says how much
-        if isinstance(stated, int | float) and not isinstance(stated, bool) and stated >= 0:
-            return Cost(Decimal(str(stated)))
-        if usage.input_tokens is None or usage.output_tokens is None:
-            return None
+        is_known = usage.input_tokens is not None and usage.output_tokens is not None
         for name in (*asked.names, replied):
-            if name is not None and name in self.own:
+            if is_known and name is not None and name in self.own:
                 return Cost(self.own[name].of(usage))
+        stated = dollars(usage.raw.get("cost")) if _says_its_bill(asked) else None
+        if stated is not None:
+            return Cost(stated)
+        if not is_known:
+            return None
         found = self._listed(asked, usage, replied, at)
         return Cost(found.usd, found.is_estimate or tier not in _USUAL_TIERS) if found is not None else None
 
@@ -150,6 +153,14 @@ class Prices:
         costs = [_listed_cost(name, asked, usage, at) for name in names if name]
         known = [cost for cost in costs if cost is not None]
         return next((cost for cost in known if not cost.is_estimate), known[0] if known else None)
+
+
+def _says_its_bill(asked: AskedModel) -> bool:
+    """Return True if what a reply says that it cost is what is billed: of OpenRouter, or a client of the user's."""
+    if asked.base_url is None:
+        return not asked.provider
+    host = urlsplit(asked.base_url).hostname or ""
+    return host == _BILLS or host.endswith(f".{_BILLS}")
 
 
 def _listed_cost(model: str, asked: AskedModel, usage: Usage, at: datetime | None) -> Cost | None:

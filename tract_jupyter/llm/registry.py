@@ -41,6 +41,10 @@ class Models(Mapping[str, ModelConnection]):
         self._credentials: dict[str, Credential] = {}
 
     def __getitem__(self, name: str) -> ModelConnection:
+        if name not in self._connections:
+            raise KeyError(
+                f"no model is registered as {name!r}; add(NAME, MODEL) does, and `asked` says who is asked"
+            )
         return self._connections[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -127,6 +131,7 @@ class Models(Mapping[str, ModelConnection]):
         *,
         operation: ModelOperation = "chat",
         temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> dict[str, Any]:
         """Choose what one kind of request is sent with, from now on; what is left out is the client's own choice.
 
@@ -136,6 +141,7 @@ class Models(Mapping[str, ModelConnection]):
                 for shorter answers of tools, `consult` where a model decides about a pending; `orchestrate` and
                 `review` for callers of `client_for`.
             temperature: from 0 on; how much the replies vary.
+            max_tokens: how long a reply may be, from 1 on.
 
         Returns:
             The options that such requests have now. Those of a call, as in `generate(model=...)`, come first.
@@ -144,7 +150,7 @@ class Models(Mapping[str, ModelConnection]):
             ContentError: there is no such kind of request.
             LLMConfigError: a value cannot be sent.
         """
-        return self.default.set_model(operation, model, temperature)
+        return self.default.set_model(operation, model, temperature, max_tokens)
 
     def secrets(self) -> list[str]:
         """Return the keys that are in use, for what must not show them."""

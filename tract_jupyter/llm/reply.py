@@ -142,8 +142,10 @@ class Reply:
 
     @property
     def nothing_said(self) -> str:
-        """Why the reply has neither a text nor a call, in words that say what to do; empty if it has, or just ended."""
-        return "" if self.text or self.raw_calls else _NOTHING_SAID.get(self.finish_reason or "", "")
+        """Why the reply has neither a text nor a call, in words that say what to do; empty if it has, or was paused."""
+        if self.text.strip() or self.raw_calls or self.finish_reason == "pause":
+            return ""
+        return _NOTHING_SAID.get(self.finish_reason or "", _EMPTY)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -167,6 +169,9 @@ _NOTHING_SAID = {
 }
 
 
+_EMPTY = "the reply is empty: it has no text and calls nothing; ask again"
+
+
 def _as_text(arguments: Any) -> str:
     try:
         return canonical_json(arguments)
@@ -186,7 +191,11 @@ def _message(response: Any) -> Mapping[str, Any]:
     if not isinstance(message, dict):
         told = response.get("error")
         why = (
-            f"it says {brief_repr(told)}" if told else f"it has {', '.join(map(str, response)) or 'nothing'}"
+            f"it says {brief_repr(told)}"
+            if told
+            else f"its choices are {brief_repr(choices)}"
+            if "choices" in response
+            else f"it has {', '.join(map(str, response)) or 'nothing'}"
         )
         raise LLMResponseError(
             f"the reply has no choices[0].message: {why}; nothing was committed. A client returns "

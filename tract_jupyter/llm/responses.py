@@ -103,10 +103,17 @@ class ResponsesClient(HTTPClient):
         if not isinstance(reply.get("output"), list):
             there = ", ".join(map(str, reply)) or "nothing"
             raise self._failures.error(f"its reply has no output (it has {there})")
+        return self._checked(reply, model)
+
+    def _checked(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
+        """Return a reply that is whole; one that says that it is complete has something in it."""
+        output = reply["output"]
+        if len(dicts(output)) != len(output) or (not output and reply.get("status") == "completed"):
+            raise self._failures.error(f"the output of its reply is damaged, {brief_repr(output)}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _ResponseAssembly(model, self._failures.told)
+        return _ResponseAssembly(model, self._failures.told, self._checked)
 
 
 # --- sending
@@ -340,9 +347,15 @@ _ARGUMENTS: Final = "response.function_call_arguments.delta"
 class _ResponseAssembly:
     """The response put together from the events so far."""
 
-    def __init__(self, model: str, told: Callable[[object], LLMRequestError]) -> None:
+    def __init__(
+        self,
+        model: str,
+        told: Callable[[object], LLMRequestError],
+        checked: Callable[[dict[str, Any], str], dict[str, Any]],
+    ) -> None:
         self._model = model
         self._told = told
+        self._checked = checked
         self._response: dict[str, Any] = {}
         self._items: dict[int, dict[str, Any]] = {}
         self._texts: dict[tuple[int, int, str], list[str]] = {}
@@ -414,7 +427,7 @@ class _ResponseAssembly:
 
     def reply(self) -> dict[str, Any]:
         """Return the whole reply."""
-        return _written(self._whole(), self._model).to_dict()
+        return self._checked(self._whole(), self._model)
 
     def usage(self) -> object:
         """Return what was reported of tokens so far."""

@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED
-from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts
+from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
@@ -32,6 +32,7 @@ ASSUMED_OUTPUT: Final = 4_096
 """Tokens of a reply that a budget reckons with where a request has no `max_tokens`."""
 _PER_MESSAGE: Final = 4  # tokens around each, as the context counts them
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+_OWN: Final = frozenset({"cost", "cost_is_estimate", "failed_tries", "estimated_tokens"})
 _REPLIES: Final = ("n", "best_of")
 _LEAST_CUT: Final = 1_500  # tokens; counters differ, and the shortest context of Ollama has 2,048
 _SURELY_CUT: Final = 0.7
@@ -185,8 +186,8 @@ def _sum(costs: Iterable[Cost]) -> Cost:
 
 def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa: ARG001 # as limits of money want it
     """Return what a reply cost in US dollars, as `Spending.ask` has noted in its usage; None if that is not known."""
-    usd = usage.get("cost")
-    return float(usd) if isinstance(usd, int | float) and not isinstance(usd, bool) else None
+    usd = dollars(usage.get("cost"))
+    return None if usd is None else float(usd)
 
 
 class Account:
@@ -415,7 +416,7 @@ class Spending:
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
             self._note(request, self._usage(request, usage, written), response)
-            return reply
+            return {**response, "usage": _without_own(response["usage"])} if usage.raw else reply
         if _is_ollama(request.asked):
             self._warn_if_cut(request, usage.input_tokens)
         used = self._priced(response, self._note(request, usage, response))
@@ -438,8 +439,8 @@ class Spending:
     @staticmethod
     def _priced(response: Mapping[str, Any], cost: Cost | None) -> dict[str, Any]:
         """Return the usage of a response, with its cost."""
-        usage: dict[str, Any] = response["usage"]
-        if cost is None or "cost" in usage:
+        usage = _without_own(response["usage"])
+        if cost is None:
             return usage
         about = {"cost_is_estimate": True} if cost.is_estimate else {}
         return {**usage, "cost": float(cost.usd), **about}
@@ -468,6 +469,10 @@ class Spending:
     def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
         """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
         output = said.output_tokens
+        total = said.raw.get("total_tokens")
+        if said.input_tokens is None and output is None and is_count(total):
+            output = min(self._count(written), total)
+            return Usage(total - output, output_tokens=output)
         if output is None or written:  # a stream that broke has reported what it began with
             output = max(output or 0, self._count(written))
         given = self._tokens_of(request) if said.input_tokens is None else said.input_tokens
@@ -491,6 +496,11 @@ def _shown(given: object) -> str:
 
 def _is_ollama(asked: AskedModel) -> bool:
     return any(name.startswith("ollama/") for name in asked.names) or ":11434" in (asked.base_url or "")
+
+
+def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a provider reported, without the names under which the cost is noted here: that is not its to say."""
+    return {name: value for name, value in usage.items() if name not in _OWN}
 
 
 def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -88,6 +88,7 @@ class ChatResponse:
         text: what it says last; empty if it only calls tools.
         commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
         usage: the tokens that all requests of the turn took, as the provider counts them; empty if it does not say.
+            `estimated_tokens` are those of requests of which it said nothing, where it did of others.
         generation_config: the model and the parameters it was made with.
         tool_calls: the tools it calls and that have no answer: those that wait for a decision; or all, where the turn
             was given schemas alone, so that `tool_result` has to answer them.
@@ -113,7 +114,10 @@ class ChatResponse:
         from decimal import Decimal
 
         costs = [one.get("cost") for one in (self.usage, *self.usage.get("failed_tries", ()))]
-        is_known = all(isinstance(usd, int | float) and not isinstance(usd, bool) for usd in costs)
+        is_known = all(
+            isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd < float("inf")
+            for usd in costs
+        )
         return sum((Decimal(str(usd)) for usd in costs), Decimal(0)) if is_known else None
 
     def __str__(self) -> str:

@@ -30,7 +30,8 @@ class TurnCost:
         question: the commit of the user's message; empty for replies before the first one.
         text: what the user said.
         replies: the commits of the replies, oldest first.
-        report: what they used and cost. Replies of which the provider said nothing are not in it.
+        report: what they used and cost; a reply of which the provider said nothing beside others is an
+            estimate. Without lines if it said nothing of all.
     """
 
     question: str
@@ -234,6 +235,8 @@ class Costs:
 
 def _turn(question: str, text: str, replies: list[CommitInfo]) -> TurnCost:
     lines = [line for info in reversed(replies) for line in _lines(info)]
+    if lines:  # else nothing is known of the turn
+        lines += [_estimated(info) for info in reversed(replies) if not _lines(info)]
     return TurnCost(
         question, text, tuple(info.commit_hash for info in reversed(replies)), CostReport.of(lines)
     )
@@ -248,6 +251,12 @@ def _lines(info: CommitInfo) -> list[CostLine]:
     failed = stored.get("failed_tries")
     tries = [one for one in failed if isinstance(one, dict)] if isinstance(failed, list) else []
     return [_line(model, used) for used in (stored, *tries)]
+
+
+def _estimated(info: CommitInfo) -> CostLine:
+    """Return the line of a reply of which the provider said nothing: its own length is all that is known."""
+    model = str(info.generation_config.get("model") or "a model without a name")
+    return CostLine(model, "chat", 1, output_tokens=info.token_count, is_estimate=True)
 
 
 def _line(model: str, stored: Mapping[str, Any]) -> CostLine:

@@ -1,0 +1,124 @@
+"""What a server says of money never counts against the user's own price; damaged replies are errors, never empty ones."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.llm.test_budget import Served
+from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Session
+from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMError, LLMRequestError
+
+TOKENS = {"prompt_tokens": 1_000, "completion_tokens": 100}
+
+
+@pytest.mark.parametrize(
+    "stated", ["0", "-1", "1e400", "Infinity", "NaN", '"0.5"', "0.0000001", "true", "null"]
+)
+def test_the_price_of_the_user_wins(tract, stated):
+    body = json.dumps(reply("ok", usage={**TOKENS, "cost": "X"})).replace('"X"', stated)
+    served = Served(
+        OpenAIClient, *(httpx.Response(200, text=body) for _ in range(9)), base_url="http://there/v1"
+    )
+    tract.models.use(served.client)
+    tract.models.price("m-1", input=2, output=10)
+    assert tract.chat("Hi").cost == tract.costs().cost.usd == Decimal("0.003")
+    tract.costs.set_budget(usd=Decimal("0.006"))
+    with pytest.raises(LLMBudgetError):
+        for _ in range(5):
+            tract.chat("Hi", max_tokens=100)
+
+
+def test_what_another_server_states_is_no_cost(tract):
+    served = Served(OpenAIClient, reply("ok", usage={**TOKENS, "cost": 0}), base_url="http://there/v1")
+    tract.models.use(served.client)
+    assert tract.chat("Hi").cost is None
+    assert tract.costs().cost is None
+
+
+def test_a_turn_with_a_request_without_usage_is_no_exact_one(tract):
+    tract.models.use(ScriptedClient(reply(None, call("log", {}), usage=None), reply("fine", usage=TOKENS)))
+    tract.models.price("your ScriptedClient", input=2, output=10)
+    response = tract.chat("Hi", tools="full")
+    assert response.cost is None
+    assert response.usage["estimated_tokens"] > 0
+    (turn,) = tract.costs.turns()
+    assert turn.report.requests == 2
+    assert "≈" in str(turn.report)
+
+
+def test_a_total_alone_is_used(tract):
+    tract.models.use(ScriptedClient(reply("fine", usage={"total_tokens": 1_100})))
+    tract.chat("Hi")
+    assert tract.costs().tokens == 1_100
+
+
+def events(*said):
+    text = "".join(f"data: {json.dumps(one)}\n\n" for one in said)
+    return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
+
+
+DELTA = {"type": "content_block_delta", "index": 7, "delta": {"type": "text_delta", "text": "hey"}}
+END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
+
+
+@pytest.mark.parametrize(
+    ("make", "answer", "why"),
+    [
+        (OpenAIClient, {"choices": [{"message": {"content": 5}}]}, "damaged, 5"),
+        (OpenAIClient, {"choices": []}, r"its choices are \[\]"),
+        (OpenAIClient, {"choices": None}, "its choices are None"),
+        (OpenAIClient, httpx.Response(307, text="moved"), "Check base_url"),
+        (AnthropicClient, {"type": "message", "content": [None], "stop_reason": "end_turn"}, "damaged"),
+        (ResponsesClient, {"status": "completed", "output": []}, "damaged"),
+        (ResponsesClient, {"status": "completed", "output": [5]}, "damaged"),
+    ],
+)
+def test_a_damaged_reply_is_an_error_that_says_so(tract, make, answer, why):
+    tract.models.use(Served(make, answer).client)
+    with pytest.raises(LLMRequestError, match=why):
+        tract.chat("Hi")
+    assert [one.role for one in tract.compile().messages] == ["user"]
+
+
+def test_a_piece_that_belongs_to_nothing(tract):
+    tract.models.use(Served(AnthropicClient, events(DELTA, *END)).client)
+    with pytest.raises(LLMRequestError, match="damaged"):
+        tract.chat("Hi", on_delta=lambda piece: None)
+    assert [one.role for one in tract.compile().messages] == ["user"]
+
+
+def test_an_empty_reply_is_refused(tract):
+    tract.models.use(lambda messages, **options: "")
+    with pytest.raises(LLMError, match="empty"):
+        tract.chat("Hi")
+    assert [one.role for one in tract.compile().messages] == ["user"]
+
+
+def test_a_model_that_is_not_registered_is_told(tract):
+    with pytest.raises(KeyError, match="is registered as 'x/y'"):
+        tract.models["x/y"]
+
+
+def test_a_limit_of_output_is_sent_with_each_request(tract):
+    client = ScriptedClient("Hello.")
+    tract.models.use(client)
+    assert tract.models.configure(max_tokens=77) == {"max_tokens": 77}
+    with pytest.raises(LLMConfigError, match="from 1 on"):
+        tract.models.configure(max_tokens=0)
+    tract.costs.set_budget(tokens=70)
+    with pytest.raises(LLMBudgetError, match="at most 77"):
+        tract.chat("Hi")
+
+
+def test_children_ask_the_model_of_their_parent():
+    with Session.open() as session:
+        parent = session.create_tract()
+        parent.models.use(ScriptedClient("One.", "Two.", "Three."))
+        parent.chat("Hi")
+        assert session.deploy(parent, purpose="p", branch_name="b").chat("Hi").text == "Two."
+        assert session.spawn(parent, purpose="p").chat("Hi").text == "Three."
