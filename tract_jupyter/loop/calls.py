@@ -20,6 +20,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
     BEGUN_BEFORE,
     LATE,
+    NOT_ENDED,
     STOPPED,
     STOPPED_READING,
     STOPPED_RUNNING,
@@ -391,10 +392,24 @@ class StepCalls:
         return limited(limit) if limit else ""
 
 
+def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
+    """Return what makes a call the first time, and gives that result from then on: an approval is for one call."""
+    lock, results = threading.Lock(), list[ToolResult]()
+
+    def make_once() -> ToolResult:
+        with lock:
+            if not results:
+                results.append(ToolResult(call.name, success=False, error=NOT_ENDED))
+                results[0] = make()
+            return results[0]
+
+    return make_once
+
+
 def _replaced(carry_out: CarryOut, call: ActingCall, make: Callable[[], ToolResult]) -> ToolResult:
     """Have a user's function make a call; what it raises, or gives in another form, is the result all the same."""
     try:
-        given: Any = carry_out(call, make)
+        given: Any = carry_out(call, _once(call, make))
     except BaseException as error:  # it may raise anything
         if is_order(error):
             raise
