@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Made = TypeVar("Made")
 
-_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
 _SHORTEST: Final = 8  # characters of a variable's value that is taken for a secret
 
 
@@ -64,9 +64,7 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = (
-            f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path}"
-        )
+        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
             told += f"; {len(self.unused)} on it were not asked for: {rest}"
@@ -304,8 +302,10 @@ class Cassette:
         )  # fmt: skip
 
     def _current_redaction(self) -> Redaction:
-        """Return what takes out the secrets that are known now."""
-        known = {text.strip() for text in [*self._secrets(), *_secrets_of_environment()]}
+        """Return what takes out the secrets that are known now, or were before: a key that was changed stays one."""
+        known = self._redaction.known.union(
+            text.strip() for text in [*self._secrets(), *_secrets_of_environment()]
+        )
         if known != self._redaction.known:
             self._redaction = Redaction(known)
         return self._redaction
