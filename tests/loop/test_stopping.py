@@ -31,8 +31,10 @@ class Counter(ApproximateCounter):
 
 def test_stop_counts_before_anything_was_sent():
     client = ScriptedClient("Once.")
-    with Tract.open(tokenizer=Counter("Tell.", lambda: tract.loop.stop())) as tract:
+    counter = Counter("Tell.", lambda: None)
+    with Tract.open(tokenizer=counter) as tract:
         tract.configure_llm(client)
+        counter.then = tract.loop.stop
         assert tract.chat("Tell.").outcome == "stopped"
         assert not client.asked
         assert tract.chat(None).text == "Once."

@@ -53,5 +53,5 @@ async def awaited(work: Callable[[], T], stop: Callable[[], object]) -> T:
 
 async def _until(is_over: threading.Event, seconds: float) -> None:
     end = time.monotonic() + seconds
-    while not is_over.is_set() and time.monotonic() < end:  # a thread cannot set an `asyncio.Event`
+    while not is_over.is_set() and time.monotonic() < end:  # noqa: ASYNC110 # a thread sets no `asyncio.Event`
         await asyncio.sleep(_HEARTBEAT)
