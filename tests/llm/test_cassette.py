@@ -678,6 +678,37 @@ def test_what_is_not_there_or_cannot_be_written(tmp_path):
         t.cassette.record(tmp_path / "file" / "talk.jsonl")
 
 
+def test_a_recording_that_goes_on_is_not_replaced(opened, cassette):
+    recorded = opened("record", "One.", "Two.")
+    recorded.t.chat("a")
+    with (
+        Tract.open() as t,
+        pytest.raises(CassetteError, match=r"is being recorded already, .*give another file"),
+    ):
+        t.cassette.record(cassette, replace=True)
+    code = f"from tract_jupyter import Tract; Tract.open().cassette.record({str(cassette)!r}, replace=True)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, timeout=60, capture_output=True, text=True
+    )
+    assert "is being recorded already" in ended.stderr
+    recorded.t.chat("b")
+    recorded.t.close()
+    replayed = opened("replay")
+    assert [replayed.t.chat(text).text for text in "ab"] == ["One.", "Two."]
+
+
+def test_a_recording_whose_file_was_taken_away_says_so(opened, cassette):
+    recorded = opened("record", "One.")
+    recorded.t.chat("a")
+    partial = cassette.with_name(cassette.name + ".partial")
+    partial.unlink()
+    partial.write_text("somebody else's")
+    with pytest.raises(CassetteError, match="was removed or replaced while it was written"):
+        recorded.t.close()
+    assert partial.read_text() == "somebody else's"
+    assert not cassette.exists()
+
+
 KILLED = """
 import os, sys
 from tract_jupyter import Tract
@@ -709,6 +740,11 @@ def test_what_was_recorded_before_a_kill_can_be_used(tmp_path, cassette):
             assert t.head in {one.commit_hash for one in killed.log()}
         with pytest.raises(CassetteError, match="its recording did not go further"):
             t.chat("c")
+    with Tract.open(model=lambda *_, **__: "Anew.") as t, t.cassette.record(cassette, replace=True):
+        t.chat("a")
+    assert "Anew." in cassette.read_text()
+    assert "One." not in cassette.read_text()
+    assert not partial.exists()
 
 
 def test_a_process_that_ends_ends_its_recording(tmp_path, cassette):

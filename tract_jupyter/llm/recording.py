@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -20,9 +21,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
 from tract_jupyter.llm.keys import KEY_SHAPES
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import TextIO
 
     from tract_jupyter.models import Delta
 
@@ -33,6 +40,7 @@ FORMAT: Final = 1
 PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
 REDACTED: Final = "[redacted]"
+_FAR: Final = 2**30  # bytes: behind the end of any cassette
 _SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
 _LIKE_A_SECRET: Final = re.compile(
     # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
@@ -178,13 +186,21 @@ class Recorder:
         redaction: gives what takes secrets out, at any time.
         by: who writes it.
         at: the present.
+        replace: take the place of a recording whose process ended before it did.
 
     Raises:
-        CassetteError: it cannot be written, or a recording that did not end lies there.
+        CassetteError: it cannot be written, it is being recorded already, or a recording that did not end lies there.
     """
 
     def __init__(
-        self, path: Path, place: CassettePlace, redaction: Callable[[], Redaction], *, by: str, at: str
+        self,
+        path: Path,
+        place: CassettePlace,
+        redaction: Callable[[], Redaction],
+        *,
+        by: str,
+        at: str,
+        replace: bool = False,
     ) -> None:
         self.path = path
         self.requests = self.calls = 0
@@ -193,21 +209,7 @@ class Recorder:
         self._begun = self._commits = self._last_ended = 0
         self._open: set[int] = set()
         self._asked: dict[str, _Asked] = {}
-        try:
-            if not path.parent.is_dir():
-                path.parent.mkdir(parents=True)
-            self._file = open(partial_of(path), "x", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
-        except FileExistsError as error:
-            if not partial_of(path).is_file():
-                raise CassetteError(
-                    f"{path} cannot be written: {error.strerror}; give another file"
-                ) from error
-            raise CassetteError(
-                f"{partial_of(path)} is there: a recording that goes on in another process, or whose process ended. "
-                "replay() of that file has what was recorded until then; record(..., replace=True) begins anew"
-            ) from None
-        except OSError as error:
-            raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
+        self._file = _held(path, replace=replace)
         self._write({"cassette": FORMAT, "by": by, "at": at, **place._asdict()})
 
     # --- what happens
@@ -296,15 +298,23 @@ class Recorder:
                 "commits": self._commits,
                 "head": place.head,
             }
-            self._write({"end": told})
+            partial = partial_of(self.path)
             try:
+                self._write({"end": told})
+                if not _lies_at(self._file, partial):
+                    raise CassetteError(
+                        f"{partial} was removed or replaced while it was written, so nothing is recorded; record again"
+                    )
                 os.fsync(self._file.fileno())
-                self._file.close()
-                partial_of(self.path).replace(self.path)
+                if sys.platform == "win32":  # which moves no open file
+                    self._file.close()
+                partial.replace(self.path)
             except OSError as error:
                 raise CassetteError(
-                    f"{self.path} cannot be written: {error.strerror}; {partial_of(self.path)} has the recording"
+                    f"{self.path} cannot be written: {error.strerror}; {partial} has the recording"
                 ) from error
+            finally:
+                self._file.close()  # and no earlier, as until then nobody else writes there
 
     # ---
 
@@ -376,6 +386,72 @@ class Recorder:
 def partial_of(path: Path) -> Path:
     """Return where the recording of a cassette lies until it ends."""
     return path.with_name(path.name + PARTIAL)
+
+
+def _held(path: Path, *, replace: bool) -> TextIO:
+    """Return the empty file of a recording, which is held against others until it is closed.
+
+    Raises:
+        CassetteError: as of `Recorder`.
+    """
+    partial = partial_of(path)
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+        while True:
+            file = open(partial, "a", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
+            try:
+                _hold(file)
+                if not _lies_at(file, partial):  # its recording has ended just now
+                    file.close()
+                    continue
+                if file.tell() and not replace:
+                    raise CassetteError(
+                        f"{partial} is there, a recording whose process ended before it did. replay() of that file has "
+                        "what was recorded until then; record(..., replace=True) begins anew"
+                    )
+                file.truncate(0)
+            except BaseException:
+                file.close()
+                raise
+            return file
+    except BlockingIOError as error:
+        raise CassetteError(
+            f"{path} is being recorded already, in this process or another, so nothing was begun. "
+            "t.cassette.stop() there ends it; or give another file"
+        ) from error
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
+
+
+def _hold(file: TextIO) -> None:
+    """Hold a file until it is closed, or its process ends.
+
+    Raises:
+        BlockingIOError: somebody else holds it.
+    """
+    if sys.platform == "win32":
+        file.seek(_FAR)  # a lock hides what it covers
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(*error.args) from error
+        file.seek(0, os.SEEK_END)
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return
+
+
+def _lies_at(file: TextIO, path: Path) -> bool:
+    """Return True if it is this file that lies there."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _told(sent: SentRequest, number: int, base: _Asked | None) -> tuple[_Asked, dict[str, Any]]:
