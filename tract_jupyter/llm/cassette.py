@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm.connections import ModelConnection
-from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder, Redaction
+from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder
+from tract_jupyter.llm.redaction import Redaction
 from tract_jupyter.llm.replay import Player, read_place
 from tract_jupyter.models import brief_repr, counted
 

@@ -7,9 +7,9 @@ place as `FILE.partial` until it ends, line by line: what a killed process has w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
-from tract_jupyter.llm.keys import KEY_SHAPES
 
 if sys.platform == "win32":
     import msvcrt
@@ -27,35 +26,22 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
+    from typing import BinaryIO
 
+    from tract_jupyter.llm.redaction import Redaction
     from tract_jupyter.models import Delta
 
     Made = TypeVar("Made")
 
 FORMAT: Final = 1
 """The version of the file's form."""
+CHECKSUM: Final = "sha256"
+"""Names, in the last line, the sha256 of all lines, for changes by mistake; it is no signature."""
 PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
-REDACTED: Final = "[redacted]"
 _FAR: Final = 2**30  # bytes: behind the end of any cassette
-_SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
-_LIKE_A_SECRET: Final = re.compile(
-    # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
-    r"(?:(?<![\w-])|(?<=\\[nrt]))"
-    r"(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
-    rf"|{KEY_SHAPES})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[\w+/=\s\\:,]|-(?!----))*-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)"
-    # what follows Bearer and Basic in a header
-    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=(?i:bearer) )(?=\S*\d)[\w.~+/=*…-]{6,}"
-    r"|(?<=(?i:basic) )(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}"
-    # passwords and keys within addresses
-    r"|(?<=://)[^\s/@:\"']+:[^\s/@\"']+(?=@)"
-    r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
-)
 _within: ContextVar[tuple[int, ...]] = ContextVar("tract_cassette_within", default=())
 _is_beside: ContextVar[bool] = ContextVar("tract_cassette_beside", default=False)
 
@@ -108,42 +94,6 @@ class RecordedModel:
             "a cassette is replayed, and this request did not go through it, so it was not sent; ask through "
             "t.models.client_for"
         )
-
-
-class Redaction:
-    """Takes secrets out of what is written: known ones, and what looks like one.
-
-    Args:
-        known: secrets by value.
-    """
-
-    def __init__(self, known: Iterable[str] = ()) -> None:
-        self.known = frozenset(text.strip() for text in known)
-        forms = {form for text in self.known if len(text) >= _SHORTEST for form in _forms(text)}
-        long_first = sorted(forms, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, long_first))) if long_first else None
-
-    def text(self, text: str) -> str:
-        """Return a text without secrets."""
-        found = text if self._known is None else self._known.sub(REDACTED, text)
-        return _LIKE_A_SECRET.sub(REDACTED, found)
-
-    def of(self, value: Any) -> Any:
-        """Return JSON data without secrets."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.text(key): self.of(each) for key, each in value.items()}
-        return [self.of(each) for each in value] if isinstance(value, list) else value
-
-
-def _forms(text: str) -> Iterator[str]:
-    """Yield a text as it is, within JSON text, and within JSON text that stands in JSON text again."""
-    yield text
-    for is_ascii in (False, True):
-        once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-        yield once
-        yield json.dumps(once, ensure_ascii=is_ascii)[1:-1]
 
 
 def json_data(value: Any) -> Any:
@@ -209,6 +159,7 @@ class Recorder:
         self._begun = self._commits = self._last_ended = 0
         self._open: set[int] = set()
         self._asked: dict[str, _Asked] = {}
+        self._written = hashlib.sha256()
         self._file = _held(path, replace=replace)
         self._write({"cassette": FORMAT, "by": by, "at": at, **place._asdict()})
 
@@ -300,7 +251,7 @@ class Recorder:
             }
             partial = partial_of(self.path)
             try:
-                self._write({"end": told})
+                self._write({"end": told}, is_last=True)
                 if not _lies_at(self._file, partial):
                     raise CassetteError(
                         f"{partial} was removed or replaced while it was written, so nothing is recorded; record again"
@@ -368,14 +319,14 @@ class Recorder:
             "milliseconds": [at for at, _ in pieces],
         }
 
-    def _write(self, line: dict[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False)
-        clean = json.dumps(self._redaction().of(line), ensure_ascii=False)
+    def _write(self, line: dict[str, Any], *, is_last: bool = False) -> None:
+        clean = self._redaction().of(line)
+        data = _line_of(clean)
+        self._written.update(data)
+        if is_last:
+            data = _line_of({**clean, CHECKSUM: self._written.hexdigest()})
         try:
-            self._file.write(f"{clean if clean != text else text}\n")
-            self._file.flush()
-        except UnicodeEncodeError:  # half a character
-            self._file.write(f"{json.dumps(json.loads(clean))}\n")
+            self._file.write(data)
             self._file.flush()
         except (OSError, ValueError) as error:
             raise CassetteError(
@@ -383,12 +334,27 @@ class Recorder:
             ) from error
 
 
+def _line_of(line: dict[str, Any]) -> bytes:
+    """Return JSON data as a line of a cassette."""
+    try:
+        return f"{json.dumps(line, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError:  # half a character
+        return f"{json.dumps(line)}\n".encode()
+
+
+def checksum(lines: Sequence[str], last: Mapping[str, Any]) -> str:
+    """Return the checksum of a cassette: of its lines, and of what its last one says besides that."""
+    written = hashlib.sha256("".join(f"{line}\n" for line in lines).encode())
+    written.update(_line_of({name: value for name, value in last.items() if name != CHECKSUM}))
+    return written.hexdigest()
+
+
 def partial_of(path: Path) -> Path:
     """Return where the recording of a cassette lies until it ends."""
     return path.with_name(path.name + PARTIAL)
 
 
-def _held(path: Path, *, replace: bool) -> TextIO:
+def _held(path: Path, *, replace: bool) -> BinaryIO:
     """Return the empty file of a recording, which is held against others until it is closed.
 
     Raises:
@@ -399,7 +365,7 @@ def _held(path: Path, *, replace: bool) -> TextIO:
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True)
         while True:
-            file = open(partial, "a", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
+            file = open(partial, "ab")  # noqa: SIM115, PTH123 # it stays open
             try:
                 _hold(file)
                 if not _lies_at(file, partial):  # its recording has ended just now
@@ -424,7 +390,7 @@ def _held(path: Path, *, replace: bool) -> TextIO:
         raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
 
 
-def _hold(file: TextIO) -> None:
+def _hold(file: BinaryIO) -> None:
     """Hold a file until it is closed, or its process ends.
 
     Raises:
@@ -446,7 +412,7 @@ def _hold(file: TextIO) -> None:
         return
 
 
-def _lies_at(file: TextIO, path: Path) -> bool:
+def _lies_at(file: BinaryIO, path: Path) -> bool:
     """Return True if it is this file that lies there."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
