@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import StopSignal, TurnMeter, reported_cost
 from tract_jupyter.loop.turn import StoredTurn
-from tract_jupyter.models import TurnLimits, brief_repr
+from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +30,9 @@ INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
 READ_ON: Final = "read_result"
 """The tool that reads on in what was cut; whoever has any tools has this one."""
-
+_PATIENCE: Final = 5.0
+"""Seconds that closing waits for the turns that are under way."""
+_given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
 Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
 
@@ -96,7 +100,7 @@ class ToolLoop:
         instructions: Callable[[ToolProfile, str], str],
     ) -> None:
         self.tools: Tools = None
-        self.limits = TurnLimits()
+        self.limits = ANY_NUMBER
         self.price: Price | None = reported_cost
         self.ask: Callable[..., dict[str, Any]] | None = None
         self.carry_out: CarryOut | None = None
@@ -109,6 +113,8 @@ class ToolLoop:
         self._answers = answers
         self._instructions = instructions
         self._running: list[StopSignal] = []
+        self._turns = 0
+        self._ended = threading.Condition()
         self._asked: dict[str, Any] = {}
 
     def stop(self) -> None:
@@ -125,6 +131,42 @@ class ToolLoop:
         """Have the turns that are under way end before their next request; calls are carried out until then."""
         for signal in list(self._running):
             signal.pause()
+
+    def close(self) -> None:
+        """Stop the turns that are under way and wait for their end, five seconds at most; not for one that calls it."""
+        self.stop()
+        if _given.get() not in self._running:
+            with self._ended:
+                self._ended.wait_for(lambda: not self._turns, _PATIENCE)
+
+    @contextmanager
+    def signal(self) -> Iterator[StopSignal]:
+        """Yield what `stop` and `pause` give to a turn, from its first moment on; within one, that of this turn."""
+        given = _given.get()
+        if given is not None and given in self._running:
+            yield given
+            return
+        signal = StopSignal()
+        self._running.append(signal)
+        token = _given.set(signal)
+        try:
+            yield signal
+        finally:
+            _given.reset(token)
+            self._running.remove(signal)
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Have `stop`, `pause` and `close` know of a turn from the moment that its caller wants it."""
+        with self.signal():
+            with self._ended:
+                self._turns += 1
+            try:
+                yield
+            finally:
+                with self._ended:
+                    self._turns -= 1
+                    self._ended.notify_all()
 
     def toolset(self, tools: Tools = None) -> Toolset | None:
         """Return what a turn offers, with the tool that reads on in long results; None for no tools.
@@ -159,7 +201,7 @@ class ToolLoop:
         """
         toolset = self.toolset(asked.tools)
         meter = TurnMeter(asked.limits or self.limits, self.price)
-        with self._signal() as stop:
+        with self.signal() as stop:
             kept = (self._store, meter, stop, request, asked.on_delta, self.ask)
             if toolset is None:
                 return StoredTurn(*kept).run()
@@ -207,12 +249,3 @@ class ToolLoop:
             if question is not None and question.status.is_open:
                 question.reject(WENT_ON)
         self._answers().answer_all(calls, WENT_ON)
-
-    @contextmanager
-    def _signal(self) -> Iterator[StopSignal]:
-        signal = StopSignal()
-        self._running.append(signal)
-        try:
-            yield signal
-        finally:
-            self._running.remove(signal)
