@@ -19,6 +19,7 @@ BEGUN_BEFORE: Final = (
     "it was begun before, and the process ended meanwhile, so it may have been done already. "
     "Look before you approve"
 )
+NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 LATE: Final = "not ended: {limit}"
 
 
