@@ -28,9 +28,9 @@ def test_the_price_of_the_user_wins(tract, stated):
     tract.models.price("m-1", input=2, output=10)
     assert tract.chat("Hi").cost == tract.costs().cost.usd == Decimal("0.003")
     tract.costs.set_budget(usd=Decimal("0.006"))
+    tract.chat("Hi", max_tokens=100)
     with pytest.raises(LLMBudgetError):
-        for _ in range(5):
-            tract.chat("Hi", max_tokens=100)
+        tract.chat("Hi", max_tokens=100)
 
 
 def test_what_another_server_states_is_no_cost(tract):
@@ -82,21 +82,21 @@ def test_a_damaged_reply_is_an_error_that_says_so(tract, make, answer, why):
     tract.models.use(Served(make, answer).client)
     with pytest.raises(LLMRequestError, match=why):
         tract.chat("Hi")
-    assert [one.role for one in tract.compile().messages] == ["user"]
+    assert tract.log() == []
 
 
 def test_a_piece_that_belongs_to_nothing(tract):
     tract.models.use(Served(AnthropicClient, events(DELTA, *END)).client)
     with pytest.raises(LLMRequestError, match="damaged"):
         tract.chat("Hi", on_delta=lambda piece: None)
-    assert [one.role for one in tract.compile().messages] == ["user"]
+    assert tract.log() == []
 
 
 def test_an_empty_reply_is_refused(tract):
     tract.models.use(lambda messages, **options: "")
     with pytest.raises(LLMError, match="empty"):
         tract.chat("Hi")
-    assert [one.role for one in tract.compile().messages] == ["user"]
+    assert tract.log() == []
 
 
 def test_a_model_that_is_not_registered_is_told(tract):

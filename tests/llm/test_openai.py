@@ -301,7 +301,9 @@ def test_a_server_that_is_not_there():
 
 def test_an_answer_that_breaks_off_is_asked_for_again():
     with provider(Answer(claims=10_000), Answer()) as there:
-        assert client(there).chat(HELLO) == READ
+        found = client(there).chat(HELLO)
+    assert len(found.pop("failed_tries")) == 1  # it is billed, too
+    assert found == READ
 
 
 @pytest.mark.parametrize(

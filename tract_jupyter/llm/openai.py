@@ -127,7 +127,7 @@ class OpenAIClient(HTTPClient):
 
     def _no_choice(self, reply: dict[str, Any]) -> LLMRequestError:
         there = ", ".join(map(str, reply)) or "nothing"
-        why = f"its choices are {brief_repr(reply['choices'])}, without a message"
+        why = f"its choices are {brief_repr(reply.get('choices'))}, without a message"
         return self._failures.error(
             why if "choices" in reply else f"its reply has no choices (it has {there})",
             "Ask again, or another model",
