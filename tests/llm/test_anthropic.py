@@ -205,6 +205,23 @@ def test_an_instruction_within_the_conversation_keeps_its_place_where_the_model_
     assert [one["role"] for one in older["messages"]] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [[], [assistant("Noted.")], [assistant("Noted."), *HELLO], [assistant(" "), *HELLO]],
+    ids=["nothing", "a reply", "a turn", "a blank reply"],
+)
+def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(behind):
+    told = [*HELLO, assistant("Yes."), {"role": "system", "content": "Be formal."}]
+    before, turns = (sent(one, model=NEWEST)["messages"] for one in (told, [*told, *behind]))
+    places = [place for place, one in enumerate(turns) if one["role"] == "system"]
+    assert [turns[place]["content"][0]["text"] for place in places] == ["Be formal."]
+    for place in places:
+        assert turns[place - 1]["role"] == "user"
+        assert [one["role"] for one in turns[place + 1 : place + 2]] in ([], ["assistant"])
+    if behind and behind[0]["content"].strip():  # what was sent stays as it was
+        assert turns[: len(before)] == before
+
+
 def test_results_are_together_and_first():
     talk = [
         *HELLO,

@@ -80,7 +80,7 @@ def test_a_replay_gives_the_same_commits_and_asks_nobody(opened, cassette):
     recorded.t.chat("Bye")
     head = recorded.t.head
     told = recorded.t.cassette.stop()
-    assert str(told) == f"3 requests and 2 tool calls recorded: {cassette}; root hash {head}"
+    assert str(told) == f"3 requests and 2 tool calls recorded: {cassette.name}; root hash {head}"
     replayed = opened("replay")
     replayed.t.system("Be kind.")
     second = replayed.t.chat("How is it?")
@@ -517,6 +517,13 @@ def test_no_key_is_on_it(opened, cassette, monkeypatch):
         t.tools.leak()
         t.chat(f"What is {hostile}?")
         t.cassette.stop()
+
+
+def test_a_word_that_stands_for_a_key_is_no_secret(cassette):
+    with provider(Answer(reply("Hello, ollama."))) as here, Tract.open(record=cassette) as t:
+        t.models.use("ollama-1", api_key="ollama", base_url=here.url)
+        t.chat("Hi, ollama")
+    assert "Hello, ollama." in cassette.read_text()
 
 
 # --- the file

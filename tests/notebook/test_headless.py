@@ -142,3 +142,36 @@ def test_code_in_a_headless_run_approves_nothing_that_another_run_asked(tmp_path
         ]
     )
     assert "('own',)" in own
+
+
+DICE = """import random
+
+@tract.tool(read_only=True)
+def roll() -> int:
+    "Roll."
+    return random.getrandbits(64)
+
+def model(messages, **options):
+    call = {"id": "c1", "type": "function", "function": {"name": "roll", "arguments": "{}"}}
+    told = {"content": None, "tool_calls": [call]} if len(messages) == 1 else {"content": messages[-1]["content"]}
+    return {"choices": [{"message": {"role": "assistant", **told}}]}
+"""
+
+
+def test_a_notebook_that_is_replayed_gives_the_same_root_hash(tmp_path, monkeypatch):
+    """Recorded until the kernel ends; replayed in another one, without a model."""
+    outputs = []
+    for way, use in (("record", "tract.models.use(model)"), ("replay", "")):
+        notebook = execute(
+            tmp_path,
+            "%load_ext tract_jupyter\n%config TractJupyter.store = ':memory:'",
+            f"%tract cassette {way} talk.cassette.jsonl",
+            DICE + use,
+            "tract.chat('Roll.', tools='self').text, tract.head",
+            "%tract cassette",
+            monkeypatch=monkeypatch,
+        )
+        outputs.append([text(cell) for cell in notebook.cells[3:]])
+    assert outputs[0][0] == outputs[1][0]
+    assert "2 requests and 1 tool call replayed: talk.cassette.jsonl; the same root hash" in outputs[1][1]
+    assert not list(tmp_path.glob("*.partial"))

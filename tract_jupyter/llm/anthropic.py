@@ -44,6 +44,8 @@ ANTHROPIC_VERSION: Final = "2026-10-21"
 MAX_TOKENS: Final = 16_000
 """The limit of a reply where none is given; Messages want one."""
 _NAME: Final = "Anthropic's Messages"
+_INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
+"""The user's turn before an instruction that stands right behind a reply."""
 _FINISH: Final[dict[str, FinishReason]] = {
     "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
     "model_context_window_exceeded": "length", "pause_turn": "pause", "refusal": "refusal",
@@ -254,7 +256,8 @@ def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBloc
     """Return `system` and `messages`.
 
     What the system says first is the system prompt. A later instruction keeps its place with models that take it there,
-    right after the user's turn; with others it joins the system prompt.
+    right after the user's turn; with others it joins the system prompt. Where no user's turn comes before the next
+    reply, one that says so does: what is sent only grows at its end, whatever follows.
     """
     takes_system = bool(_SYSTEM_ANYWHERE.search(model))
     texts = (text_of(one.get("content")) for one in messages if one.get("role") in _SYSTEM)
@@ -272,8 +275,9 @@ def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBloc
                 system.append(text)
                 blocks.add(text)
         elif message.get("role") == "assistant":
-            _tell(turns, later)
-            noted.catch_up()
+            if _says_something(message):
+                _tell(turns, later)
+                noted.catch_up()
             _append(turns, "assistant", _said(message, blocks))
         else:
             given = _result(message) if message.get("role") == "tool" else None
@@ -306,6 +310,8 @@ class _Noted:
 
 def _tell(turns: list[dict[str, Any]], later: list[str]) -> None:
     if later:
+        if turns[-1]["role"] != "user":  # behind anything else an instruction is refused
+            turns.append({"role": "user", "content": [{"type": "text", "text": _INSTRUCTED}]})
         turns.append({"role": "system", "content": [{"type": "text", "text": "\n\n".join(later)}]})
         later.clear()
 
@@ -323,6 +329,12 @@ def _append(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]
     ):  # all results of a step are in one message, and before anything else
         place = sum(block["type"] == "tool_result" for block in content)
     content[place:place] = blocks
+
+
+def _says_something(message: Mapping[str, Any]) -> bool:
+    return bool(text_of(message.get("content")).strip()) or any(
+        message.get(name) for name in ("refusal", "tool_calls", "provider_blocks")
+    )
 
 
 def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:

@@ -64,9 +64,7 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = (
-            f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path}"
-        )
+        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
             told += f"; {len(self.unused)} on it were not asked for: {rest}"

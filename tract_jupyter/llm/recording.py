@@ -32,7 +32,7 @@ FORMAT: Final = 1
 PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
 REDACTED: Final = "[redacted]"
-_SHORTEST: Final = 4
+_SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
 # keys of providers, also with stars in them; what follows Bearer; passwords and keys within addresses
 _LIKE_A_SECRET: Final = re.compile(
     r"(?<![\w-])(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"

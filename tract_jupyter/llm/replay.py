@@ -436,7 +436,7 @@ class Player:
         if line["for"] != sent.operation:
             found.append(_differs("purpose", line["for"], sent.operation))
         if line["model"] and sent.model and line["model"] != sent.model:
-            found.append(_differs("model", line["model"], sent.model))
+            found += self._differences("model", line["model"], sent.model)
         expected = self._messages(line["request"])
         if list(sent.messages) != expected:
             found += self._differences("messages", expected, list(sent.messages))
