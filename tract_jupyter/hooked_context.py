@@ -426,18 +426,19 @@ class HookedContext(VersionedContext):
             UnknownProfileError: there is no such profile. `RunError`: `run` or the trigger is not valid.
             StoreError: the store cannot be read or written; the subclass tells why.
         """
-        from tract_jupyter.loop import TurnRequest
-        from tract_jupyter.runs import ReplyRequest
+        with self._parts.loop.under_way():
+            from tract_jupyter.loop import TurnRequest
+            from tract_jupyter.runs import ReplyRequest
 
-        options = _with_schemas(options, tools)
-        asked = ReplyRequest(
-            validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
-            message=message, metadata=metadata, options=options,
-        )  # fmt: skip
-        turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
-        return self._parts.runs.generate(
-            asked, trigger=trigger, profile=profile, on_event=on_event, options=run, turn=turn
-        )
+            options = _with_schemas(options, tools)
+            asked = ReplyRequest(
+                validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
+                message=message, metadata=metadata, options=options,
+            )  # fmt: skip
+            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
+            return self._parts.runs.generate(
+                asked, trigger=trigger, profile=profile, on_event=on_event, options=run, turn=turn
+            )
 
     async def agenerate(self, **arguments: Any) -> RunResponse:
         """Do what `generate` does, with the same arguments, without blocking the event loop; cancelling stops the turn.
@@ -447,7 +448,8 @@ class HookedContext(VersionedContext):
         """
         from tract_jupyter.loop import awaited
 
-        return await awaited(lambda: self.generate(**arguments), self._parts.loop.stop)
+        with self._parts.loop.signal() as stop:
+            return await awaited(lambda: self.generate(**arguments), stop.set)
 
     @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits"])
     def propose_generate(self, **arguments: Any) -> PendingGeneration:
@@ -502,15 +504,16 @@ class HookedContext(VersionedContext):
             ContentError: the text is empty; nothing is committed or sent.
             TractError: as `generate` does; without a client nothing is committed.
         """
-        from tract_jupyter.loop import TurnRequest
-        from tract_jupyter.runs import ReplyRequest
+        with self._parts.loop.under_way():
+            from tract_jupyter.loop import TurnRequest
+            from tract_jupyter.runs import ReplyRequest
 
-        options = _with_schemas(options, tools)
-        turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
-        return self._parts.runs.chat(
-            text, name, ReplyRequest.of(options), trigger=trigger, profile=profile, on_event=on_event,
-            options=run, turn=turn,
-        )  # fmt: skip
+            options = _with_schemas(options, tools)
+            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
+            return self._parts.runs.chat(
+                text, name, ReplyRequest.of(options), trigger=trigger, profile=profile, on_event=on_event,
+                options=run, turn=turn,
+            )  # fmt: skip
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:
         """Do what `chat` does, with the same arguments, without blocking the event loop; cancelling stops the turn.
@@ -520,7 +523,8 @@ class HookedContext(VersionedContext):
         """
         from tract_jupyter.loop import awaited
 
-        return await awaited(lambda: self.chat(text, **arguments), self._parts.loop.stop)
+        with self._parts.loop.signal() as stop:
+            return await awaited(lambda: self.chat(text, **arguments), stop.set)
 
 
 def _with_schemas(options: dict[str, Any], tools: object) -> dict[str, Any]:

@@ -108,9 +108,9 @@ class Parts:
         self._is_closed = False
 
     def close(self) -> None:
-        """End the MCP servers and the processes of the sandbox, where there are any."""
+        """End turns, the MCP servers and the processes of the sandbox, where there are any."""
         self._is_closed = True
-        for name in ("sandboxes", "mcp", "cassette"):
+        for name in ("loop", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

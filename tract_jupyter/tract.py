@@ -174,8 +174,9 @@ class Tract(HookedContext):
     def close(self) -> None:
         """Close the store; end its MCP servers, and the processes of its sandbox. A second call does nothing.
 
-        What other threads are writing is waited for, five seconds at most; they can begin nothing new. After that, a
-        copy of an SQLite file is the store.
+        Turns that are under way in other threads are stopped, as by `loop.stop`. That is waited for, and so is what
+        other threads are writing, five seconds at most each; they can begin nothing new. After that, a copy of an
+        SQLite file is the store.
         """
         try:
             self._parts.close()

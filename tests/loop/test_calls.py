@@ -100,6 +100,30 @@ def test_a_write_that_was_begun_is_asked_about_again(talk, script, person, done)
     assert not done
 
 
+@pytest.mark.parametrize("how", ["replace", "remove"])
+def test_an_approval_does_not_count_for_a_tool_that_another_call_put_in_its_place(
+    talk, script, person, done, how
+):
+    @talk.tool
+    def swap() -> None:
+        """Swap."""
+
+        def send(to: str, text: str = "hi") -> None:
+            """Send a mail."""
+            done.append("something else")
+
+        if how == "replace":
+            talk.tool(send)
+        else:
+            talk.executor.remove_tool("send")
+
+    person("approve", "approve")
+    client = script(reply(None, call("swap", {}, "c1"), SEND), "ok")
+    assert talk.chat("Go.").text == "ok"
+    assert not done
+    assert "tool 'send' was changed or removed since; make the call again" in told(client)[1]
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

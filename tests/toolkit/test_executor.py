@@ -9,7 +9,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import SpecError, ToolDeniedError, UnknownToolError
-from tract_jupyter.toolkit import Permission, ToolBridge, ToolDefinition, Traits, make_stub
+from tract_jupyter.toolkit import Approval, Permission, ToolBridge, ToolDefinition, Traits, make_stub
 
 
 @pytest.fixture
@@ -207,7 +207,8 @@ def test_what_is_not_decided_yet_is_not_to_be_repeated(tract):
 @pytest.mark.parametrize("actor", ["user", "agent:1", "policy:x"])
 def test_a_locked_tool_is_refused_for_everybody(tract, search, actor):
     tract.executor.lock_tool("web_search", "the quota is used up")
-    result = tract.executor.execute("web_search", {"query": "x"}, actor=actor, is_approved=True)
+    approval = Approval(tract.executor.get("web_search").definition_hash)
+    result = tract.executor.execute("web_search", {"query": "x"}, actor=actor, approval=approval)
     assert (result.success, result.denied) == (False, True)
     assert result.error == "tool 'web_search' is locked: the quota is used up; nobody can call it now"
     tract.executor.unlock_tool("web_search")

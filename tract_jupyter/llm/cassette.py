@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Made = TypeVar("Made")
 
-_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
 _SHORTEST: Final = 8  # characters of a variable's value that is taken for a secret
 
 
@@ -302,8 +302,10 @@ class Cassette:
         )  # fmt: skip
 
     def _current_redaction(self) -> Redaction:
-        """Return what takes out the secrets that are known now."""
-        known = {text.strip() for text in [*self._secrets(), *_secrets_of_environment()]}
+        """Return what takes out the secrets that are known now, or were before: a key that was changed stays one."""
+        known = self._redaction.known.union(
+            text.strip() for text in [*self._secrets(), *_secrets_of_environment()]
+        )
         if known != self._redaction.known:
             self._redaction = Redaction(known)
         return self._redaction

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
+from tract_jupyter.llm.keys import KEY_SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,11 +34,17 @@ PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
 REDACTED: Final = "[redacted]"
 _SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
-# keys of providers, also with stars in them; what follows Bearer; passwords and keys within addresses
 _LIKE_A_SECRET: Final = re.compile(
-    r"(?<![\w-])(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
-    r"|gsk_\w{16,}|AIza[\w-]{30,}|gh[pousr]_\w{30,}|hf_\w{30,})"
-    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=bearer )(?=\S*\d)[\w.~+/=*…-]{6,}"
+    # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
+    r"(?:(?<![\w-])|(?<=\\[nrt]))"
+    r"(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
+    rf"|{KEY_SHAPES})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:[\w+/=\s\\:,]|-(?!----))*-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)"
+    # what follows Bearer and Basic in a header
+    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=(?i:bearer) )(?=\S*\d)[\w.~+/=*…-]{6,}"
+    r"|(?<=(?i:basic) )(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}"
+    # passwords and keys within addresses
     r"|(?<=://)[^\s/@:\"']+:[^\s/@\"']+(?=@)"
     r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
 )
@@ -103,9 +110,9 @@ class Redaction:
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        texts = {text.strip() for text in known}
-        long_first = sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True)
-        self.known = frozenset(texts)
+        self.known = frozenset(text.strip() for text in known)
+        forms = {form for text in self.known if len(text) >= _SHORTEST for form in _forms(text)}
+        long_first = sorted(forms, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, long_first))) if long_first else None
 
     def text(self, text: str) -> str:
@@ -120,6 +127,15 @@ class Redaction:
         if isinstance(value, dict):
             return {self.text(key): self.of(each) for key, each in value.items()}
         return [self.of(each) for each in value] if isinstance(value, list) else value
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield a text as it is, within JSON text, and within JSON text that stands in JSON text again."""
+    yield text
+    for is_ascii in (False, True):
+        once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+        yield once
+        yield json.dumps(once, ensure_ascii=is_ascii)[1:-1]
 
 
 def json_data(value: Any) -> Any:

@@ -35,12 +35,11 @@ from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, refusal, r
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.llm import StopSignal, TurnMeter
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.offered import OfferedTools
     from tract_jupyter.review import Reviewer
-    from tract_jupyter.toolkit import Toolset
+    from tract_jupyter.toolkit import Approval, Toolset
 
 CarryOut = Callable[[ActingCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
@@ -58,7 +57,7 @@ class _Call:
     place: int
     asked: ActingCall
     prepared: PreparedCall | None = None
-    is_approved: bool | ActionChoice = False
+    approval: Approval | None = None
     note: str = ""
     waits: bool = False
     is_begun: bool = False
@@ -257,7 +256,7 @@ class StepCalls:
         approved = dict(question.call_arguments)
         call.note = changes(call.prepared.values, approved)
         call.prepared = call.prepared._replace(values=approved)
-        call.is_approved = question.choice or True
+        call.approval = question.approval
 
     def _check_stop(self) -> None:
         if self.machinery.stop.is_set():
@@ -358,7 +357,7 @@ class StepCalls:
             raise TypeError("a call is made after it was prepared")
 
         def make() -> ToolResult:
-            return machinery.toolset.carry_out(call.asked.name, prepared.values, is_approved=call.is_approved)
+            return machinery.toolset.carry_out(call.asked.name, prepared.values, approval=call.approval)
 
         made: list[None] = []
 

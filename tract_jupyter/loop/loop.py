@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,7 +30,9 @@ INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
 READ_ON: Final = "read_result"
 """The tool that reads on in what was cut; whoever has any tools has this one."""
-
+_PATIENCE: Final = 5.0
+"""Seconds that closing waits for the turns that are under way."""
+_given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
 Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
 
@@ -110,6 +114,8 @@ class ToolLoop:
         self._instructions = instructions
         self._running: list[StopSignal] = []
         self._is_anew = False
+        self._turns = 0
+        self._ended = threading.Condition()
         self._asked: dict[str, Any] = {}
 
     def stop(self) -> None:
@@ -133,6 +139,42 @@ class ToolLoop:
         What that takes from the model, and from the provider's cache, is what `t.costs.of_rewrite()` says before.
         """
         self._is_anew = True
+
+    def close(self) -> None:
+        """Stop the turns that are under way and wait for their end, five seconds at most; not for one that calls it."""
+        self.stop()
+        if _given.get() not in self._running:
+            with self._ended:
+                self._ended.wait_for(lambda: not self._turns, _PATIENCE)
+
+    @contextmanager
+    def signal(self) -> Iterator[StopSignal]:
+        """Yield what `stop` and `pause` give to a turn, from its first moment on; within one, that of this turn."""
+        given = _given.get()
+        if given is not None and given in self._running:
+            yield given
+            return
+        signal = StopSignal()
+        self._running.append(signal)
+        token = _given.set(signal)
+        try:
+            yield signal
+        finally:
+            _given.reset(token)
+            self._running.remove(signal)
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Have `stop`, `pause` and `close` know of a turn from the moment that its caller wants it."""
+        with self.signal():
+            with self._ended:
+                self._turns += 1
+            try:
+                yield
+            finally:
+                with self._ended:
+                    self._turns -= 1
+                    self._ended.notify_all()
 
     def toolset(self, tools: Tools = None) -> Toolset | None:
         """Return what a turn offers, with the tool that reads on in long results; None for no tools.
@@ -167,7 +209,7 @@ class ToolLoop:
         """
         toolset = self.toolset(asked.tools)
         meter = TurnMeter(asked.limits or self.limits, self.price)
-        with self._signal() as stop:
+        with self.signal() as stop:
             kept = (self._store, meter, stop, request, asked.on_delta, self.ask)
             if toolset is None:
                 return StoredTurn(*kept).run()
@@ -230,12 +272,3 @@ class ToolLoop:
             if question is not None and question.status.is_open:
                 question.reject(WENT_ON)
         self._answers().answer_all(calls, WENT_ON)
-
-    @contextmanager
-    def _signal(self) -> Iterator[StopSignal]:
-        signal = StopSignal()
-        self._running.append(signal)
-        try:
-            yield signal
-        finally:
-            self._running.remove(signal)

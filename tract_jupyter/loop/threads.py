@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _HEARTBEAT: Final = 0.02
 """Seconds. A bare await cannot be interrupted in a kernel, so waiting is many short ones."""
+_PATIENCE: Final = 5.0
+"""Seconds that a cancelled task waits for the work to end."""
 
 
 async def awaited(work: Callable[[], T], stop: Callable[[], object]) -> T:
@@ -20,7 +24,8 @@ async def awaited(work: Callable[[], T], stop: Callable[[], object]) -> T:
 
     Args:
         work: what is done.
-        stop: is called if the task is cancelled, and has the work end soon; it is waited for.
+        stop: is called if the task is cancelled, and has the work end soon. That is awaited for five seconds at most,
+            and not any more if the task is cancelled again.
     """
     came: dict[str, Any] = {}
     is_over = threading.Event()
@@ -36,16 +41,17 @@ async def awaited(work: Callable[[], T], stop: Callable[[], object]) -> T:
 
     threading.Thread(target=run, name="tract-turn", daemon=True).start()
     try:
-        while not is_over.is_set():  # noqa: ASYNC110 # a thread cannot set an `asyncio.Event`
-            await asyncio.sleep(_HEARTBEAT)
+        await _until(is_over, math.inf)
     except (asyncio.CancelledError, KeyboardInterrupt):
         stop()
-        is_over.wait(_PATIENCE)
+        await _until(is_over, _PATIENCE)
         raise
     if "error" in came:
         raise came["error"]
     return came["result"]  # type: ignore[no-any-return] # what `work` gives
 
 
-_PATIENCE: Final = 5.0
-"""Seconds that a cancelled task waits for the work to end."""
+async def _until(is_over: threading.Event, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not is_over.is_set() and time.monotonic() < end:  # noqa: ASYNC110 # a thread sets no `asyncio.Event`
+        await asyncio.sleep(_HEARTBEAT)

@@ -12,6 +12,7 @@ from .summaries import shortening_request as shortening_request
 from .summaries import summary_request as summary_request
 from .summaries import wishes as wishes
 from .tool_calls import CALLED_FROM_CODE as CALLED_FROM_CODE
+from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON
 from .tool_calls import NO_PERMISSION as NO_PERMISSION

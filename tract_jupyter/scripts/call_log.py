@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.review import Signer
     from tract_jupyter.storage import Database, ScriptCallRows
-    from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile
+    from tract_jupyter.toolkit import Approval, ToolDefinition, ToolExecutor, ToolProfile
 
     Tool = ToolDefinition | str  # the name, where there is no such tool
 
@@ -308,7 +307,7 @@ class CallLog:
         *,
         actor: str,
         profile: ToolProfile | None,
-        is_approved: bool | ActionChoice,
+        approval: Approval | None,
     ) -> ToolResult:
         """Answer a call from the run before, or make it and keep its result. As `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)
@@ -319,7 +318,7 @@ class CallLog:
             if answer is not None:
                 return answer.result()
         frozen = None if self.closed else frozen_arguments(arguments)  # now: the handler may change them
-        result = executor.execute(name, arguments, actor=actor, profile=profile, is_approved=is_approved)
+        result = executor.execute(name, arguments, actor=actor, profile=profile, approval=approval)
         if not self.closed:
             self._keep(place, tool, frozen, result)
         return result

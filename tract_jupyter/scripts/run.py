@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
-    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.review import ValueRow
     from tract_jupyter.scripts.call_log import CallLog
     from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.result import OutputKind
     from tract_jupyter.scripts.script import Script
-    from tract_jupyter.toolkit import Exchanged, ToolDefinition, ToolExecutor
+    from tract_jupyter.toolkit import Approval, Exchanged, ToolDefinition, ToolExecutor
 
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again
@@ -239,19 +238,19 @@ class ScriptCalls:
         arguments: Mapping[str, Any],
         *,
         line: int | None = None,
-        is_approved: bool | ActionChoice = False,
+        approval: Approval | None = None,
     ) -> ToolResult:
         """Make a call within the limits; a refusal comes back as an error.
 
-        `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
-        decided about already.
+        `line` is that of the script; it is looked for on this thread's stack if left out. `approval`: of this call,
+        if it was decided about already.
         """
         barred = self._ended or (_FORKED if os.getpid() != self._process else "")
         refusal = barred or self.meter.refusal()
         if refusal:
             result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(barred)), 0.0
         else:
-            result, seconds = self._made(executor, name, arguments, is_approved=is_approved)
+            result, seconds = self._made(executor, name, arguments, approval=approval)
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
@@ -284,14 +283,14 @@ class ScriptCalls:
         name: str,
         arguments: Mapping[str, Any],
         *,
-        is_approved: bool | ActionChoice,
+        approval: Approval | None,
     ) -> tuple[ToolResult, float]:
         # what a tool calls itself is a part of its own call
         log = self.log if self.meter.depth == 0 else None
         call = executor.execute if log is None else partial(log.call, executor)
         with self._under_way():
             started = perf_counter()
-            result = call(name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved)
+            result = call(name, arguments, actor=self.actor, profile=self.profile, approval=approval)
             seconds = perf_counter() - started
         return result, seconds
 

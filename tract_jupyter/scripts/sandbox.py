@@ -486,7 +486,7 @@ class Sandbox:
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
         return run.calls.execute(self._executor, name, decided.call_arguments, line=line,
-                                 is_approved=decided.choice or True)  # fmt: skip
+                                 approval=decided.approval)  # fmt: skip
 
 
 def _limits(run: ScriptRun) -> Any:

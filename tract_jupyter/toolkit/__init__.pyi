@@ -30,6 +30,7 @@ from .names import python_names as python_names
 from .operation_tools import LiveTools as LiveTools
 from .operation_tools import OperationTools as OperationTools
 from .operation_tools import proposing_tools as proposing_tools
+from .pendings import Approval as Approval
 from .pendings import PendingToolCall as PendingToolCall
 from .pendings import ToolPending as ToolPending
 from .policy import Policies as Policies

@@ -22,11 +22,10 @@ from tract_jupyter.exceptions import (
     UnknownToolError,
     nearest,
 )
-from tract_jupyter.hooks import ActionChoice
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations import TOOL_PREFIX
-from tract_jupyter.prompts import CALLED_FROM_CODE, NO_PERMISSION, undecided
+from tract_jupyter.prompts import CALLED_FROM_CODE, CHANGED_SINCE, NO_PERMISSION, undecided
 from tract_jupyter.storage import what_triggered
 from tract_jupyter.toolkit.callers import (
     USER,
@@ -47,10 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
-    from tract_jupyter.hooks import Pending
+    from tract_jupyter.hooks import ActionChoice, Pending
     from tract_jupyter.llm import Cassette
     from tract_jupyter.review import Reviewer
-    from tract_jupyter.toolkit.pendings import ToolQuestion
+    from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -221,7 +220,7 @@ class ToolExecutor:
         *,
         actor: str = USER,
         profile: ToolProfile | None = None,
-        is_approved: bool | ActionChoice = False,
+        approval: Approval | None = None,
     ) -> ToolResult:
         """Call a tool. It raises no `Exception`: what went wrong is in the result.
 
@@ -231,13 +230,15 @@ class ToolExecutor:
                 in strict mode have no other way to say it.
             actor: who calls.
             profile: which tools there are for them; all if left out.
-            is_approved: this very call was decided about already, and is not asked about again; or what was chosen
-                then, where it fires an operation. What is not permitted stays so.
+            approval: of this very call, which is not asked about again. It counts for the tool that it was given for;
+                what is not permitted stays so.
 
         Raises:
             CassetteError: a cassette is replayed, and the call is not what comes next on it.
         """
         tool = self.get(name) if isinstance(name, str) else None
+        if approval is not None and (tool is None or approval.definition_hash != tool.definition_hash):
+            return ToolResult(name, success=False, error=CHANGED_SINCE.format(tool=name), denied=True)
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
         why_not = self._locked(tool.name) if tool.name in self._locks else not_allowed()
@@ -246,8 +247,8 @@ class ToolExecutor:
         try:
             values = _validated(tool, arguments)
             permission = self.permission(tool, actor)
-            choice = is_approved if isinstance(is_approved, ActionChoice) else None
-            if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
+            choice = None if approval is None else approval.choice
+            if permission is not _ALLOW and (approval is None or permission is not Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
         except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
             return failed(name, error)
@@ -389,7 +390,7 @@ class ToolExecutor:
         """
         now = self.get(tool.name)
         if now is None or now.definition_hash != tool.definition_hash:
-            raise FingerprintError(f"tool {tool.name!r} was changed or removed since; make the call again")
+            raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
         if now.name in self._locks:
             raise FingerprintError(self._locked(now.name))
         if self.permission(now, actor) is Permission.DENY:

@@ -7,7 +7,7 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter.exceptions import FingerprintError, TractError
 from tract_jupyter.hooks import ActionChoice, FieldPending, value_rows
@@ -29,6 +29,13 @@ _CHANGED: Final = {"commit": "edit_target", "annotate": "target_hash", "compress
 """The argument that names the first message that is changed, of the context tools that change one."""
 _STANDING: Final = frozenset({"grant", RECORDED})
 """Channels over which a person's earlier decision about the same comes."""
+
+
+class Approval(NamedTuple):
+    """The approval of one call: of which tool, in which version, and what a person chose, if one did."""
+
+    definition_hash: str
+    choice: ActionChoice | None = None
 
 
 class ToolQuestion(FieldPending):
@@ -77,6 +84,11 @@ class ToolQuestion(FieldPending):
             return None
         arguments = {} if made.action == "approve" else made.arguments
         return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
+
+    @property
+    def approval(self) -> Approval:
+        """The approval of the call, for the tool that was asked about; for a question that was approved."""
+        return Approval(self.definition_hash, self.choice)
 
     @property
     def offered_actions(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import check_text, plain
 from tract_jupyter.prompts import NO_PERMISSION
 from tract_jupyter.toolkit.callers import Permission
-from tract_jupyter.toolkit.pendings import ToolPending
+from tract_jupyter.toolkit.pendings import Approval, ToolPending
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Policies:
     def _call(self, fields: dict[str, Any], choice: ActionChoice | None = None) -> Any:
         """Call the tool; whoever decides such things has said that it may be called."""
         bridge = ToolBridge(self._executor, actor=_actor(fields["policy_name"]))
-        return bridge.call(fields["action_type"], fields["action_params"], is_approved=choice or True)
+        approval = Approval(fields["definition_hash"], choice)
+        return bridge.call(fields["action_type"], fields["action_params"], approval=approval)
 
     def _tool_of(self, name: str, values: Mapping[str, Any]) -> ToolDefinition:
         tool = self._executor.get(name)

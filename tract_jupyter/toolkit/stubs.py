@@ -21,9 +21,9 @@ from tract_jupyter.toolkit.results import CallRecord, rough_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.pendings import Approval
     from tract_jupyter.toolkit.savings import Savings
 
 
@@ -42,12 +42,10 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(
-        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice = False
-    ) -> Any:
+    def call(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None = None) -> Any:
         """Call a tool and return its bare result; within a script, as that script.
 
-        `is_approved`: this call was decided about already; or what was chosen then.
+        `approval`: of this call, if it was decided about already.
 
         Raises:
             ToolDeniedError: it was not allowed.
@@ -57,7 +55,7 @@ class ToolBridge:
         started = perf_counter()
         script, executor = current_caller(), self.executor
         if script is None:
-            result = executor.execute(name, arguments, actor=self.actor, is_approved=is_approved)
+            result = executor.execute(name, arguments, actor=self.actor, approval=approval)
         else:
             result = script.execute(executor, name, arguments)
         seconds = perf_counter() - started

@@ -19,9 +19,9 @@ from tract_jupyter.toolkit.stubs import make_stub
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import PreparedCall, ToolExecutor
+    from tract_jupyter.toolkit.pendings import Approval
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
 
@@ -101,12 +101,10 @@ class Toolset:
         """Look at a call without making it; see `ToolExecutor.prepare`."""
         return self._executor.prepare(name, arguments, actor=self.actor, profile=self.profile, doubt=doubt)
 
-    def carry_out(
-        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice
-    ) -> ToolResult:
+    def carry_out(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None) -> ToolResult:
         """Make a call that was prepared, and that a person allowed if that was needed. The output is the tool's own."""
         return self._executor.execute(
-            name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved
+            name, arguments, actor=self.actor, profile=self.profile, approval=approval
         )
 
     def with_profile(self, profile: ToolProfile) -> Toolset:

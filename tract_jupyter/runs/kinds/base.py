@@ -201,7 +201,7 @@ class Services:
     Attributes:
         llm: the client that is asked if an operation names no other.
         models: others, by the names that operations give as `providerRef` and `credentialRef`.
-        call_tool: name and arguments of a tool, `actor`, perhaps `is_approved` -> its result; permissions are the
+        call_tool: name and arguments of a tool, `actor`, perhaps `approval` -> its result; permissions are the
             executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
         search: query, how many, and filters -> documents, best first; see `runs.kinds.rag`.

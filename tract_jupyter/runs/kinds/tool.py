@@ -77,7 +77,7 @@ class ToolCaller:
             pending.check_current()
         except FingerprintError as error:
             raise _denied(self.params.tool, str(error)) from None
-        return self._called(pending.call_arguments, context, is_approved=pending.choice or True)
+        return self._called(pending.call_arguments, context, approval=pending.approval)
 
     def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> KindOutcome:
         call, tool = self.services.call_tool, self.params.tool

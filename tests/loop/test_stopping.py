@@ -1,0 +1,111 @@
+"""What ends a turn from outside counts from its first moment on, and blocks nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply, said
+from tract_jupyter import Tract
+from tract_jupyter.context import ApproximateCounter
+from tract_jupyter.llm import ModelCall
+
+LOOK = call("look", {"city": "Rome"}, "c1")
+
+
+class Counter(ApproximateCounter):
+    """Counts, and does something when it is asked about a text: what the user says is counted before the turn begins."""
+
+    def __init__(self, text, then):
+        self.text = text
+        self.then = then
+
+    def count_text(self, text):
+        if text == self.text:
+            self.then()
+        return super().count_text(text)
+
+
+def test_stop_counts_before_anything_was_sent():
+    client = ScriptedClient("Once.")
+    counter = Counter("Tell.", lambda: None)
+    with Tract.open(tokenizer=counter) as tract:
+        tract.configure_llm(client)
+        counter.then = tract.loop.stop
+        assert tract.chat("Tell.").outcome == "stopped"
+        assert not client.asked
+        assert tract.chat(None).text == "Once."
+
+
+def test_stop_while_no_turn_is_under_way_does_nothing(talk, script):
+    script("Once.")
+    talk.loop.stop()
+    assert talk.chat("Tell.").outcome == "answer"
+    talk.loop.stop()
+
+
+def test_a_task_that_is_cancelled_before_anything_was_sent_sends_nothing():
+    client, cancelled, was_blocked = ScriptedClient("Once."), threading.Event(), []
+    counter = Counter("Tell.", lambda: was_blocked.append(not cancelled.wait(4)))
+    with Tract.open(tokenizer=counter) as tract:
+        tract.configure_llm(client)
+
+        async def go():
+            task = asyncio.create_task(tract.achat("Tell."))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            cancelled.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(go())
+        assert (client.asked, was_blocked) == ([], [False])
+        assert tract.chat(None).text == "Once."
+
+
+def test_the_event_loop_goes_on_while_a_cancelled_task_ends(talk, done):
+    begun, release, was_released = threading.Event(), threading.Event(), []
+
+    def model(messages, **options):
+        begun.set()
+        was_released.append(release.wait(4))
+        return reply(None, LOOK)
+
+    talk.models.use(model)
+
+    async def go():
+        task = asyncio.create_task(talk.achat("Tell."))
+        await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(go())
+    assert (was_released, done) == ([True], [])
+    assert said(talk)[-1] == ("tool", "not run: stopped by the person")
+
+
+def test_closing_ends_the_turns_as_stop_does(talk):
+    begun = threading.Event()
+
+    class Silent:
+        def chat(self, messages, **options):
+            with ModelCall() as asked:
+                begun.set()
+                asked.pause(20)
+            raise AssertionError("nothing has ended the call")
+
+    talk.configure_llm(Silent())
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(talk.chat, "Tell.")
+        assert begun.wait(10)
+        talk.close()
+        assert turn.result(10).outcome == "stopped"
