@@ -20,6 +20,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
     BEGUN_BEFORE,
     LATE,
+    NOT_ENDED,
     STOPPED,
     STOPPED_READING,
     STOPPED_RUNNING,
@@ -30,7 +31,8 @@ from tract_jupyter.prompts import (
     unknown_tool,
 )
 from tract_jupyter.review import checking
-from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, refusal, result_of
+from tract_jupyter.storage import is_order
+from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, failed, refusal, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -298,12 +300,7 @@ class StepCalls:
                 if call is None:
                     return
                 try:
-                    with side_by_side():
-                        self._read_one(call, keeps=len(calls) > 1)
-                except CassetteError as error:
-                    self._miss = error
-                except TractError as error:
-                    call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+                    self._read_one(call, keeps=len(calls) > 1)
                 finally:
                     came.put(call)
 
@@ -330,6 +327,18 @@ class StepCalls:
             return False
 
     def _read_one(self, call: _Call, *, keeps: bool) -> None:
+        """Make a call in a thread; whatever is raised, somebody waits for its answer."""
+        try:
+            with side_by_side():
+                self._read_and_keep(call, keeps=keeps)
+        except CassetteError as error:
+            self._miss = error
+        except TractError as error:
+            call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+        except BaseException as error:  # noqa: BLE001
+            call.answer = answer_of(failed(call.asked.name, error))
+
+    def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
@@ -389,10 +398,26 @@ class StepCalls:
         return limited(limit) if limit else ""
 
 
+def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
+    """Return what makes a call the first time, and gives that result from then on: an approval is for one call."""
+    lock, results = threading.Lock(), list[ToolResult]()
+
+    def make_once() -> ToolResult:
+        with lock:
+            if not results:
+                results.append(ToolResult(call.name, success=False, error=NOT_ENDED))
+                results[0] = make()
+            return results[0]
+
+    return make_once
+
+
 def _replaced(carry_out: CarryOut, call: ActingCall, make: Callable[[], ToolResult]) -> ToolResult:
     """Have a user's function make a call; what it raises, or gives in another form, is the result all the same."""
     try:
-        given: Any = carry_out(call, make)
-    except Exception as error:  # noqa: BLE001 # it may raise anything
-        return ToolResult(call.name, success=False, error=f"{type(error).__name__}: {error}", cause=error)
+        given: Any = carry_out(call, _once(call, make))
+    except BaseException as error:  # it may raise anything
+        if is_order(error):
+            raise
+        return failed(call.name, error)
     return result_of(call.name, given)

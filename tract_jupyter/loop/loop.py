@@ -77,7 +77,7 @@ class ToolLoop:
         price: says what a request cost, for a limit of money; by default what the prices of `t.models` made of it.
         ask: a function that is asked in the place of the model: `ask(messages, **options)`, as `LLMClient.chat`.
         carry_out: a function in the place of making a call: `carry_out(call, make)`, where `make()` makes it as usual
-            and returns its `ToolResult`.
+            and returns its `ToolResult`; called again, it returns the same, and nothing is made twice.
         parallel: how many calls of a step that only read may run at once.
         result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
             on.

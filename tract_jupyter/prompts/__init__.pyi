@@ -29,6 +29,7 @@ from .tool_descriptions import UNREVIEWED as UNREVIEWED
 from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import FAILED as FAILED
 from .turns import LATE as LATE
+from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
 from .turns import STOPPED as STOPPED
 from .turns import STOPPED_READING as STOPPED_READING

@@ -28,6 +28,7 @@ NEW_LATER: Final = (
     "New, and not in that list. If you need one and cannot call it, say so: the person can have them put into the list "
     "with t.loop.offer_anew()."
 )
+NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 LATE: Final = "not ended: {limit}"
 
 

@@ -87,7 +87,7 @@ class Toolset:
         return [shaped(name, tool) for name, tool in self._provided().items()]
 
     def execute(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call a tool. It raises no `Exception`: failures and refusals are in the result.
+        """Call a tool. Failures and refusals are in the result; see `ToolExecutor.execute`.
 
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
         `result_bytes`, is an error that says so.
