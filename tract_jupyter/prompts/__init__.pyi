@@ -40,4 +40,6 @@ from .turns import changed as changed
 from .turns import cut_note as cut_note
 from .turns import limited as limited
 from .turns import refused as refused
+from .turns import removed_tool as removed_tool
+from .turns import tools_changed as tools_changed
 from .turns import unknown_tool as unknown_tool
