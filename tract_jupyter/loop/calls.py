@@ -27,6 +27,7 @@ from tract_jupyter.prompts import (
     WENT_ON,
     limited,
     refused,
+    removed_tool,
     unknown_tool,
 )
 from tract_jupyter.review import checking
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import StopSignal, TurnMeter
     from tract_jupyter.loop.journal import CallJournal, KnownCall
+    from tract_jupyter.loop.offered import OfferedTools
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit import Approval, Toolset
 
@@ -73,6 +75,7 @@ class Machinery:
     """What the calls of a turn are carried out with.
 
     Attributes:
+        offered: what the model was sent.
         asked: what this process has asked about calls that wait, by the ids of the calls.
         carry_out: a user's function in the place of making a call.
         parallel: how many calls that only read may run at once.
@@ -84,6 +87,7 @@ class Machinery:
     journal: CallJournal
     meter: TurnMeter
     stop: StopSignal
+    offered: OfferedTools
     asked: dict[str, Any]
     carry_out: CarryOut | None = None
     parallel: int = 8
@@ -190,6 +194,8 @@ class StepCalls:
         if why:
             return CallAnswer(f"not run: {why}", is_error=True)
         if not machinery.toolset.has(asked.name):
+            if asked.name in machinery.offered.names:
+                return CallAnswer(removed_tool(asked.name), is_error=True)
             near = machinery.toolset.nearest(asked.name)
             return CallAnswer(unknown_tool(asked.name[:_LONGEST_NAME], near), is_error=True)
         limit = machinery.meter.why_no_call(planned)

@@ -116,6 +116,14 @@ class Toolset:
         tool = self._executor.get(name)
         return tool is not None and self.profile.has(tool)
 
+    def why_not(self, name: str) -> str:
+        """Return why a tool that there was cannot be called now; empty if it can be."""
+        tool = self._executor.get(name)
+        if tool is None or not self.profile.has(tool):
+            return "removed"
+        reason = self._executor.locks.get(tool.name)
+        return "" if reason is None else f"locked: {reason}" if reason else "locked"
+
     def nearest(self, name: str, most: int = 3) -> list[str]:
         """Return the names, for providers, that look most like one."""
         return get_close_matches(name, list(self._provided()), n=most, cutoff=_LIKENESS)
