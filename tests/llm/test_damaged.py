@@ -82,21 +82,21 @@ def test_a_damaged_reply_is_an_error_that_says_so(tract, make, answer, why):
     tract.models.use(Served(make, answer).client)
     with pytest.raises(LLMRequestError, match=why):
         tract.chat("Hi")
-    assert tract.log() == []
+    assert tract.compile().messages == ()
 
 
 def test_a_piece_that_belongs_to_nothing(tract):
     tract.models.use(Served(AnthropicClient, events(DELTA, *END)).client)
     with pytest.raises(LLMRequestError, match="damaged"):
         tract.chat("Hi", on_delta=lambda piece: None)
-    assert tract.log() == []
+    assert tract.compile().messages == ()
 
 
 def test_an_empty_reply_is_refused(tract):
     tract.models.use(lambda messages, **options: "")
     with pytest.raises(LLMError, match="empty"):
         tract.chat("Hi")
-    assert tract.log() == []
+    assert tract.compile().messages == ()
 
 
 def test_a_model_that_is_not_registered_is_told(tract):
