@@ -152,6 +152,13 @@ class HTTPClient(ABC):
 
     # --- the dialect
 
+    def _check_end(self, body: Mapping[str, Any]) -> None:  # noqa: B027 # most have nothing to refuse
+        """Refuse a body that ends with what the provider does not reply to.
+
+        Raises:
+            LLMConfigError: it does.
+        """
+
     @abstractmethod
     def _request(
         self,
@@ -239,7 +246,7 @@ class HTTPClient(ABC):
         Raises:
             LLMConfigError: as of `chat`.
         """
-        return tuple(self._prepared(messages, options, stream=False).blocks.sent)
+        return tuple(self._prepared(messages, options, stream=False, is_sent=False).blocks.sent)
 
     # --- ending
 
@@ -273,6 +280,7 @@ class HTTPClient(ABC):
         *,
         stream: bool,
         leaves_out: bool = False,
+        is_sent: bool = True,
     ) -> _Prepared:
         """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
         given = dict(options)
@@ -282,6 +290,8 @@ class HTTPClient(ABC):
         given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
         blocks = SentBlocks(messages, self.dialect, model, leaves_out=leaves_out)
         body = self._request(messages, given, model=model, stream=stream, blocks=blocks)
+        if is_sent:
+            self._check_end(body)
         try:
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
