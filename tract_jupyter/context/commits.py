@@ -260,8 +260,9 @@ class Commits:
     ) -> CommitInfo:
         """Add a commit to the current branch; options as for `Tract.commit`."""
         target = self._edit_target(operation, edit_target)
-        options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
-        options["tools_hash"] = self._toolsets.for_commit(tools)
+        retains = retain is not None or retain_match != () or retain_match_mode != "substring"
+        options["retention"] = Retention.of(retain, retain_match, retain_match_mode) if retains else None
+        options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.keep(tools)
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
@@ -272,7 +273,7 @@ class Commits:
             content: what takes its place.
             options: of `draft`.
         """
-        options["tools_hash"] = self._toolsets.for_commit(None)
+        options["tools_hash"] = self._toolsets.current
         return self._appended(content, original, options)
 
     def _appended(

@@ -83,7 +83,9 @@ class Compiler:
             timeline = self._timelines.at(head)
             if last is not None:
                 timeline = _until(timeline, last)
-            context = timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
+            context = timeline.context(
+                self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit()
+            )
             if not include_reasoning and not include_edit_annotations:
                 return self._corrections.context(context)
             messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
@@ -94,7 +96,9 @@ class Compiler:
         with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
             timeline = self._timelines.at(head)
             return self._corrections.context(
-                timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
+                timeline.context(
+                    self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit()
+                )
             )
 
     def _head(self, at_commit: str | None, last: str | None) -> str | None:

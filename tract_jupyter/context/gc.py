@@ -259,7 +259,7 @@ class GarbageCollector:
 
     def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
         """Remove what nothing leads to, in one transaction."""
-        offered = self._repository.toolsets.for_commit(None)
+        offered = self._repository.toolsets.current
         if dry_run:
             with self._repository.database.read() as connection:
                 return _result(_Garbage(connection, self._reach, retain, offered, choice), dry_run=True)

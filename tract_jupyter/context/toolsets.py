@@ -10,18 +10,25 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import brief_repr, canonical_json, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tract_jupyter.storage import CommitRows, Database
 
 
 class Toolsets:
-    """The tool lists of one tract."""
+    """The tool lists of one tract.
+
+    Attributes:
+        offered: the tools that `offer` set.
+        current: the hash of that list, which each new commit is linked to; None if none was set.
+    """
 
     def __init__(self, database: Database, rows: CommitRows) -> None:
         self._database = database
         self._rows = rows
         self._known: dict[str, tuple[dict[str, Any], ...]] = {}
-        self._current: str | None = None
-        self._offered: list[dict[str, Any]] | None = None
+        self.current: str | None = None
+        self.offered: tuple[dict[str, Any], ...] = ()
         self._lock = threading.Lock()
 
     def offer(self, tools: list[dict[str, Any]] | None) -> None:
@@ -31,28 +38,17 @@ class Toolsets:
             ContentError: these are no tools.
         """
         with self._lock:
-            self._current = None if tools is None else self._keep(tools)
-            self._offered = None if tools is None else plain(tools)
+            self.current = None if tools is None else self.keep(tools)
+            self.offered = () if tools is None else tuple(plain(tools))
 
     def keep_again(self) -> None:
         """Store what is offered once more, since a transaction that did it was rolled back."""
         with self._lock:
-            if self._offered is not None:
-                self._current = self._keep(self._offered)
+            if self.current is not None:
+                self.current = self.keep(self.offered)
 
-    def for_commit(self, tools: list[dict[str, Any]] | None) -> str | None:
-        """Return the hash of the tools that a new commit is linked to."""
-        return self._current if tools is None else self._keep(tools)
-
-    @property
-    def offered(self) -> tuple[dict[str, Any], ...]:
-        """Return the tools that `offer` set."""
-        return self.get(self._current)
-
-    def get(self, tools_hash: str | None) -> tuple[dict[str, Any], ...]:
-        """Return the schemas of a list of tools; none for None."""
-        if tools_hash is None:
-            return ()
+    def get(self, tools_hash: str) -> tuple[dict[str, Any], ...]:
+        """Return the schemas of a list of tools."""
         if tools_hash not in self._known:
             with self._database.read() as connection:
                 names = json.loads(self._rows.blobs(connection, [tools_hash])[tools_hash])["tools"]
@@ -60,7 +56,12 @@ class Toolsets:
             self._known[tools_hash] = tuple(json.loads(schemas[name]) for name in names)
         return self._known[tools_hash]
 
-    def _keep(self, tools: list[dict[str, Any]]) -> str:
+    def keep(self, tools: Sequence[dict[str, Any]]) -> str:
+        """Store a list of tools, and return its hash, which a commit is linked to.
+
+        Raises:
+            ContentError: these are no tools.
+        """
         if not isinstance(tools, list | tuple):
             raise ContentError(
                 f"tools is a list of tools in OpenAI's shape, or None; not {brief_repr(tools)}"

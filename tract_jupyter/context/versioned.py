@@ -320,7 +320,8 @@ class VersionedContext:
         toolsets = self._repository.toolsets
         if commit_hash is None:
             return list(toolsets.offered)
-        return list(toolsets.get(self._repository.commits.entry(commit_hash).tools_hash))
+        linked = self._repository.commits.entry(commit_hash).tools_hash
+        return [] if linked is None else list(toolsets.get(linked))
 
     def register_content_type(self, name: str, model: type[BaseModel]) -> None:
         """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.

@@ -168,7 +168,7 @@ class Writer:
                 with self._database.write() as connection:
                     self._known = self._refs.position(connection)
                     self._buffer = Buffer(connection, self._commits, self._refs)
-                    self._database.before_nested(self._buffer.flush)
+                    self._database.before_nested(self._buffer.flush, self._forget)
                     yield
                     self._buffer.flush()
             except BaseException:
@@ -176,7 +176,6 @@ class Writer:
                 raise
             finally:
                 self._buffer = None
-            self._database.if_rolled_back(self._forget)
 
     def write(self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None) -> list[Entry]:
         """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.

@@ -40,7 +40,6 @@ from .providers import Provider as Provider
 from .providers import provider_of as provider_of
 from .providers import served_models as served_models
 from .readable import ReadableClient as ReadableClient
-from .readable import finish_of_reply as finish_of_reply
 from .readable import why_unreadable as why_unreadable
 from .recording import CassettePlace as CassettePlace
 from .recording import side_by_side as side_by_side
@@ -48,6 +47,7 @@ from .registry import Models as Models
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply
 from .reply import counts_of as counts_of
+from .reply import finish_of_reply as finish_of_reply
 from .responses import ResponsesClient as ResponsesClient
 from .spending import Account as Account
 from .spending import CostLine as CostLine

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CANCELLED: Final = "cancelled"
 """The code of a call that was ended."""
+_USUAL: Final = frozenset({"role", "content", "tool_calls"})
 _LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
 
 
@@ -163,7 +164,7 @@ def ask_model(
     reply = Reply.of(response)
     if reply.nothing_said:
         raise LLMResponseError(f"{reply.nothing_said}. Nothing was committed")
-    named = {"model": reply.model} if reply.model else {}
+    named, message = {"model": reply.model} if reply.model else {}, response["choices"][0]["message"]
     return {
         # half a character, which cannot be stored, is not worth the reply
         "response_text": reply.text.encode(errors="replace").decode(),
@@ -171,7 +172,7 @@ def ask_model(
         "model": reply.model,
         "generation_config": {**fields["options"], **named},
         "usage": reply.usage,
-        "provider_fields": provider_fields(response["choices"][0]["message"]),
+        "provider_fields": provider_fields(message) if message.keys() - _USUAL else {},
     }
 
 

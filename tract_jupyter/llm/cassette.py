@@ -84,6 +84,9 @@ class Cassette:
         now: gives the present, as the store keeps it.
         timing: has commits be made at the times that a function gives, which is `time_of`; None for now.
         by: what a recording says it was written by.
+
+    Attributes:
+        is_on: True while it records or replays; nobody need ask it anything otherwise.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Cassette:
         self._by = by
         self._recorder: Recorder | None = None
         self._player: Player | None = None
+        self.is_on = False
         self._redaction = Redaction()
 
     # --- for a person
@@ -128,6 +132,7 @@ class Cassette:
                 "records it anew"
             )
         self._recorder = Recorder(found, self._place(), self._current_redaction, by=self._by, at=self._now())
+        self.is_on = True
         self._timing(self.time_of)
         atexit.register(self._end_at_exit)
         return self
@@ -160,6 +165,7 @@ class Cassette:
                 "replay it in another store: Tract.open(replay=...)"
             )
         self._player = player
+        self.is_on = True
         self._timing(self.time_of)
         return self
 
@@ -174,6 +180,7 @@ class Cassette:
             return None
         here = self._place()
         self._recorder = self._player = None
+        self.is_on = False
         self._timing(None)
         if recorder is not None:
             atexit.unregister(self._end_at_exit)
@@ -311,7 +318,7 @@ class Cassette:
         return self._redaction
 
     def _end_at_exit(self) -> None:
-        recorder, self._recorder = self._recorder, None
+        recorder, self._recorder, self.is_on = self._recorder, None, False
         if recorder is not None:
             with suppress(TractError):  # its partial file stays
                 recorder.end(self._place())

@@ -143,12 +143,6 @@ def check_said_something(response: dict[str, Any]) -> None:
     )
 
 
-def finish_of_reply(response: dict[str, Any]) -> str:
-    """Return why a reply ended, as the client says it; empty if it says nothing."""
-    said = _first_choice(response).get("finish_reason")
-    return said if isinstance(said, str) else ""
-
-
 # ---
 
 

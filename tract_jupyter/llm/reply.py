@@ -94,7 +94,6 @@ class Reply:
         finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal` or `pause`; None if the
             client does not say.
         reasoning: what the model thought, as far as the provider shows it.
-        provider_blocks: what the provider's message was made of, where that is more than this.
         response: what was read.
     """
 
@@ -104,7 +103,6 @@ class Reply:
     usage: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
     reasoning: str = ""
-    provider_blocks: ProviderBlocks | None = None
     response: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -129,9 +127,13 @@ class Reply:
             counts_of(usage) if isinstance(usage, dict) else {},
             said if isinstance(said, str) else None,
             thought if isinstance(thought, str) else "",
-            ProviderBlocks.of(message),
             response,
         )
+
+    @property
+    def provider_blocks(self) -> ProviderBlocks | None:
+        """What the provider's message was made of, where that is more than this."""
+        return ProviderBlocks.of(_message(self.response))
 
     @property
     def tokens(self) -> Usage:
@@ -191,6 +193,14 @@ def _message(response: Any) -> Mapping[str, Any]:
             "{'choices': [{'message': {'content': 'Hello.'}}]}, as OpenAI's chat completions have it"
         )
     return message
+
+
+def finish_of_reply(response: dict[str, Any]) -> str:
+    """Return why a reply ended, as the client says it; empty if it says nothing."""
+    choices = response.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    said = first.get("finish_reason") if isinstance(first, dict) else None
+    return said if isinstance(said, str) else ""
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -214,8 +214,8 @@ class Account:
             self._lines[key] = self._lines[key] + line if key in self._lines else line
 
     @contextmanager
-    def reserving(self, line: CostLine | None, *, is_assumed: bool) -> Iterator[None]:
-        """Count what a request may cost at most while it is under way; None counts nothing.
+    def reserving(self, line: CostLine, *, is_assumed: bool) -> Iterator[None]:
+        """Count what a request may cost at most while it is under way.
 
         Args:
             line: what it may cost.
@@ -224,9 +224,6 @@ class Account:
         Raises:
             LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars.
         """
-        if line is None:
-            yield
-            return
         with self._lock:
             self._check(line, is_assumed=is_assumed)
             self._reserved.append(line)
@@ -339,7 +336,7 @@ class Spending:
         came: list[str] = []
         request = _Request(client, messages, options, asked, operation)
         line, is_assumed = self._most(request)
-        with self.account.reserving(line, is_assumed=is_assumed):
+        with nullcontext() if line is None else self.account.reserving(line, is_assumed=is_assumed):
             try:
                 reply = client.chat(messages, **_listened(options, came))
             except BaseException as error:
@@ -371,10 +368,9 @@ class Spending:
     def _noted(self, request: _Request, reply: Any) -> Any:
         """Note the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
-        usage = Usage.of(response)
-        failed = [
-            self._priced(one, self._note(request, Usage.of(one), one)) for one in _failed_tries(response)
-        ]
+        usage = Usage.of(response) if "usage" in response else Usage()
+        tries = _failed_tries(response) if "failed_tries" in response else ()
+        failed = [self._priced(one, self._note(request, Usage.of(one), one)) for one in tries]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
             self._note(request, self._usage(request, usage, written), response)
@@ -409,13 +405,16 @@ class Spending:
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         is_estimate = not usage.raw
-        replied = response.get("model")
-        cost = self.account.prices.cost(
-            request.asked,
-            usage,
-            replied=replied if isinstance(replied, str) else None,
-            tier=response.get("service_tier"),
-        )
+        asked, prices, replied, cost = request.asked, self.account.prices, response.get("model"), None
+        if (
+            asked.provider or asked.base_url or usage.raw or prices.own
+        ):  # a function of the user's has no price
+            cost = prices.cost(
+                asked,
+                usage,
+                replied=replied if isinstance(replied, str) else None,
+                tier=response.get("service_tier"),
+            )
         if cost is not None and is_estimate:
             cost = replace(cost, is_estimate=True)
         self.account.add(request.line(usage, cost, is_estimate=is_estimate))
@@ -432,7 +431,11 @@ class Spending:
     def _tokens_of(self, request: _Request) -> int:
         """Estimate the tokens of a request: its messages, and the tools that it offers."""
         parts = [message.get(name) for message in request.messages for name in ("content", "tool_calls")]
-        texts = [_text(part) for part in (*parts, request.options.get("tools")) if part]
+        texts = [
+            part if isinstance(part, str) else _text(part)
+            for part in (*parts, request.options.get("tools"))
+            if part
+        ]
         return self._count("\n".join(texts)) + _PER_MESSAGE * len(request.messages)
 
 

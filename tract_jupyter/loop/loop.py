@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import StopSignal, TurnMeter, reported_cost
 from tract_jupyter.loop.turn import StoredTurn
-from tract_jupyter.models import TurnLimits, brief_repr
+from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -100,7 +100,7 @@ class ToolLoop:
         instructions: Callable[[ToolProfile, str], str],
     ) -> None:
         self.tools: Tools = None
-        self.limits = TurnLimits()
+        self.limits = ANY_NUMBER
         self.price: Price | None = reported_cost
         self.ask: Callable[..., dict[str, Any]] | None = None
         self.carry_out: CarryOut | None = None

@@ -65,6 +65,7 @@ from .context import sent_messages as sent_messages
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff
 from .diff import show_delta as show_delta
+from .limits import ANY_NUMBER as ANY_NUMBER
 from .limits import TurnLimits as TurnLimits
 from .limits import TurnOutcome as TurnOutcome
 from .merge import Action as Action

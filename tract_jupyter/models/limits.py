@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.text import brief_repr
@@ -60,3 +61,7 @@ class TurnLimits:
                 raise ContentError(
                     f"the limit of {one.name} is {kind} above 0, or None for any; not {brief_repr(given)}"
                 )
+
+
+ANY_NUMBER: Final = TurnLimits()
+"""No limits."""

@@ -71,8 +71,6 @@ class Retention:
             ContentError: instructions or a pattern are not text, a pattern is not a regular expression, or the mode is
                 unknown.
         """
-        if instructions is None and type(patterns) is tuple and not patterns and mode in _MODES:
-            return None  # as for most commits
         check_choice(mode, _MODES, "retain_match_mode")
         given = [] if patterns is None else listed(patterns, "retain_match")
         for pattern in given:

@@ -3,13 +3,13 @@
 * What there is: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run, as data),
   `kinds` (what an operation does inside), `templates`.
 * Who begins one: `service` (the part `Tract.runs`), `generation` (a reply with or without a profile), `turns` (who
-  answers on a branch).
+  answers on a branch, and holds the lease).
 * What happens: `run` (the loop), `engine` (what its steps work with), `activation`, `plan`, `schedule` (who may
   start; pure), `run_executor` (both hooks and the main call), `coordinator`, `workers`, `attempt`.
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
   `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
 * What it costs: `costs` (the part `Tract.costs`). What would come of it otherwise: `forks`.
-* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`, `lease`,
+* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`,
   `verification` (damage, replay).
 
 A code such as R53, G20, E14 or X04 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a

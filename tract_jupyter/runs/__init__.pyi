@@ -65,8 +65,6 @@ from .forks import Forks as Forks
 from .forks import ForkTable as ForkTable
 from .generation import Generation as Generation
 from .generation import ReplyRequest as ReplyRequest
-from .lease import Lease as Lease
-from .lease import is_held as is_held
 from .log import RunLog as RunLog
 from .log import load as load
 from .model import Activation as Activation
@@ -136,7 +134,9 @@ from .terms import SkippedReason as SkippedReason
 from .terms import Trigger as Trigger
 from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
+from .turns import Lease as Lease
 from .turns import Turns as Turns
+from .turns import is_held as is_held
 from .verification import RunRoot as RunRoot
 from .verification import verify_tract as verify_tract
 from .workers import Abort as Abort

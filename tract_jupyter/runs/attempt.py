@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateError
@@ -150,7 +151,8 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
         hook allows, the commit decides (G22).
     """
     try:
-        with side_by_side():
+        # one that is only computed asks nobody
+        with nullcontext() if is_computed_here() else side_by_side():
             return _result(operation, run(context), context)
     except Aborted:
         return _ended(operation, OperationStatus.ABORTED)

@@ -78,7 +78,9 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
     An unknown type and anything malformed or too large are a `validation_error` (G24), what the hook forbids is a
     `policy_error`.
     """
-    found = effect_type(effect)
+    found = getattr(effect, "type", None) if isinstance(effect, Tagged) else None
+    if not isinstance(found, str) or found not in _KNOWN:
+        found = effect_type(effect)
     if found not in _KNOWN:
         instead = NOT_HERE.get(found) or f"use one of {', '.join(sorted(_KNOWN))}"
         return _invalid(f"there is no effect of type {brief_repr(found)}; {instead}")

@@ -6,7 +6,7 @@ import math
 import threading
 from asyncio import CancelledError
 from collections import OrderedDict
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import TIMEOUT_MAX, Timer
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.llm import ConfiguredLLM, Models
-    from tract_jupyter.models import Delta
+    from tract_jupyter.models import CommitInfo, Delta
     from tract_jupyter.review import Reviewer
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.generation import Generation, ReplyRequest
     from tract_jupyter.runs.kinds.rag import HistorySearch
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.model import OperationContext
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.turns import Lease
     from tract_jupyter.runs.workers import Workers
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -119,11 +119,12 @@ def _is_finite(value: object) -> bool:
 
 @dataclass
 class MainCall:
-    """The main call of one run: how it is asked, what it raised, and its end once that is committed."""
+    """The main call of one run: how it is asked, what it raised, and its end and commit once that is there."""
 
     asked: ReplyRequest
     raised: BaseException | None = None
     kept: MainFinished | None = None
+    reply: CommitInfo | None = None
 
 
 class RunEngine:
@@ -199,6 +200,7 @@ class RunEngine:
                 log=self.reports, branch=snapshot.branch, is_new=so_far is None, before=log.flush,
             )  # fmt: skip
             ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
+        call.reply = target.rewritten_reply or call.reply
         self._end(log, ending)
         return ending
 
@@ -305,7 +307,7 @@ class RunEngine:
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
         ended = None if is_new else self._kept_reply(log.run_id)
         if ended is None:
-            with ended_by(abort), _in_time(abort, workers):
+            with ended_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, workers):
                 found = self._asked_and_kept(turn, snapshot, log.run_id, call)
             # a reply that is committed counts, whatever was raised after that
             ended = call.kept or self._kept_reply(log.run_id)
@@ -380,7 +382,7 @@ class RunEngine:
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
                 self.reports.add(run_id, _MAIN, ended.form())
-            call.kept = ended
+            call.kept, call.reply = ended, response.commit_info
             return response
 
         try:
@@ -416,10 +418,7 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
 @contextmanager
 def _in_time(abort: Abort, workers: Workers) -> Iterator[None]:
     """Give the signal when the time of the run is over, while the coordinator waits for a reply."""
-    if abort.deadline is None:
-        yield
-        return
-    left = min(max(abort.deadline - workers.now(), 0), TIMEOUT_MAX)
+    left = min(max((abort.deadline or 0) - workers.now(), 0), TIMEOUT_MAX)
     timer = Timer(left, abort.set)
     timer.daemon = True
     timer.start()

@@ -99,7 +99,7 @@ class RunHistory:
     def rewrites(self, hook: Hook, target: str) -> list[dict[str, Any]]:
         """Return how a commit rewrote the `user`'s message, or the `reply`."""
         commit = self.commits.get(hook)
-        made = [] if commit is None else commit.report.get("rewrites", [])
+        made = () if commit is None else commit.report.get("rewrites", ())
         return [rewrite for rewrite in made if rewrite.get("target") == target]
 
     @property
@@ -112,9 +112,9 @@ class RunHistory:
     @property
     def reply(self) -> str | None:
         """The reply as it stands at the end: rewritten, or as the main call gave it."""
-        rewritten = [rewrite.get("after") for rewrite in self.rewrites(Hook.AFTER, "reply")]
+        rewritten = self.rewrites(Hook.AFTER, "reply")
         if rewritten or self.main is None:
-            return rewritten[-1] if rewritten else None
+            return rewritten[-1].get("after") if rewritten else None
         given = self.main.reply
         return given.text if given.text or given.error is None else None
 
@@ -127,8 +127,10 @@ class RunHistory:
     @property
     def reply_commit(self) -> str | None:
         """The commit of the reply, as it stands at the end."""
-        parts = [rewrite.get("part") for rewrite in self.rewrites(Hook.AFTER, "reply")]
-        return parts[-1] if parts else None if self.main is None else self.main.reply_commit
+        rewritten = self.rewrites(Hook.AFTER, "reply")
+        if rewritten:
+            return rewritten[-1].get("part")
+        return None if self.main is None else self.main.reply_commit
 
     def _take(self, events: Iterable[RunEvent]) -> None:  # noqa: C901 # one case for each kind of event
         """Take what comes after the beginning; attempts and progress tell nothing that lasts."""

@@ -81,7 +81,7 @@ _ESCAPED: Final = 12  # characters that one becomes in JSON, at most
 
 def _short(values: dict[Any, Any], limit: int) -> dict[str, Any] | None:
     """Return the result of `bounded` if no JSON need be written for it: few leaves, and short texts."""
-    length = 2
+    length, found = 2, {}
     for key, value in values.items():
         kind = type(value)
         if type(key) is not str or not (kind is str or kind is bool or value is None or kind is int):
@@ -91,7 +91,10 @@ def _short(values: dict[Any, Any], limit: int) -> dict[str, Any] | None:
         length += _ESCAPED * (len(key) + (len(value) if kind is str else 2)) + 8
         if length > limit:
             return None
-    return {_key(key): masked(one) if type(one) is str else one for key, one in values.items()}
+        found[key if key.isascii() and key.isidentifier() and len(key) <= _LONGEST_KEY else _key(key)] = (
+            masked(value) if kind is str else value
+        )
+    return found
 
 
 _LARGE: Final = 10**15

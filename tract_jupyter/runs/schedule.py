@@ -45,7 +45,9 @@ def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list
     Returns:
         The ids in order, and those that never become ready, sorted: they are on a circle or depend on one.
     """
-    known = {key: (order, depends_on) for key, order, depends_on in nodes}
+    known: dict[str, tuple[float, Sequence[str]]] = {}
+    for key, order, depends_on in nodes:
+        known[key] = order, depends_on
     dependents: defaultdict[str, list[str]] = defaultdict(list)
     unmet: dict[str, int] = {}
     ready: list[tuple[float, str]] = []  # a heap
@@ -217,14 +219,14 @@ class Schedule:
         """Take the id of the operation that may run next: the smallest (order, id) of those with a free slot (G10)."""
         if self._most != _ANY and self._running.total() >= self._most:
             return None
-        free = [
-            queue
-            for lane, queue in self._ready.items()
-            if queue and (lane is None or self._running[lane] < self._limits[lane])
-        ]
-        if not free:
+        best: list[tuple[float, str]] | None = None
+        for lane, queue in self._ready.items():
+            is_free = lane is None or self._running[lane] < self._limits[lane]
+            if queue and is_free and (best is None or queue < best):
+                best = queue  # lists compare by their first, which is the smallest of each
+        if best is None:
             return None
-        _, key = heapq.heappop(min(free))  # lists compare by their first, which is the smallest of each
+        _, key = heapq.heappop(best)
         self._state[key] = OperationState.RUNNING
         self._running[self._lane[key]] += 1
         return key

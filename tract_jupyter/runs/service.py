@@ -29,7 +29,6 @@ from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.engine import MainCall, RunOptions
 from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
-from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.projection import RunHistory, project, unfinished
@@ -37,6 +36,7 @@ from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
+from tract_jupyter.runs.turns import is_held
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
 if TYPE_CHECKING:
@@ -513,7 +513,7 @@ class Runs:
                 profile_id=name or None,
                 counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
                 artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
-                clock=clock, variables=plain(dict(options.variables)),
+                clock=clock, variables=plain(dict(options.variables)) if options.variables else {},
                 settings=_settings(call),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
@@ -570,7 +570,9 @@ class Runs:
         if commit is None or main is None or is_cut:
             run = project(events)
             raise RunFailedError(_why(run), run) from call.raised
-        info = self._repository.commits.get(commit)
+        info = call.reply
+        if info is None or info.commit_hash != commit:  # it was committed before the run was interrupted
+            info = self._repository.commits.get(commit)
         calls = tuple(ToolCall.from_dict(one) for one in info.metadata.get("tool_calls", ()))
         return RunResponse(
             history.reply or "",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.context import Repository
+    from tract_jupyter.models import CommitInfo
     from tract_jupyter.runs.artifacts import ArtifactStore
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import CommitLog
@@ -154,6 +155,7 @@ class TractTarget(RunTarget):
         self._branch = branch or repository.refs.position.branch
         self._is_new = is_new
         self._before = before
+        self.rewritten_reply: CommitInfo | None = None
 
     def committed(self, hook: Hook) -> CommitReport | None:
         """Return the report of what this run has committed at this hook already."""
@@ -219,6 +221,8 @@ class TractTarget(RunTarget):
             generation_config=replaced.generation_config or None,
             tags=tuple(dict.fromkeys((*replaced.tags, CANONICALIZATION))),
         )
+        if role == "assistant":
+            self.rewritten_reply = edit
         return edit.commit_hash
 
     def _checked(self, replaced: Entry, content: Mapping[str, Any], role: str) -> str:

@@ -5,7 +5,7 @@
 * `transaction`: short, on the thread's own connection, nestable. `interrupts`: blocks that Ctrl-C does not cut.
 * `schema` has the tables; `migrations` brings older stores to them. Rows: `commits`, `refs`, `tracts`, `questions`
   (pendings and decisions), `runs`; `signed` (what a user vouched for) and `journal` (what happened), both on the
-  generic `rows`. A commit with its content: `entry`. Times: `clock`.
+  generic `rows`. Times are in `columns`, too.
 
 Functions of rows take the caller's connection, so that a caller puts several changes and their event into one
 transaction. Nothing here knows what the rows are for. Knows `models`.

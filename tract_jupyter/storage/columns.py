@@ -1,4 +1,4 @@
-"""Column types that check values as they are read, so that damage is reported and never taken for a value.
+"""Values as the store keeps them: times, and column types that check what is read, so that damage is reported.
 
 SQLite stores in any column whatever the bytes of a page say. So a flipped bit can make a number of a text, or nothing
 of a number, and the page is still sound.
@@ -7,6 +7,9 @@ of a number, and the page is still sound.
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import Boolean, Integer, LargeBinary, type_coerce
@@ -122,3 +125,37 @@ def _allowed(column: Column[Any]) -> frozenset[type]:
         types = {bytes if isinstance(column.type, LargeBinary) else str}
     # that a content is missing is told where its hash is looked at
     return frozenset({*types, type(None)} if column.nullable or bytes in types else types)
+
+
+# --- times
+
+
+def to_text(moment: datetime) -> str:
+    """Return a time as UTC, ISO 8601, always with microseconds, so that text order is time order."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def from_text(text: str) -> datetime:
+    """Read what `to_text` wrote.
+
+    Raises:
+        StoreCorruptError: it cannot be read as a time, or has no time zone.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (ValueError, TypeError) as error:
+        raise damaged(f"{text!r:.40} cannot be read as a time") from error
+    if moment.tzinfo is None:
+        raise damaged(f"{text!r:.40} has lost its time zone")
+    return moment
+
+
+def now_text() -> str:
+    """Return the present, as the store keeps it."""
+    seconds, microseconds = divmod(time.time_ns() // 1_000, 1_000_000)
+    return f"{_second(seconds)}.{microseconds:06}+00:00"  # isoformat takes three times as long
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

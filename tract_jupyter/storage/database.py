@@ -92,9 +92,15 @@ class Database:
         """
         return Transaction(self._backend, self._connections, is_writing=True)
 
-    def before_nested(self, call: Callable[[], None]) -> None:
-        """Have `call` called, until the open transaction of this thread ends, before another one joins it."""
+    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
+        """Have `call` called, until the open transaction of this thread ends, before another one joins it.
+
+        Args:
+            call: writes what was kept back until then.
+            undone: is called if the transaction is rolled back.
+        """
         link = self._connections.of_this_thread()
+        link.undone.append(undone)
         earlier = link.before_join  # of a batch of another tract, which this one is nested in
         link.before_join = call if earlier is None else _both(earlier, call)
 
@@ -232,9 +238,9 @@ class SharedDatabase(Database):
         self._check()
         return self._owner.write()
 
-    def before_nested(self, call: Callable[[], None]) -> None:
+    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
         """As of the owner."""
-        self._owner.before_nested(call)
+        self._owner.before_nested(call, undone)
 
     @property
     def in_transaction(self) -> bool:

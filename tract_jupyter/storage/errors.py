@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     StoreReadOnlyError,
     StoreReferenceError,
 )
-from tract_jupyter.storage.clock import from_text
+from tract_jupyter.storage.columns import from_text
 
 # SQLite's primary result codes, https://www.sqlite.org/rescode.html, and PostgreSQL's SQLSTATEs,
 # https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -19,8 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import canonical_json
-from tract_jupyter.storage.clock import from_text, now_text
-from tract_jupyter.storage.columns import from_json
+from tract_jupyter.storage.columns import from_json, from_text, now_text
 from tract_jupyter.storage.rows import Rows, Stored
 from tract_jupyter.storage.schema import compile_records, events, hook_log, run_events, script_calls
 

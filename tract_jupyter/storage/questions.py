@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import bindparam, func, select, tuple_
 
 from tract_jupyter.models import canonical_json
-from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage.columns import now_text, to_text
 from tract_jupyter.storage.errors import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions, pendings
 

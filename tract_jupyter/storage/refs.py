@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, bindparam, exists, or_, select
 
 from tract_jupyter.exceptions import BranchNotFoundError, StoreCorruptError
-from tract_jupyter.storage.clock import now_text
-from tract_jupyter.storage.columns import from_json, optional
+from tract_jupyter.storage.columns import from_json, now_text, optional
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import commits, reflog, refs, tag_annotations, tag_registry
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.storage.commits import Entry
 
 
 HEAD = "HEAD"

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import sha256
-from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.columns import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_objects
 

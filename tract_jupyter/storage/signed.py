@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlalchemy import bindparam, or_, select
 
-from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.columns import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
 from tract_jupyter.storage.schema import grants, handlers, operation_specs, run_profiles

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.storage.clock import from_text
-from tract_jupyter.storage.columns import Stored
+from tract_jupyter.storage.columns import Stored, from_text
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.schema import metadata
 

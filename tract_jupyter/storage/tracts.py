@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, literal, or_, select
 
-from tract_jupyter.storage.clock import from_text, now_text
-from tract_jupyter.storage.columns import from_json, optional
-from tract_jupyter.storage.commits import checked
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.columns import from_json, from_text, now_text, optional
+from tract_jupyter.storage.commits import Entry, checked
 from tract_jupyter.storage.refs import BRANCHES, HEAD
 from tract_jupyter.storage.schema import blobs, commits, events, refs, spawns, tracts
 
