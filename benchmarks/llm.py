@@ -47,7 +47,7 @@ _DELTAS_PER_SECOND, _INSTRUCTION_TOKENS, _LEFT_MB = 500.0, 1_500.0, 5.0
 _ROUNDS: Final = 3
 _ASKED: Final = 200  # steps that are compared with bare requests
 _LAST: Final = 100  # steps at the end of a conversation that are timed
-_TURN: Final = 100  # steps of a turn where memory is measured
+_TURN: Final = 25  # steps of a turn where memory is measured
 _TOOLS: Final = 200
 _PROFILE: Final = ToolProfile("benchmark", {TOOL: ToolConfig()})
 

@@ -455,7 +455,13 @@ class LLMConfigError(LLMError):
 
 
 class LLMBudgetError(LLMError):
-    """The request could exceed what the session may spend, so it was not sent; the message says how to go on."""
+    """The request could exceed what the session may spend, so it was not sent; the message says how to go on.
+
+    Attributes:
+        failed_tries: what tries before it have used, where it was not sent again; as of `LLMRequestError`.
+    """
+
+    failed_tries: Sequence[Mapping[str, Any]] = ()
 
 
 class LLMResponseError(LLMError):

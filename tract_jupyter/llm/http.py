@@ -11,24 +11,25 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
-from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import Failures, json_of
 from tract_jupyter.llm.keys import masked
-from tract_jupyter.llm.messages import Usage, sound
+from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.models import Delta, brief_repr
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -50,6 +51,8 @@ _OK: Final = 200
 _DONE: Final = b"[DONE]"
 
 T = TypeVar("T")
+BeforeRetry = Callable[[Mapping[str, Any]], object]
+"""Is given what a try has used that failed, and raises what refuses the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,7 @@ class HTTPClient(ABC):
         *,
         on_delta: Callable[[Delta], object] | None = None,
         abort: AbortSignal | None = None,
+        before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Return the reply in OpenAI's shape, with what the provider put into it.
@@ -209,6 +213,8 @@ class HTTPClient(ABC):
             on_delta: called with each piece of the reply as it comes.
             abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`; that of
                 `llm.call.ended_by` if left out.
+            before_retry: called before a request is sent again, with what the try before has used; what it raises ends
+                the call.
             **options: `model`, `temperature`, `max_tokens`, `tools`, ..., as chat completions name them, or as the
                 provider does.
 
@@ -219,17 +225,22 @@ class HTTPClient(ABC):
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
             again = partial(self._prepared, messages, options, stream=False, leaves_out=True)
-            with self._call(abort) as call, _Tries() as tries:
+            with self._call(abort) as call, _Tries(before_retry) as tries:
                 return tries.told(
                     self._accepted(call, tries, request, again, lambda one: self._asked(call, one))
                 )
-        with closing(self.stream(messages, abort=abort, **options)) as stream:
+        with closing(self.stream(messages, abort=abort, before_retry=before_retry, **options)) as stream:
             for delta in stream:
                 on_delta(delta)
             return stream.reply
 
     def stream(
-        self, messages: list[dict[str, Any]], *, abort: AbortSignal | None = None, **options: Any
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        abort: AbortSignal | None = None,
+        before_retry: BeforeRetry | None = None,
+        **options: Any,
     ) -> ReplyStream:
         """Return the pieces of the reply as they come; the whole reply is in `reply` after the last one.
 
@@ -238,7 +249,16 @@ class HTTPClient(ABC):
         """
         request = self._prepared(messages, options, stream=True)
         again = partial(self._prepared, messages, options, stream=True, leaves_out=True)
-        return ReplyStream(self._streamed(request, again, abort))
+        return ReplyStream(self._streamed(request, again, abort, before_retry))
+
+    def as_sent(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+        """Return the body of a request as it would be sent, without sending it.
+
+        Raises:
+            LLMConfigError: as of `chat`.
+        """
+        body, _, _ = self._body(messages, options, stream=False)
+        return body
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
         """Return which replies a request would send back with their raw blocks, by their number among the replies.
@@ -246,7 +266,8 @@ class HTTPClient(ABC):
         Raises:
             LLMConfigError: as of `chat`.
         """
-        return tuple(self._prepared(messages, options, stream=False, is_sent=False).blocks.sent)
+        _, _, blocks = self._body(messages, options, stream=False)
+        return tuple(blocks.sent)
 
     # --- ending
 
@@ -280,24 +301,32 @@ class HTTPClient(ABC):
         *,
         stream: bool,
         leaves_out: bool = False,
-        is_sent: bool = True,
     ) -> _Prepared:
         """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
-        given = dict(options)
-        model = given.pop("model", None) or self.model
-        if not isinstance(model, str) or not model:
-            raise LLMConfigError(f"no model is named; {self._about_model}")
-        given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
-        blocks = SentBlocks(messages, self.dialect, model, leaves_out=leaves_out)
-        body = self._request(messages, given, model=model, stream=stream, blocks=blocks)
-        if is_sent:
-            self._check_end(body)
+        body, model, blocks = self._body(messages, options, stream=stream, leaves_out=leaves_out)
+        self._check_end(body)
         try:
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
         return _Prepared(model, text.encode(), blocks)
+
+    def _body(
+        self,
+        messages: list[dict[str, Any]],
+        options: dict[str, Any],
+        *,
+        stream: bool,
+        leaves_out: bool = False,
+    ) -> tuple[dict[str, Any], str, SentBlocks]:
+        given = dict(options)
+        model = given.pop("model", None) or self.model
+        if not isinstance(model, str) or not model:
+            raise LLMConfigError(f"no model is named; {self._about_model}")
+        given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
+        blocks = SentBlocks(messages, self.dialect, model, leaves_out=leaves_out)
+        return self._request(messages, given, model=model, stream=stream, blocks=blocks), model, blocks
 
     @contextmanager
     def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
@@ -336,12 +365,20 @@ class HTTPClient(ABC):
         return self._tried(call, tries.noting(lambda: ask(without)))
 
     def _asked(self, call: ModelCall, request: _Prepared) -> dict[str, Any]:
-        with self._answer(call, request.body) as response:
-            return self._whole(response, request)
+        came: list[bytes] = []
+        try:
+            with self._answer(call, request.body) as response:
+                return self._whole(response, request, came)
+        except LLMRequestError as error:
+            error.reported = error.reported or _usage_of_cut(came)
+            came.clear()  # as below
+            raise
 
-    def _whole(self, response: httpx.Response, request: _Prepared) -> dict[str, Any]:
-        """Read a reply that is not streamed."""
-        body = b"".join(self._bounded(response))
+    def _whole(self, response: httpx.Response, request: _Prepared, came: list[bytes]) -> dict[str, Any]:
+        """Read a reply that is not streamed; `came` has what came of it if it breaks off."""
+        came.extend(self._bounded(response))
+        body = b"".join(came)
+        came.clear()
         try:
             return request.blocks.bind(self._read(self._failures.reply_of(body), request.model))
         except LLMRequestError as error:
@@ -353,10 +390,14 @@ class HTTPClient(ABC):
             ) from None  # a provider may repeat a key: no variable has what it said
 
     def _streamed(
-        self, request: _Prepared, again: Callable[[], _Prepared], abort: AbortSignal | None
+        self,
+        request: _Prepared,
+        again: Callable[[], _Prepared],
+        abort: AbortSignal | None,
+        before_retry: BeforeRetry | None,
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""
-        with self._call(abort) as call, _Tries() as tries:
+        with self._call(abort) as call, _Tries(before_retry) as tries:
             # a failure is tried again until there is a first piece: whoever has it must not get it twice
             first, rest = self._accepted(
                 call, tries, request, again, lambda one: _begun(self._pieces(call, one))
@@ -368,11 +409,12 @@ class HTTPClient(ABC):
     def _pieces(self, call: ModelCall, request: _Prepared) -> Iterator[Delta | dict[str, Any]]:
         assembly = self._assembly(request.model)
         characters = WholeCharacters()
+        came: list[bytes] = []
         try:
             with self._answer(call, request.body) as response:
                 kind = response.headers.get("content-type", "")
                 if "application/json" in kind or "text/html" in kind:  # the latter has no reply, as is told
-                    reply = self._whole(response, request)
+                    reply = self._whole(response, request, came)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
                     return
@@ -380,7 +422,7 @@ class HTTPClient(ABC):
                     yield characters.of(delta)
         except LLMRequestError as error:
             error.partial = assembly.partial()
-            error.reported = error.reported or _usage_of(assembly.usage())
+            error.reported = error.reported or _usage_of(assembly.usage()) or _usage_of_cut(came)
             raise error.with_traceback(None) from None  # as above
         yield request.blocks.bind(assembly.reply())
 
@@ -494,20 +536,30 @@ def _may_pass(error: BaseException) -> bool:
 
 
 class _Tries:
-    """The tries of one request that failed, and of which the provider reported tokens: they are billed."""
+    """The tries of one request that failed, and of which the provider reported tokens: they are billed.
 
-    def __init__(self) -> None:
+    Args:
+        before_retry: is given each before the next try, which it may refuse.
+    """
+
+    def __init__(self, before_retry: BeforeRetry | None) -> None:
+        self._before_retry = before_retry
         self._failed: list[dict[str, Any]] = []
+        self._is_told = True  # of the last one
 
     def noting(self, attempt: Callable[[], T]) -> Callable[[], T]:
         """Return `attempt`, noted where it fails."""
 
         def noted() -> T:
+            if self._before_retry is not None and not self._is_told:
+                self._is_told = True
+                self._before_retry(self._failed[-1])
             try:
                 return attempt()
             except LLMRequestError as error:
                 if error.reported is not None:
                     self._failed.append(error.reported)
+                    self._is_told = False
                 raise
 
         return noted
@@ -526,12 +578,20 @@ class _Tries:
     ) -> None:
         if isinstance(error, LLMRequestError):  # what its own try has used is in `reported`
             error.failed_tries = [one for one in self._failed if one is not error.reported]
+        elif isinstance(error, LLMBudgetError):
+            error.failed_tries = self._failed
 
 
 def _usage_of(said: object) -> dict[str, Any] | None:
     """Return what a provider reported of tokens, as fields of a response; None if it said nothing."""
     usage = Usage.of({"usage": said})
     return {"usage": usage.to_dict(), "provider_usage": usage.raw} if usage.to_dict() else None
+
+
+def _usage_of_cut(came: list[bytes]) -> dict[str, Any] | None:
+    """Return the tokens of a reply that broke off, by its size alone: it may repeat a key; None if nothing came."""
+    size = sum(map(len, came))
+    return {"usage": {"completion_tokens": -(-size // CHARACTERS_PER_TOKEN)}} if size else None
 
 
 def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:

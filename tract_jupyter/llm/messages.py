@@ -22,6 +22,8 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusa
 """Why a reply ended: those of chat completions, and two that other dialects have: the model declined; the provider
 paused a long turn, and goes on when the message is sent back."""
 
+CHARACTERS_PER_TOKEN: Final = 4
+"""About so many, where nothing better counts."""
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which arguments are sent back that are not a JSON object."""
 

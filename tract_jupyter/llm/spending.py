@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED
-from tract_jupyter.llm.messages import Usage, dicts
+from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 ASSUMED_OUTPUT: Final = 4_096
 """Tokens of a reply that a budget reckons with where a request has no `max_tokens`."""
 _PER_MESSAGE: Final = 4  # tokens around each, as the context counts them
-_CHARACTERS_PER_TOKEN: Final = 4
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+_REPLIES: Final = ("n", "best_of")
 _LEAST_CUT: Final = 1_500  # tokens; counters differ, and the shortest context of Ollama has 2,048
 _SURELY_CUT: Final = 0.7
 
@@ -214,24 +216,40 @@ class Account:
             self._lines[key] = self._lines[key] + line if key in self._lines else line
 
     @contextmanager
-    def reserving(self, line: CostLine, *, is_assumed: bool) -> Iterator[None]:
+    def reserving(self, line: CostLine, *, is_assumed: bool) -> Iterator[Callable[[CostLine], None]]:
         """Count what a request may cost at most while it is under way.
 
         Args:
             line: what it may cost.
             is_assumed: whether the length of its reply is an assumption.
 
+        Yields:
+            What is called before it is sent again, with what the try before has used; it raises the same error.
+
         Raises:
             LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars.
         """
+        failed: list[CostLine] = []
+
+        def before_retry(used: CostLine) -> None:
+            with self._lock:
+                failed.append(used)
+                self._reserved.remove(line)
+                self._reserved.append(used)
+                try:
+                    self._check(line, is_assumed=is_assumed)
+                finally:
+                    self._reserved.append(line)
+
         with self._lock:
             self._check(line, is_assumed=is_assumed)
             self._reserved.append(line)
         try:
-            yield
+            yield before_retry
         finally:
             with self._lock:
-                self._reserved.remove(line)
+                for one in (line, *failed):
+                    self._reserved.remove(one)
 
     def _check(self, line: CostLine, *, is_assumed: bool) -> None:
         """Raise `LLMBudgetError` unless the budget allows a request."""
@@ -287,6 +305,17 @@ class _Request(NamedTuple):
             usage.output_tokens or 0, cost, is_estimate,
         )  # fmt: skip
 
+    def as_sent(self) -> dict[str, Any]:
+        """Return the request as it goes out, where the client says it, and else what the client is given."""
+        options = {name: value for name, value in self.options.items() if name not in {"abort", "on_delta"}}
+        if hasattr(self.client, "as_sent"):
+            body: dict[str, Any] = self.client.as_sent(self.messages, **options)
+            return body
+        return {
+            **options,
+            "messages": [_with_blocks(one) if "provider_blocks" in one else one for one in self.messages],
+        }
+
 
 class Spending:
     """Sends the requests of one tract, on the account of its session. Threads may share it.
@@ -312,11 +341,12 @@ class Spending:
     ) -> dict[str, Any]:
         """Send a request if the budget allows it, and note what it used: each request of a tract comes through here.
 
-        Before it is sent, its messages and tools are counted, and `max_tokens` of output are added, or what the client
-        asks for without it, or else `ASSUMED_OUTPUT`; with what the session has spent, and with what other requests
-        under way may cost, that must be within the budget. Afterwards what the provider reports takes the place of the
-        estimate. A request that was ended on the way is noted with an estimate, one that the provider refused is not;
-        tries that failed, and of which the provider reported tokens, are noted each.
+        Before it is sent, and before it is sent again, its messages and tools are counted as they go out, with the
+        reasoning that goes back, and its limit of output is added for each reply that it asks for, or `ASSUMED_OUTPUT`;
+        with what the session has spent, and with what other requests under way may cost, that must be within the
+        budget. Afterwards what the provider reports takes the place of the estimate. A request that was ended on the
+        way, or broke off, is noted with an estimate, one that the provider refused is not; tries that failed, and of
+        which the provider reported tokens, are noted each.
 
         Args:
             client: who is asked.
@@ -333,35 +363,44 @@ class Spending:
             LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars; it was
                 not sent.
         """
-        came: list[str] = []
         request = _Request(client, messages, options, asked, operation)
+        if self.account.budget is None:
+            return self._asked(request, options)
         line, is_assumed = self._most(request)
-        with nullcontext() if line is None else self.account.reserving(line, is_assumed=is_assumed):
-            try:
-                reply = client.chat(messages, **_listened(options, came))
-            except BaseException as error:
-                for failed in getattr(error, "failed_tries", ()):
-                    self._note(request, Usage.of(failed), failed)
-                reported = getattr(error, "reported", None) or {}
-                if came or reported or _may_be_billed(error):
-                    self._note(request, self._usage(request, Usage.of(reported), "".join(came)), {})
-                raise
-            noted: dict[str, Any] = self._noted(request, reply)
-            return noted
+        with self.account.reserving(line, is_assumed=is_assumed) as before_retry:
+            if not hasattr(client, "as_sent"):  # it does not say when it tries again
+                return self._asked(request, options)
+
+            def checked(failed: Mapping[str, Any]) -> None:
+                usage = self._whole(request, Usage.of(failed))
+                before_retry(request.line(usage, self._cost(request, usage, failed), is_estimate=True))
+
+            return self._asked(request, {**options, "before_retry": checked})
+
+    def _asked(self, request: _Request, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request, and note what it used."""
+        came: list[str] = []
+        try:
+            reply = request.client.chat(request.messages, **_listened(options, came))
+        except BaseException as error:
+            for failed in getattr(error, "failed_tries", ()):
+                self._note(request, self._whole(request, Usage.of(failed)), failed)
+            reported = getattr(error, "reported", None) or {}
+            if came or reported or _may_be_billed(error):
+                self._note(request, self._usage(request, Usage.of(reported), "".join(came)), {})
+            raise
+        noted: dict[str, Any] = self._noted(request, reply)
+        return noted
 
     # --- before
 
-    def _most(self, request: _Request) -> tuple[CostLine | None, bool]:
-        """Return what a request may cost, and whether its output is an assumption; None where there is no budget."""
-        if self.account.budget is None:
-            return None, False
-        options = request.options
-        given = options.get("max_tokens") or options.get("max_completion_tokens")
-        own = getattr(request.client, "default_max_tokens", None)
-        most = next((one for one in (given, own) if isinstance(one, int) and one > 0), ASSUMED_OUTPUT)
-        usage = Usage(self._tokens_of(request), output_tokens=most)
+    def _most(self, request: _Request) -> tuple[CostLine, bool]:
+        """Return what a request may cost, and whether its output is an assumption."""
+        sent = request.as_sent()
+        given, own = _limit(sent), getattr(request.client, "default_max_tokens", None)
+        usage = Usage(self._count_sent(sent), output_tokens=_replies(sent) * (given or own or ASSUMED_OUTPUT))
         cost = self.account.prices.cost(request.asked, usage)
-        return request.line(usage, cost, is_estimate=True), most is not given
+        return request.line(usage, cost, is_estimate=True), _limit(request.options) is None
 
     # --- afterwards
 
@@ -370,7 +409,9 @@ class Spending:
         response = reply if isinstance(reply, dict) else {}
         usage = Usage.of(response) if "usage" in response else Usage()
         tries = _failed_tries(response) if "failed_tries" in response else ()
-        failed = [self._priced(one, self._note(request, Usage.of(one), one)) for one in tries]
+        failed = [
+            self._priced(one, self._note(request, self._whole(request, Usage.of(one)), one)) for one in tries
+        ]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
             self._note(request, self._usage(request, usage, written), response)
@@ -404,21 +445,25 @@ class Spending:
         return {**usage, "cost": float(cost.usd), **about}
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
-        is_estimate = not usage.raw
-        asked, prices, replied, cost = request.asked, self.account.prices, response.get("model"), None
-        if (
-            asked.provider or asked.base_url or usage.raw or prices.own
-        ):  # a function of the user's has no price
-            cost = prices.cost(
-                asked,
-                usage,
-                replied=replied if isinstance(replied, str) else None,
-                tier=response.get("service_tier"),
-            )
-        if cost is not None and is_estimate:
-            cost = replace(cost, is_estimate=True)
-        self.account.add(request.line(usage, cost, is_estimate=is_estimate))
+        asked, cost = request.asked, None
+        if asked.provider or asked.base_url or usage.raw or self.account.prices.own:  # else nobody knows one
+            cost = self._cost(request, usage, response)
+        self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
         return cost
+
+    def _cost(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
+        replied = response.get("model")
+        cost = self.account.prices.cost(
+            request.asked,
+            usage,
+            replied=replied if isinstance(replied, str) else None,
+            tier=response.get("service_tier"),
+        )
+        return replace(cost, is_estimate=True) if cost is not None and not usage.raw else cost
+
+    def _whole(self, request: _Request, said: Usage) -> Usage:
+        """Return what was reported, or an estimate where that is only a part of it."""
+        return self._usage(request, said, "") if None in (said.input_tokens, said.output_tokens) else said
 
     def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
         """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
@@ -429,14 +474,15 @@ class Spending:
         return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
 
     def _tokens_of(self, request: _Request) -> int:
-        """Estimate the tokens of a request: its messages, and the tools that it offers."""
-        parts = [message.get(name) for message in request.messages for name in ("content", "tool_calls")]
-        texts = [
-            part if isinstance(part, str) else _text(part)
-            for part in (*parts, request.options.get("tools"))
-            if part
-        ]
-        return self._count("\n".join(texts)) + _PER_MESSAGE * len(request.messages)
+        """Estimate the tokens of a request."""
+        return self._count_sent(request.as_sent())
+
+    def _count_sent(self, sent: Mapping[str, Any]) -> int:
+        """Count what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
+        messages = sent.get("messages") or sent.get("input") or ()
+        texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
+        texts += [_text(message) for message in messages]
+        return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
 
 
 def _shown(given: object) -> str:
@@ -482,9 +528,35 @@ def _written(response: Mapping[str, Any]) -> str:
     return reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
 
 
+def _limit(sent: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a reply may have at most; None if the request does not say."""
+    return max(_numbers(sent, _LIMITS), default=None)
+
+
+def _replies(sent: Mapping[str, Any]) -> int:
+    return max(_numbers(sent, _REPLIES), default=1)
+
+
+def _numbers(sent: Mapping[str, Any], names: Iterable[str]) -> list[int]:
+    """Return the numbers above 0 that a request gives by these names, also where servers take more options."""
+    places = [one for one in (sent, sent.get("extra_body"), sent.get("options")) if isinstance(one, dict)]
+    given = [number for place in places for name in names if (number := dollars(place.get(name)))]
+    return [math.ceil(number) for number in given]
+
+
+def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message of which nothing is twice: what it was made of, and not what was read of that."""
+    return {"role": message.get("role"), "provider_blocks": message["provider_blocks"]}
+
+
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_text, value))
+    if isinstance(value, dict) and ("role" in value or set(value) == {"type", "text"}):
+        parts = [part for name, part in value.items() if part and name not in {"role", "type"}]
+        return "\n".join([part if isinstance(part, str) else _text(part) for part in parts])
     try:
         return canonical_json(value)
     except ContentError:
@@ -492,7 +564,7 @@ def _text(value: Any) -> str:
 
 
 def _rough_count(text: str) -> int:
-    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def _rounded(tokens: int) -> int:

@@ -1,0 +1,153 @@
+"""The budget refuses each request that could exceed it: counted as it goes out, and before each try."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, reply
+from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient
+from tract_jupyter.exceptions import LLMBudgetError, LLMError, LLMRequestError
+
+
+class Served:
+    """A client over a transport that answers with a script of responses."""
+
+    def __init__(self, make, *answers, **arguments):
+        self.answers = list(answers)
+        self.bodies = []
+        transport = httpx.MockTransport(self.answer)
+        self.client = make("m-1", api_key="k", backoff=0, transport=transport, **arguments)
+
+    def answer(self, request):
+        self.bodies.append(json.loads(request.content))
+        given = self.answers.pop(0)
+        return given if isinstance(given, httpx.Response) else httpx.Response(200, json=given)
+
+
+class Cut(httpx.SyncByteStream):
+    """A body that breaks off."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __iter__(self):
+        yield self.text
+        raise httpx.ReadError("cut")
+
+
+def message(*content, **usage):
+    return {
+        "type": "message",
+        "model": "m-1",
+        "content": list(content),
+        "stop_reason": "end_turn",
+        "usage": usage,
+    }
+
+
+HELLO = reply("Hello.", usage={"prompt_tokens": 5, "completion_tokens": 5})
+
+
+@pytest.mark.parametrize("make", [OpenAIClient, ResponsesClient, AnthropicClient])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 50_000},
+        {"max_tokens": 50_000.0},
+        {"max_completion_tokens": 50_000},
+        {"max_output_tokens": 50_000},
+        {"extra_body": {"max_tokens": 50_000}},
+        {"options": {"num_predict": 50_000}},
+        {"n": 100, "max_tokens": 1_000},
+    ],
+)
+def test_every_way_to_ask_for_more_output_counts(tract, make, options):
+    served = Served(make)
+    tract.models.use(served.client)
+    tract.costs.set_budget(tokens=17_000)
+    with pytest.raises(LLMError):  # the other dialects refuse n
+        tract.chat("Hi", **options)
+    assert served.bodies == []
+
+
+def test_it_counts_for_a_function_too(tract):
+    client = ScriptedClient(HELLO)
+    tract.models.use(client)
+    tract.costs.set_budget(tokens=9_000)
+    for options in ({"n": 100, "max_tokens": 1_000}, {"max_output_tokens": 50_000}):
+        with pytest.raises(LLMBudgetError, match="at most"):
+            tract.chat("Hi", **options)
+    assert client.asked == []
+
+
+def test_reasoning_that_goes_back_counts(tract):
+    thought = {"type": "thinking", "thinking": "t " * 20_000, "signature": "s"}
+    said = {"type": "text", "text": "ok"}
+    served = Served(AnthropicClient, message(thought, said, input_tokens=10, output_tokens=20_000))
+    tract.models.use(served.client)
+    tract.chat("One")
+    tract.costs.set_budget(tokens=tract.costs().tokens + 1_000)
+    with pytest.raises(LLMBudgetError):
+        tract.chat("Two", max_tokens=500)
+    assert len(served.bodies) == 1
+
+
+def test_reasoning_that_stays_away_does_not(tract):
+    """Another model is sent the text alone."""
+    thought = {"type": "thinking", "thinking": "t " * 20_000, "signature": "s"}
+    said = {"type": "text", "text": "ok"}
+    served = Served(AnthropicClient, message(thought, said, input_tokens=10, output_tokens=20_000))
+    tract.models.use(served.client)
+    tract.chat("One")
+    tract.costs.set_budget(tokens=tract.costs().tokens + 1_000)
+    tract.models.use(Served(OpenAIClient, HELLO).client)
+    assert tract.chat("Two", max_tokens=500).text == "Hello."
+
+
+@pytest.mark.parametrize("on_delta", [None, lambda piece: None])
+def test_the_budget_is_checked_before_each_try(tract, on_delta):
+    used = {"input_tokens": 1_000, "output_tokens": 1}
+    broken = {"type": "error", "error": {"type": "overloaded_error"}, "usage": used}
+    events = [
+        {"type": "message_start", "message": message(**used)},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ]
+    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    answers = (
+        [httpx.Response(200, text=stream, headers={"content-type": "text/event-stream"}) for _ in range(3)]
+        if on_delta
+        else [broken] * 3
+    )
+    served = Served(AnthropicClient, *answers, max_retries=3)
+    tract.models.use(served.client)
+    tract.costs.set_budget(tokens=1_500)
+    with pytest.raises(LLMBudgetError, match="has used 1,001"):
+        tract.chat("Hi", max_tokens=495, on_delta=on_delta)
+    assert len(served.bodies) == 1
+    assert tract.costs().tokens == 1_001  # it is on the bill once
+
+
+def test_a_reply_that_broke_off_is_noted_with_an_estimate(tract):
+    begun = json.dumps(reply("word " * 300)).encode()[:800]
+    served = Served(
+        OpenAIClient, httpx.Response(200, stream=Cut(begun)), httpx.Response(200, stream=Cut(begun)), HELLO
+    )
+    tract.models.use(served.client)
+    tract.chat("Hi")
+    report = tract.costs()
+    assert report.requests == 3
+    assert report.tokens > 2 * 200
+    assert "≈" in str(report)
+
+
+def test_the_last_try_that_broke_off_counts_too(tract):
+    begun = b'{"choices": ' + b" " * 388
+    served = Served(OpenAIClient, httpx.Response(200, stream=Cut(begun)), max_retries=0)
+    tract.models.use(served.client)
+    with pytest.raises(LLMRequestError, match="broke"):
+        tract.chat("Hi")
+    (line,) = tract.costs().lines
+    assert (line.requests, line.output_tokens, line.is_estimate) == (1, 100, True)
