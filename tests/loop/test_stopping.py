@@ -141,3 +141,16 @@ def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_l
     assert (response.outcome, response.text) == ("answer", "Sunny.")
     assert words in response.note
     assert talk.chat(None).text == "Sunny."
+
+
+def test_a_model_that_cannot_be_ended_is_not_asked_again_after_stop(talk):
+    asked = []
+
+    def model(messages, **options):
+        asked.append(len(messages))
+        talk.loop.stop()
+        return reply("Sunny.")
+
+    talk.models.use(model)
+    response = talk.chat("How is it?", validator=lambda text: "say more")
+    assert (response.outcome, asked) == ("stopped", [1])
