@@ -23,7 +23,6 @@ from tract_jupyter.review import Project, RecordedDecisions, Trust, recordable_d
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 LOOK = call("look", {"city": "Rome"}, "c1")
-KEY = "sk-abcdefghijklmnopqrstuvwx0042"
 
 
 def approving(*_):
@@ -487,107 +486,6 @@ def test_a_reply_that_was_stopped_stops_again(cassette):
     assert heads[0] == heads[1]
 
 
-# --- secrets
-
-
-def test_no_key_is_on_it(opened, cassette, monkeypatch):
-    monkeypatch.setenv("HOUSE_TOKEN", "correct-horse-battery")
-    hostile = (
-        f"Bearer abc.def-123 at https://u:pa55word@host/x?api_key=hunter2hunter2 {KEY} correct-horse-battery"
-    )
-    echo = Answer({"error": {"message": f"bad key {KEY[:7]}****{KEY[-4:]}"}}, status=401)
-    shown = [
-        chunk({"content": f"it is {KEY[:9]}"}),
-        chunk({"content": f"{KEY[9:]}, 'house-key'"}, finish="stop"),
-    ]
-    with provider(Answer(sse(*shown)), echo) as here, Tract.open(record=cassette) as t:
-        t.models.use("openai/m-1", api_key="house-key", base_url=here.url)
-        t.tool(lambda: {hostile: [hostile]}, name="leak", description="Leak.", read_only=True)
-        t.tools.leak()
-        t.chat(f"What is {hostile}?", on_delta=lambda _: None)
-        with pytest.raises(LLMRequestError):
-            t.chat("Again")
-    text = cassette.read_text()
-    for secret in (KEY, KEY[9:], KEY[-4:], "abc.def", "pa55word", "hunter2", "horse", "house-key"):
-        assert secret not in text
-    assert "What is Bearer [redacted] at https://[redacted]@host/x?api_key=[redacted]" in text
-    with Tract.open(replay=cassette) as t:  # what is taken out is no difference
-        t.models.use("openai/m-1")
-        t.tool(lambda: None, name="leak", description="Leak.", read_only=True)
-        t.tools.leak()
-        t.chat(f"What is {hostile}?")
-        t.cassette.stop()
-
-
-def test_a_known_secret_is_found_within_json_text(opened, cassette, monkeypatch):
-    """Arguments, and results of tools, are JSON text within the lines, which writes newlines and quotes in another way."""
-    secret = '-- BEGIN --\nMIIEvAbC"dEfG\\xé\n-- END --'
-    monkeypatch.setenv("HOUSE_PASSPHRASE", secret)
-    recorded = opened("record", reply(None, call("send", {"to": secret}, "c1")), json.dumps({"key": secret}))
-    recorded.t.chat(json.dumps({"config": json.dumps({"key": secret})}))
-    recorded.t.close()
-    assert recorded.done == [("send", secret)]
-    assert "MIIEv" not in cassette.read_text()
-
-
-def test_a_key_that_was_changed_is_still_known(cassette):
-    with provider(Answer(reply("Fine."))) as here, Tract.open(record=cassette) as t:
-        for key in ("first-key-0123456", "other-key-0123456"):
-            t.models.use("openai/m-1", api_key=key, base_url=here.url)
-            t.chat("My key was first-key-0123456")
-    assert "first-key" not in cassette.read_text()
-
-
-PRIVATE = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n{1}"
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
-        ("github_pat_11ABCDEFG0123456789_abcdefghijklmn", "[redacted]"),
-        ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted]"),
-        ("glpat-ABCDEFGHIJ0123456789", "[redacted]"),
-        ("xoxb-123456789012-abcdefghij", "[redacted]"),
-        ("sk_live_abcdefghijklmnop1234", "[redacted]"),
-        ("xai-abcdefghijklmnopqrstuvwxyz0123", "[redacted]"),
-        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijk", "[redacted]"),
-        ("Authorization: Basic dXNlcjpwYTU1d29yZCE=", "Authorization: Basic [redacted]"),
-        ("authorization: BEARER tok3n-abcdef", "authorization: BEARER [redacted]"),
-        (PRIVATE.format("", "-----END PRIVATE KEY-----.") + " It is", "[redacted]. It is"),
-        (PRIVATE.format("RSA ", "").strip() + " it began", "[redacted] it began"),
-        (json.dumps(["x\nghp_abcdefghijklmnopqrstuvwxyz0123456789"]), '["x\\n[redacted]"]'),
-        ("Basic knowledge, a bearer of news, sk-ip, xoxo, eyJ.a.b", None),
-    ],
-)
-def test_what_looks_like_a_key_is_left_out(cassette, text, left):
-    with Tract.open(record=cassette, model=lambda *_, **__: text) as t:
-        t.chat("Hi")
-    replies = [json.loads(line).get("reply") for line in cassette.read_text().splitlines()]
-    assert [one["choices"][0]["message"]["content"] for one in replies if one] == [
-        text if left is None else left
-    ]
-
-
-@pytest.mark.parametrize(
-    "name", ["PGPASSWORD", "DB_PWD", "ROOT_PASSWD", "HOUSE_PASSPHRASE", "APP_PRIVATE_KEY"]
-)
-def test_variables_with_such_names_are_secrets(cassette, monkeypatch, name):
-    monkeypatch.setenv(name, "correct horse battery")
-    monkeypatch.setenv("PWD", "/home/somebody")
-    with Tract.open(record=cassette, model=lambda *_, **__: "correct horse battery in /home/somebody") as t:
-        t.chat("Hi")
-    assert "horse" not in cassette.read_text()
-    assert "[redacted] in /home/somebody" in cassette.read_text()
-
-
-def test_a_word_that_stands_for_a_key_is_no_secret(cassette):
-    with provider(Answer(reply("Hello, ollama."))) as here, Tract.open(record=cassette) as t:
-        t.models.use("ollama-1", api_key="ollama", base_url=here.url)
-        t.chat("Hi, ollama")
-    assert "Hello, ollama." in cassette.read_text()
-
-
 # --- the file
 
 
@@ -634,6 +532,11 @@ def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
             lambda text: "".join(text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]),
             "was changed",
         ),
+        (
+            lambda text: text.replace("Fine.", "Fire."),
+            "was changed after it was recorded, .*take the sha256 out",
+        ),
+        (lambda text: text.replace('"commits": ', '"commits": 1'), "was changed"),
     ],
 )
 def test_other_files_are_refused(opened, cassette, damage, words):
@@ -644,6 +547,29 @@ def test_other_files_are_refused(opened, cassette, damage, words):
     cassette.write_text(damage(cassette.read_text()))
     with pytest.raises(CassetteError, match=words):
         Tract.open(replay=cassette)
+
+
+def test_what_was_changed_on_purpose_is_served(opened, cassette):
+    recorded = opened("record", "Fine.", "Bye.")
+    recorded.t.chat("Hi")
+    recorded.t.chat("Bye")
+    recorded.t.cassette.stop()
+    *lines, last = cassette.read_text().replace("Fine.", "Splendid.").splitlines()
+    end = json.loads(last)
+    assert len(end.pop("sha256")) == 64
+    cassette.write_text("".join(f"{line}\n" for line in (*lines, json.dumps(end))))
+    replayed = opened("replay")
+    assert [replayed.t.chat(text).text for text in ("Hi", "Bye")] == ["Splendid.", "Bye."]
+    assert not replayed.t.cassette.report.is_same
+
+
+def test_other_ends_of_lines_change_nothing(opened, cassette):
+    """As git writes them on Windows."""
+    recorded = opened("record", "Fine.")
+    recorded.t.chat("Hi")
+    recorded.t.cassette.stop()
+    cassette.write_bytes(cassette.read_bytes().replace(b"\n", b"\r\n"))
+    assert opened("replay").t.chat("Hi").text == "Fine."
 
 
 @pytest.mark.parametrize(
@@ -678,6 +604,37 @@ def test_what_is_not_there_or_cannot_be_written(tmp_path):
         t.cassette.record(tmp_path / "file" / "talk.jsonl")
 
 
+def test_a_recording_that_goes_on_is_not_replaced(opened, cassette):
+    recorded = opened("record", "One.", "Two.")
+    recorded.t.chat("a")
+    with (
+        Tract.open() as t,
+        pytest.raises(CassetteError, match=r"is being recorded already, .*give another file"),
+    ):
+        t.cassette.record(cassette, replace=True)
+    code = f"from tract_jupyter import Tract; Tract.open().cassette.record({str(cassette)!r}, replace=True)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, timeout=60, capture_output=True, text=True
+    )
+    assert "is being recorded already" in ended.stderr
+    recorded.t.chat("b")
+    recorded.t.close()
+    replayed = opened("replay")
+    assert [replayed.t.chat(text).text for text in "ab"] == ["One.", "Two."]
+
+
+def test_a_recording_whose_file_was_taken_away_says_so(opened, cassette):
+    recorded = opened("record", "One.")
+    recorded.t.chat("a")
+    partial = cassette.with_name(cassette.name + ".partial")
+    partial.unlink()
+    partial.write_text("somebody else's")
+    with pytest.raises(CassetteError, match="was removed or replaced while it was written"):
+        recorded.t.close()
+    assert partial.read_text() == "somebody else's"
+    assert not cassette.exists()
+
+
 KILLED = """
 import os, sys
 from tract_jupyter import Tract
@@ -709,6 +666,11 @@ def test_what_was_recorded_before_a_kill_can_be_used(tmp_path, cassette):
             assert t.head in {one.commit_hash for one in killed.log()}
         with pytest.raises(CassetteError, match="its recording did not go further"):
             t.chat("c")
+    with Tract.open(model=lambda *_, **__: "Anew.") as t, t.cassette.record(cassette, replace=True):
+        t.chat("a")
+    assert "Anew." in cassette.read_text()
+    assert "One." not in cassette.read_text()
+    assert not partial.exists()
 
 
 def test_a_process_that_ends_ends_its_recording(tmp_path, cassette):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm.connections import ModelConnection
-from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder, Redaction, partial_of
+from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder
+from tract_jupyter.llm.redaction import Redaction
 from tract_jupyter.llm.replay import Player, read_place
 from tract_jupyter.models import brief_repr, counted
 
@@ -114,7 +115,8 @@ class Cassette:
 
         Args:
             path: of the cassette, such as `talk.cassette.jsonl`. Keys are left out of it.
-            replace: take the place of a cassette that is there, once this one is complete.
+            replace: take the place of a cassette that is there, once this one is complete; and of a recording whose
+                process ended before it did.
 
         Returns:
             This, for `with t.cassette.record(path):`.
@@ -124,14 +126,14 @@ class Cassette:
         """
         self._check_idle()
         found = _path(path)
-        if replace:
-            partial_of(found).unlink(missing_ok=True)
-        elif found.exists():
+        if found.exists() and not replace:
             raise CassetteError(
                 f"{found} is there already, and nothing is recorded; replay() plays it, record(..., replace=True) "
                 "records it anew"
             )
-        self._recorder = Recorder(found, self._place(), self._current_redaction, by=self._by, at=self._now())
+        self._recorder = Recorder(
+            found, self._place(), self._current_redaction, by=self._by, at=self._now(), replace=replace
+        )
         self.is_on = True
         self._timing(self.time_of)
         atexit.register(self._end_at_exit)

@@ -7,9 +7,10 @@ place as `FILE.partial` until it ends, line by line: what a killed process has w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import re
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -18,36 +19,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
-from tract_jupyter.llm.keys import KEY_SHAPES
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
+    from tract_jupyter.llm.redaction import Redaction
     from tract_jupyter.models import Delta
 
     Made = TypeVar("Made")
 
 FORMAT: Final = 1
 """The version of the file's form."""
+CHECKSUM: Final = "sha256"
+"""Names, in the last line, the sha256 of all lines, for changes by mistake; it is no signature."""
 PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
-REDACTED: Final = "[redacted]"
-_SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
-_LIKE_A_SECRET: Final = re.compile(
-    # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
-    r"(?:(?<![\w-])|(?<=\\[nrt]))"
-    r"(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
-    rf"|{KEY_SHAPES})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[\w+/=\s\\:,]|-(?!----))*-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)"
-    # what follows Bearer and Basic in a header
-    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=(?i:bearer) )(?=\S*\d)[\w.~+/=*…-]{6,}"
-    r"|(?<=(?i:basic) )(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}"
-    # passwords and keys within addresses
-    r"|(?<=://)[^\s/@:\"']+:[^\s/@\"']+(?=@)"
-    r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
-)
+_FAR: Final = 2**30  # bytes: behind the end of any cassette
 _within: ContextVar[tuple[int, ...]] = ContextVar("tract_cassette_within", default=())
 _is_beside: ContextVar[bool] = ContextVar("tract_cassette_beside", default=False)
 
@@ -102,42 +96,6 @@ class RecordedModel:
         )
 
 
-class Redaction:
-    """Takes secrets out of what is written: known ones, and what looks like one.
-
-    Args:
-        known: secrets by value.
-    """
-
-    def __init__(self, known: Iterable[str] = ()) -> None:
-        self.known = frozenset(text.strip() for text in known)
-        forms = {form for text in self.known if len(text) >= _SHORTEST for form in _forms(text)}
-        long_first = sorted(forms, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, long_first))) if long_first else None
-
-    def text(self, text: str) -> str:
-        """Return a text without secrets."""
-        found = text if self._known is None else self._known.sub(REDACTED, text)
-        return _LIKE_A_SECRET.sub(REDACTED, found)
-
-    def of(self, value: Any) -> Any:
-        """Return JSON data without secrets."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.text(key): self.of(each) for key, each in value.items()}
-        return [self.of(each) for each in value] if isinstance(value, list) else value
-
-
-def _forms(text: str) -> Iterator[str]:
-    """Yield a text as it is, within JSON text, and within JSON text that stands in JSON text again."""
-    yield text
-    for is_ascii in (False, True):
-        once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-        yield once
-        yield json.dumps(once, ensure_ascii=is_ascii)[1:-1]
-
-
 def json_data(value: Any) -> Any:
     """Return a value as JSON data, with its keys in their order; of what has no such form the name of its type."""
     try:
@@ -178,13 +136,21 @@ class Recorder:
         redaction: gives what takes secrets out, at any time.
         by: who writes it.
         at: the present.
+        replace: take the place of a recording whose process ended before it did.
 
     Raises:
-        CassetteError: it cannot be written, or a recording that did not end lies there.
+        CassetteError: it cannot be written, it is being recorded already, or a recording that did not end lies there.
     """
 
     def __init__(
-        self, path: Path, place: CassettePlace, redaction: Callable[[], Redaction], *, by: str, at: str
+        self,
+        path: Path,
+        place: CassettePlace,
+        redaction: Callable[[], Redaction],
+        *,
+        by: str,
+        at: str,
+        replace: bool = False,
     ) -> None:
         self.path = path
         self.requests = self.calls = 0
@@ -193,21 +159,8 @@ class Recorder:
         self._begun = self._commits = self._last_ended = 0
         self._open: set[int] = set()
         self._asked: dict[str, _Asked] = {}
-        try:
-            if not path.parent.is_dir():
-                path.parent.mkdir(parents=True)
-            self._file = open(partial_of(path), "x", encoding="utf-8", newline="\n")  # noqa: SIM115, PTH123 # it stays open
-        except FileExistsError as error:
-            if not partial_of(path).is_file():
-                raise CassetteError(
-                    f"{path} cannot be written: {error.strerror}; give another file"
-                ) from error
-            raise CassetteError(
-                f"{partial_of(path)} is there: a recording that goes on in another process, or whose process ended. "
-                "replay() of that file has what was recorded until then; record(..., replace=True) begins anew"
-            ) from None
-        except OSError as error:
-            raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
+        self._written = hashlib.sha256()
+        self._file = _held(path, replace=replace)
         self._write({"cassette": FORMAT, "by": by, "at": at, **place._asdict()})
 
     # --- what happens
@@ -296,15 +249,23 @@ class Recorder:
                 "commits": self._commits,
                 "head": place.head,
             }
-            self._write({"end": told})
+            partial = partial_of(self.path)
             try:
+                self._write({"end": told}, is_last=True)
+                if not _lies_at(self._file, partial):
+                    raise CassetteError(
+                        f"{partial} was removed or replaced while it was written, so nothing is recorded; record again"
+                    )
                 os.fsync(self._file.fileno())
-                self._file.close()
-                partial_of(self.path).replace(self.path)
+                if sys.platform == "win32":  # which moves no open file
+                    self._file.close()
+                partial.replace(self.path)
             except OSError as error:
                 raise CassetteError(
-                    f"{self.path} cannot be written: {error.strerror}; {partial_of(self.path)} has the recording"
+                    f"{self.path} cannot be written: {error.strerror}; {partial} has the recording"
                 ) from error
+            finally:
+                self._file.close()  # and no earlier, as until then nobody else writes there
 
     # ---
 
@@ -358,14 +319,14 @@ class Recorder:
             "milliseconds": [at for at, _ in pieces],
         }
 
-    def _write(self, line: dict[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False)
-        clean = json.dumps(self._redaction().of(line), ensure_ascii=False)
+    def _write(self, line: dict[str, Any], *, is_last: bool = False) -> None:
+        clean = self._redaction().of(line)
+        data = _line_of(clean)
+        self._written.update(data)
+        if is_last:
+            data = _line_of({**clean, CHECKSUM: self._written.hexdigest()})
         try:
-            self._file.write(f"{clean if clean != text else text}\n")
-            self._file.flush()
-        except UnicodeEncodeError:  # half a character
-            self._file.write(f"{json.dumps(json.loads(clean))}\n")
+            self._file.write(data)
             self._file.flush()
         except (OSError, ValueError) as error:
             raise CassetteError(
@@ -373,9 +334,90 @@ class Recorder:
             ) from error
 
 
+def _line_of(line: dict[str, Any]) -> bytes:
+    """Return JSON data as a line of a cassette."""
+    try:
+        return f"{json.dumps(line, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError:  # half a character
+        return f"{json.dumps(line)}\n".encode()
+
+
+def checksum(lines: Sequence[str], last: Mapping[str, Any]) -> str:
+    """Return the checksum of a cassette: of its lines, and of what its last one says besides that."""
+    written = hashlib.sha256("".join(f"{line}\n" for line in lines).encode())
+    written.update(_line_of({name: value for name, value in last.items() if name != CHECKSUM}))
+    return written.hexdigest()
+
+
 def partial_of(path: Path) -> Path:
     """Return where the recording of a cassette lies until it ends."""
     return path.with_name(path.name + PARTIAL)
+
+
+def _held(path: Path, *, replace: bool) -> BinaryIO:
+    """Return the empty file of a recording, which is held against others until it is closed.
+
+    Raises:
+        CassetteError: as of `Recorder`.
+    """
+    partial = partial_of(path)
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+        while True:
+            file = open(partial, "ab")  # noqa: SIM115, PTH123 # it stays open
+            try:
+                _hold(file)
+                if not _lies_at(file, partial):  # its recording has ended just now
+                    file.close()
+                    continue
+                if file.tell() and not replace:
+                    raise CassetteError(
+                        f"{partial} is there, a recording whose process ended before it did. replay() of that file has "
+                        "what was recorded until then; record(..., replace=True) begins anew"
+                    )
+                file.truncate(0)
+            except BaseException:
+                file.close()
+                raise
+            return file
+    except BlockingIOError as error:
+        raise CassetteError(
+            f"{path} is being recorded already, in this process or another, so nothing was begun. "
+            "t.cassette.stop() there ends it; or give another file"
+        ) from error
+    except OSError as error:
+        raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error
+
+
+def _hold(file: BinaryIO) -> None:
+    """Hold a file until it is closed, or its process ends.
+
+    Raises:
+        BlockingIOError: somebody else holds it.
+    """
+    if sys.platform == "win32":
+        file.seek(_FAR)  # a lock hides what it covers
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(*error.args) from error
+        file.seek(0, os.SEEK_END)
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return
+
+
+def _lies_at(file: BinaryIO, path: Path) -> bool:
+    """Return True if it is this file that lies there."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _told(sent: SentRequest, number: int, base: _Asked | None) -> tuple[_Asked, dict[str, Any]]:

@@ -22,7 +22,15 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED, end_ambient
-from tract_jupyter.llm.recording import FORMAT, PARTIAL, CassettePlace, Redaction, json_data, partial_of
+from tract_jupyter.llm.recording import (
+    CHECKSUM,
+    FORMAT,
+    PARTIAL,
+    CassettePlace,
+    checksum,
+    json_data,
+    partial_of,
+)
 from tract_jupyter.llm.sse import deltas_of
 from tract_jupyter.models import Delta, brief_repr, counted
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tract_jupyter.llm.recording import SentRequest
+    from tract_jupyter.llm.redaction import Redaction
 
     Made = TypeVar("Made")
 
@@ -127,6 +136,12 @@ def read_cassette(path: Path) -> CassetteContent:
             f"{partial_of(path).name} it is replayed as far as it goes"
         )
     if end is not None:
+        closing = json.loads(lines[-1])
+        if closing.get(CHECKSUM, "") not in {"", checksum([first, *lines[:-1]], closing)}:
+            raise CassetteError(
+                f"{path} was changed after it was recorded, so nothing was replayed; restore the file, or record "
+                f"again. If it was changed on purpose, take the {CHECKSUM} out of its last line"
+            )
         content.is_complete, content.head = True, end.get("head")
         found = [sum(entry.is_request for entry in content.entries.values()), len(content.entries)]
         if [end.get("requests"), end.get("requests", 0) + end.get("calls", 0)] != found and not is_partial:

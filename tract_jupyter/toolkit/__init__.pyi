@@ -15,6 +15,7 @@ from .discovery import discovery_tools as discovery_tools
 from .discovery import ranked as ranked
 from .executor import PreparedCall as PreparedCall
 from .executor import ToolExecutor as ToolExecutor
+from .executor import failed as failed
 from .executor import refusal as refusal
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer

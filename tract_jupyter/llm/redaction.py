@@ -1,0 +1,65 @@
+"""Taking secrets out of what is written to a cassette."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.llm.keys import KEY_SHAPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+REDACTED: Final = "[redacted]"
+_SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
+_LIKE_A_SECRET: Final = re.compile(
+    # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
+    r"(?:(?<![\w-])|(?<=\\[nrt]))"
+    r"(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
+    rf"|{KEY_SHAPES})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:[\w+/=\s\\:,]|-(?!----))*-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)"
+    # what follows Bearer and Basic in a header
+    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=(?i:bearer) )(?=\S*\d)[\w.~+/=*…-]{6,}"
+    r"|(?<=(?i:basic) )(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}"
+    # passwords and keys within addresses
+    r"|(?<=://)[^\s/@:\"']+:[^\s/@\"']+(?=@)"
+    r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
+)
+
+
+class Redaction:
+    """Takes secrets out of what is written: known ones, and what looks like one.
+
+    Args:
+        known: secrets by value.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self.known = frozenset(text.strip() for text in known)
+        forms = {form for text in self.known if len(text) >= _SHORTEST for form in _forms(text)}
+        long_first = sorted(forms, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, long_first))) if long_first else None
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets."""
+        found = text if self._known is None else self._known.sub(REDACTED, text)
+        return _LIKE_A_SECRET.sub(REDACTED, found)
+
+    def of(self, value: Any) -> Any:
+        """Return JSON data without secrets."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self.of(each) for key, each in value.items()}
+        return [self.of(each) for each in value] if isinstance(value, list) else value
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield a text as it is, within JSON text, and within JSON text that stands in JSON text again."""
+    yield text
+    for is_ascii in (False, True):
+        once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+        yield once
+        yield json.dumps(once, ensure_ascii=is_ascii)[1:-1]
