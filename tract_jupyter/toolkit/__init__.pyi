@@ -1,6 +1,7 @@
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
+from .callers import SCRIPT_FILES as SCRIPT_FILES
 from .callers import Permission as Permission
 from .callers import allowing as allowing
 from .callers import calling as calling
