@@ -99,7 +99,7 @@ def shown_answer(answer: CallAnswer, tool_call_id: str, size: int) -> ShownAnswe
 
 
 def clean(text: str) -> str:
-    """Return a text without what moves a terminal's cursor or turns text around: escape sequences, controls (also of direction), half characters."""
+    """Return a text without escape sequences, controls (also of direction) and half characters."""
     if text.isprintable():  # most are
         return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
