@@ -74,7 +74,6 @@ END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type":
         (OpenAIClient, {"choices": None}, "its choices are None"),
         (OpenAIClient, httpx.Response(307, text="moved"), "Check base_url"),
         (AnthropicClient, {"type": "message", "content": [None], "stop_reason": "end_turn"}, "damaged"),
-        (ResponsesClient, {"status": "completed", "output": []}, "damaged"),
         (ResponsesClient, {"status": "completed", "output": [5]}, "damaged"),
     ],
 )

@@ -104,8 +104,9 @@ def test_another_tier_of_service_is_marked():
 
 def test_what_the_provider_bills_counts_more_than_any_table():
     """OpenRouter says it with the usage."""
-    found = cost("anything", tokens(10, 10, cost=0.25), base_url="http://127.0.0.1:9/v1")
+    found = cost("anything", tokens(10, 10, cost=0.25), base_url="https://openrouter.ai/api/v1")
     assert (found.usd, found.is_estimate) == (Decimal("0.25"), False)
+    assert cost("anything", tokens(10, 10, cost=0.25), base_url="http://127.0.0.1:9/v1") is None
 
 
 def test_without_usage_it_is_an_estimate():
