@@ -207,8 +207,8 @@ def test_an_instruction_within_the_conversation_keeps_its_place_where_the_model_
 
 @pytest.mark.parametrize(
     "behind",
-    [[], [assistant("Noted.")], [assistant("Noted."), *HELLO], [assistant(" "), *HELLO]],
-    ids=["nothing", "a reply", "a turn", "a blank reply"],
+    [[], [assistant("Noted."), *HELLO], [assistant(" "), *HELLO]],
+    ids=["nothing", "a turn", "a blank reply"],
 )
 def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(behind):
     told = [*HELLO, assistant("Yes."), {"role": "system", "content": "Be formal."}]
@@ -220,6 +220,25 @@ def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(be
         assert [one["role"] for one in turns[place + 1 : place + 2]] in ([], ["assistant"])
     if behind and behind[0]["content"].strip():  # what was sent stays as it was
         assert turns[: len(before)] == before
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5", NEWEST])
+def test_what_the_assistant_said_is_not_gone_on_with_where_the_model_refuses_it(model):
+    began = [*HELLO, assistant("Sure:")]
+    with provider(FINE) as there, pytest.raises(LLMConfigError, match=r"say something first, such as chat\("):
+        made(Messages, there).chat(began, model=model)
+    assert not there.requests
+
+
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-5-20251101"])
+def test_older_models_go_on_with_it(model):
+    assert sent([*HELLO, assistant("Sure:")], model=model)["messages"][-1]["role"] == "assistant"
+
+
+def test_the_system_alone_is_no_conversation():
+    with provider(FINE) as there, pytest.raises(LLMConfigError, match="only the system says something"):
+        made(Messages, there).chat([{"role": "system", "content": "Be brief."}])
+    assert not there.requests
 
 
 def test_results_are_together_and_first():

@@ -52,7 +52,7 @@ class Messages:
 
     @staticmethod
     def asked(said):
-        _, block = said[-1]
+        _, block = next(one for one in reversed(said) if one[0] != "system")
         return "" if block["type"] == "tool_result" else block["text"]
 
     @classmethod

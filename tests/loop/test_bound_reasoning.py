@@ -168,14 +168,14 @@ def test_another_model_gets_none_and_the_first_one_its_own_again(talk, there):
     assert there.kept[2:] == [0, 1, 2]  # of the other model, the texts
 
 
-def test_a_new_tool_is_a_change_of_all(talk, there):
+def test_a_new_tool_changes_nothing(talk, there):
     @talk.tool(read_only=True)
     def smell(city: str) -> str:
         """Smell a city."""
         return "pizza"
 
     talk.chat("call smell")
-    assert there.kept[2:] == [0, 1]
+    assert there.kept[2:] == [2, 3]
 
 
 def test_in_code_mode_a_new_tool_changes_nothing(tract, there):
@@ -273,10 +273,10 @@ def test_a_tool_may_change_the_context_in_the_middle_of_a_turn(talk, there):
         talk.annotate(users(talk)[0], Priority.SKIP)
         return "forgotten"
 
-    talk.chat("Three?")  # the tools are others now
+    talk.chat("Three?")
     talk.chat("call forget")
     talk.chat("Four?")
-    assert there.kept[2:] == [0, 1, 0, 1]
+    assert there.kept[2:] == [2, 3, 0, 1]
 
 
 def test_a_child_a_notebook_and_another_variant_keep_them(tmp_path, there):

@@ -27,7 +27,7 @@ def paused(text="Let me search."):
 def test_a_turn_that_the_provider_paused_is_sent_back_unchanged_and_goes_on(tract, tools, text):
     with provider(Answer(paused(text)), Answer(Messages.whole(Said("It is 1,345 m.")))) as there:
         tract.models.use(made(Messages, there))
-        response = tract.chat("How tall?", tools=tools)
+        response = tract.chat("How tall?", tools=tools, model="claude-opus-5-5")
     assert (response.text, response.outcome, response.steps) == ("It is 1,345 m.", "answer", 2)
     first, second = there.bodies
     assert second["messages"][:-1] == first["messages"]

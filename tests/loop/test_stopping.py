@@ -11,7 +11,9 @@ import pytest
 from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
+from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import ModelCall
+from tract_jupyter.models import TurnLimits
 
 LOOK = call("look", {"city": "Rome"}, "c1")
 
@@ -109,3 +111,46 @@ def test_closing_ends_the_turns_as_stop_does(talk):
         assert begun.wait(10)
         talk.close()
         assert turn.result(10).outcome == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "words"),
+    [
+        ("stop", "stopped", "stop came too late"),
+        ("seconds", "limit", "the limit of 0.05 seconds was exceeded"),
+    ],
+)
+def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_late(
+    talk, done, end, outcome, words
+):
+    replies = [reply(None, LOOK), reply("Sunny.")]
+
+    def model(messages, **options):
+        with ModelCall() as asked:  # which tells that it should end; it does not
+            if end == "stop":
+                talk.loop.stop()
+            with pytest.raises(LLMRequestError):
+                asked.pause(10)
+        return replies.pop(0)
+
+    talk.models.use(model)
+    limits = TurnLimits(seconds=0.05) if end == "seconds" else None
+    response = talk.chat("How is it?", limits=limits)
+    assert (response.outcome, done) == (outcome, [])
+    response = talk.chat(None, limits=limits)
+    assert (response.outcome, response.text) == ("answer", "Sunny.")
+    assert words in response.note
+    assert talk.chat(None).text == "Sunny."
+
+
+def test_a_model_that_cannot_be_ended_is_not_asked_again_after_stop(talk):
+    asked = []
+
+    def model(messages, **options):
+        asked.append(len(messages))
+        talk.loop.stop()
+        return reply("Sunny.")
+
+    talk.models.use(model)
+    response = talk.chat("How is it?", validator=lambda text: "say more")
+    assert (response.outcome, asked) == ("stopped", [1])

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.review import bound_lines
 from tract_jupyter.scripts import OutputCapture, ScriptLimits, ScriptStatus
@@ -135,18 +136,48 @@ def test_a_script_that_does_not_end_is_stopped(tract, code):
     assert len(tract.events("script")) == 2  # and the store is whole
 
 
-def test_a_thread_that_outlives_its_script_calls_as_its_owner(tract):
+def test_a_thread_that_outlives_its_script_calls_nothing_any_more(tract):
     code = (
         "import threading\ngo = threading.Event()\nsaid = []\ndef later():\n    go.wait(10)\n    try:\n"
-        "        tools.status()\n    except ToolDenied as error:\n        said.append(error.reason)\n"
-        "thread = threading.Thread(target=later, daemon=True)\nthread.start()\nbound = tools.status"
+        "        tools.commit(content={'content_type': 'dialogue', 'role': 'user', 'text': 'x'})\n"
+        "    except ToolDenied as error:\n        said.append(error.reason)\n"
+        "thread = threading.Thread(target=later, daemon=True)\nthread.start()"
     )
     assert tract.scripts.run(code).succeeded
     namespace = tract.scripts.notebooks.namespace("main")
     namespace["go"].set()
     namespace["thread"].join(10)
-    # the thread's call is a person's own again, once no script runs: reading is allowed
-    assert namespace["said"] == []
+    assert namespace["said"] == ["the script has ended"]
+    assert tract.head is None
+
+
+def test_other_threads_and_other_tracts_are_not_the_scripts(tract):
+    began, go = threading.Event(), threading.Event()
+
+    def elsewhere():
+        began.wait(10)
+        tract.tools.commit(content={"content_type": "dialogue", "role": "user", "text": "mine"})
+        go.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with Tract.open() as other:
+
+        def of_other():
+            other.tools.commit(content={"content_type": "dialogue", "role": "user", "text": "mine"})
+            found.append(other.scripts.run("1").value)
+
+        found = []
+        tract.scripts.notebooks.namespace("main").update(began=began, go=go, of_other=of_other)
+        code = (
+            "import threading\nbegan.set()\ngo.wait(10)\n"
+            "thread = threading.Thread(target=of_other)\nthread.start()\nthread.join()"
+        )
+        result = tract.scripts.run(code)
+        thread.join(10)
+        assert (result.call_count, found) == (0, [1])
+        assert tract.head is not None
+        assert other.head is not None
 
 
 def test_calls_of_a_scripts_threads_are_the_scripts(tract):

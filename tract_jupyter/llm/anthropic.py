@@ -73,6 +73,8 @@ _THINKS: Final = re.compile(r"claude-(?:opus|sonnet|fable|mythos)-5-\d(?!\d)")
 _SYSTEM_ANYWHERE: Final = re.compile(
     r"claude-(?:opus-4-8|(?:opus|fable|mythos)-5|[a-z]+-5-\d|[a-z]+-[6-9])(?!\d)"
 )
+# these refuse to go on with what the assistant has begun to say
+_NO_PREFILL: Final = re.compile(r"claude-(?:mythos|[a-z]+-(?:4-(?:[6-9]|\d\d)(?!\d)|(?:[5-9]|\d\d)(?!\d)))")
 
 
 class AnthropicClient(HTTPClient):
@@ -149,6 +151,23 @@ class AnthropicClient(HTTPClient):
             raise cannot_send(
                 f"tool_choice={brief_repr(choice)} with {model}", _NAME,
                 "say in the messages which tool to call, and leave tool_choice out",
+            )  # fmt: skip
+
+    def _check_end(self, body: Mapping[str, Any]) -> None:
+        turns, model = body["messages"], body["model"]
+        if not turns:
+            raise cannot_send(
+                "a conversation in which only the system says something", _NAME,
+                "say something first, such as chat('Go ahead.')",
+            )  # fmt: skip
+        # what the provider has paused within a turn of its own tools is sent back as it is
+        is_paused = any(
+            one.get("type") in {"server_tool_use", "mcp_tool_use"} for one in turns[-1]["content"]
+        )
+        if turns[-1]["role"] == "assistant" and not is_paused and _NO_PREFILL.search(model):
+            raise cannot_send(
+                f"going on with what the assistant has said, with {model}", _NAME,
+                "say something first, such as chat('Go on.'); generate(trigger='regenerate') replaces a reply",
             )  # fmt: skip
 
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:

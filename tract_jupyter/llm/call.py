@@ -156,7 +156,9 @@ def ask_model(
 
     Raises:
         LLMResponseError: no reply can be read from what the client gave, or it was ended before it said anything.
+        LLMRequestError: calls of this thread are to end, as `ended_by` says; `code` is `cancelled`.
     """
+    ModelCall().check()  # a client that cannot be ended is not asked again
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}

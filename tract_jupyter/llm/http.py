@@ -155,6 +155,13 @@ class HTTPClient(ABC):
 
     # --- the dialect
 
+    def _check_end(self, body: Mapping[str, Any]) -> None:  # noqa: B027 # most have nothing to refuse
+        """Refuse a body that ends with what the provider does not reply to.
+
+        Raises:
+            LLMConfigError: it does.
+        """
+
     @abstractmethod
     def _request(
         self,
@@ -259,7 +266,8 @@ class HTTPClient(ABC):
         Raises:
             LLMConfigError: as of `chat`.
         """
-        return tuple(self._prepared(messages, options, stream=False).blocks.sent)
+        _, _, blocks = self._body(messages, options, stream=False)
+        return tuple(blocks.sent)
 
     # --- ending
 
@@ -296,6 +304,7 @@ class HTTPClient(ABC):
     ) -> _Prepared:
         """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
         body, model, blocks = self._body(messages, options, stream=stream, leaves_out=leaves_out)
+        self._check_end(body)
         try:
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))

@@ -481,8 +481,13 @@ class Spending:
         """Count what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
         messages = sent.get("messages") or sent.get("input") or ()
         texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
-        texts += [_text(message) for message in messages]
+        for one in messages:
+            said = one.get("content") if isinstance(one, dict) and one.keys() == _PLAIN else None
+            texts.append(said if isinstance(said, str) else _text(one))
         return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
+
+
+_PLAIN: Final = frozenset({"role", "content"})
 
 
 def _shown(given: object) -> str:

@@ -2,9 +2,10 @@
 
 `loop` is the part `Tract.loop`: what is offered, what a turn may take, stop and pause. `turn` is one turn on the store,
 which needs nothing else of this room where no tools are offered; `acting` is the turn of a model that acts: what it
-consists of is `llm.acting`, which a consultation shares. `calls` carries the calls of one step out: asked
-about together, reads side by side, writes in order. `answers` makes texts for the model of what came of them. `journal`
-remembers, until the answers are committed, which calls were begun and which have ended. `threads` awaits a turn.
+consists of is `llm.acting`, which a consultation shares. `offered` keeps the tool list of a conversation. `calls`
+carries the calls of one step out: asked about together, reads side by side, writes in order. `answers` makes texts for
+the model of what came of them. `journal` remembers, until the answers are committed, which calls were begun and which
+have ended. `threads` awaits a turn.
 Knows `toolkit`, `hooks`, `review`, `context`, `storage`, `llm`, `prompts`.
 """
 

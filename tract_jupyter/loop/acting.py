@@ -14,6 +14,7 @@ from tract_jupyter.hooks.builtin import ToolAnswer
 from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
+from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, STOPPED
@@ -109,7 +110,7 @@ class ActingTurn(StoredTurn):
     _ended: TurnEnding | None = None
 
     def _go_on(self) -> TurnEnding:
-        self._schemas = self._offered()
+        self._schemas = self.machinery.offered.schemas
         self._count_what_was_taken()
         ending = run_turn(self, self.meter, self.stop)
         if ending.outcome is TurnOutcome.LIMIT:
@@ -118,17 +119,6 @@ class ActingTurn(StoredTurn):
 
     def _note_limit(self) -> None:
         self.answers.note_limit()
-
-    def _offered(self) -> list[dict[str, Any]]:
-        """Return the schemas in the order of the conversation so far, new ones last.
-
-        Providers bind cache and reasoning to the list, and tools are defined in another order in another process.
-        """
-        schemas = self.machinery.toolset.schemas()
-        here = self.store.repository.refs.position.commit_hash
-        before = () if here is None else self.store.repository.compiler.of(here).tools
-        places = {tool["function"]["name"]: place for place, tool in enumerate(before)}
-        return sorted(schemas, key=lambda one: places.get(one["function"]["name"], len(places)))
 
     def _count_what_was_taken(self) -> None:
         """Count what the turn took before it was left: by a crash, Stop, or as it waited for a decision."""
@@ -151,7 +141,8 @@ class ActingTurn(StoredTurn):
 
     def ask(self) -> Sequence[ActingCall]:
         """Make a request, whose reply is committed, and return what it calls."""
-        acts = {ACTS: self.machinery.toolset.actor}
+        toolset = self.machinery.toolset
+        acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
         response = self._make_request(Offer(self._schemas, acts, self._readable, self._on_delta, self.stop))
         return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
 
@@ -192,8 +183,7 @@ class ActingTurn(StoredTurn):
     # ---
 
     def _readable(self, client: LLMClient) -> LLMClient:
-        names = {tool["function"]["name"] for tool in self._schemas or ()}
-        return ReadableClient(self._asked(client), names, self._count)
+        return ReadableClient(self._asked(client), self.machinery.offered.names, self._count)
 
     def _close(self, *, is_stopped: bool) -> None:
         """Answer what is open, and withdraw what was asked about it."""

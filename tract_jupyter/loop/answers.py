@@ -24,7 +24,7 @@ _MEASURED: Final = frozenset({"seconds", "tokens_saved"})
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]{0,100}[ -/]{0,10}[@-~]|\x1b[\]PX^_][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|\x1b[ -/]{0,10}[0-~]"
 )
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class CallAnswer(NamedTuple):
@@ -99,7 +99,7 @@ def shown_answer(answer: CallAnswer, tool_call_id: str, size: int) -> ShownAnswe
 
 
 def clean(text: str) -> str:
-    """Return a text without what moves a terminal's cursor: escape sequences, control characters, half characters."""
+    """Return a text without escape sequences, controls (also of direction) and half characters."""
     if text.isprintable():  # most are
         return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))

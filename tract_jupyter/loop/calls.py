@@ -20,22 +20,26 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
     BEGUN_BEFORE,
     LATE,
+    NOT_ENDED,
     STOPPED,
     STOPPED_READING,
     STOPPED_RUNNING,
     WENT_ON,
     limited,
     refused,
+    removed_tool,
     unknown_tool,
 )
 from tract_jupyter.review import checking
-from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, refusal, result_of
+from tract_jupyter.storage import is_order
+from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, failed, refusal, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.llm import StopSignal, TurnMeter
     from tract_jupyter.loop.journal import CallJournal, KnownCall
+    from tract_jupyter.loop.offered import OfferedTools
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit import Approval, Toolset
 
@@ -71,6 +75,7 @@ class Machinery:
     """What the calls of a turn are carried out with.
 
     Attributes:
+        offered: what the model was sent.
         asked: what this process has asked about calls that wait, by the ids of the calls.
         carry_out: a user's function in the place of making a call.
         parallel: how many calls that only read may run at once.
@@ -82,6 +87,7 @@ class Machinery:
     journal: CallJournal
     meter: TurnMeter
     stop: StopSignal
+    offered: OfferedTools
     asked: dict[str, Any]
     carry_out: CarryOut | None = None
     parallel: int = 8
@@ -188,6 +194,8 @@ class StepCalls:
         if why:
             return CallAnswer(f"not run: {why}", is_error=True)
         if not machinery.toolset.has(asked.name):
+            if asked.name in machinery.offered.names:
+                return CallAnswer(removed_tool(asked.name), is_error=True)
             near = machinery.toolset.nearest(asked.name)
             return CallAnswer(unknown_tool(asked.name[:_LONGEST_NAME], near), is_error=True)
         limit = machinery.meter.why_no_call(planned)
@@ -292,12 +300,7 @@ class StepCalls:
                 if call is None:
                     return
                 try:
-                    with side_by_side():
-                        self._read_one(call, keeps=len(calls) > 1)
-                except CassetteError as error:
-                    self._miss = error
-                except TractError as error:
-                    call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+                    self._read_one(call, keeps=len(calls) > 1)
                 finally:
                     came.put(call)
 
@@ -324,6 +327,18 @@ class StepCalls:
             return False
 
     def _read_one(self, call: _Call, *, keeps: bool) -> None:
+        """Make a call in a thread; whatever is raised, somebody waits for its answer."""
+        try:
+            with side_by_side():
+                self._read_and_keep(call, keeps=keeps)
+        except CassetteError as error:
+            self._miss = error
+        except TractError as error:
+            call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+        except BaseException as error:  # noqa: BLE001
+            call.answer = answer_of(failed(call.asked.name, error))
+
+    def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
@@ -383,10 +398,26 @@ class StepCalls:
         return limited(limit) if limit else ""
 
 
+def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
+    """Return what makes a call the first time, and gives that result from then on: an approval is for one call."""
+    lock, results = threading.Lock(), list[ToolResult]()
+
+    def make_once() -> ToolResult:
+        with lock:
+            if not results:
+                results.append(ToolResult(call.name, success=False, error=NOT_ENDED))
+                results[0] = make()
+            return results[0]
+
+    return make_once
+
+
 def _replaced(carry_out: CarryOut, call: ActingCall, make: Callable[[], ToolResult]) -> ToolResult:
     """Have a user's function make a call; what it raises, or gives in another form, is the result all the same."""
     try:
-        given: Any = carry_out(call, make)
-    except Exception as error:  # noqa: BLE001 # it may raise anything
-        return ToolResult(call.name, success=False, error=f"{type(error).__name__}: {error}", cause=error)
+        given: Any = carry_out(call, _once(call, make))
+    except BaseException as error:  # it may raise anything
+        if is_order(error):
+            raise
+        return failed(call.name, error)
     return result_of(call.name, given)

@@ -77,7 +77,7 @@ class ToolLoop:
         price: says what a request cost, for a limit of money; by default what the prices of `t.models` made of it.
         ask: a function that is asked in the place of the model: `ask(messages, **options)`, as `LLMClient.chat`.
         carry_out: a function in the place of making a call: `carry_out(call, make)`, where `make()` makes it as usual
-            and returns its `ToolResult`.
+            and returns its `ToolResult`; called again, it returns the same, and nothing is made twice.
         parallel: how many calls of a step that only read may run at once.
         result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
             on.
@@ -113,6 +113,7 @@ class ToolLoop:
         self._answers = answers
         self._instructions = instructions
         self._running: list[StopSignal] = []
+        self._is_anew = False
         self._turns = 0
         self._ended = threading.Condition()
         self._asked: dict[str, Any] = {}
@@ -131,6 +132,13 @@ class ToolLoop:
         """Have the turns that are under way end before their next request; calls are carried out until then."""
         for signal in list(self._running):
             signal.pause()
+
+    def offer_anew(self) -> None:
+        """Have the next turn offer the tools as they are now, in the place of the list that the conversation keeps.
+
+        What that takes from the model, and from the provider's cache, is what `t.costs.of_rewrite()` says before.
+        """
+        self._is_anew = True
 
     def close(self) -> None:
         """Stop the turns that are under way and wait for their end, five seconds at most; not for one that calls it."""
@@ -207,14 +215,18 @@ class ToolLoop:
                 return StoredTurn(*kept).run()
             from tract_jupyter.loop.acting import ActingTurn
             from tract_jupyter.loop.calls import Machinery
+            from tract_jupyter.loop.offered import OfferedTools
 
+            offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
             answers = self._answers()
             machinery = Machinery(
-                toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, self._asked,
-                self.carry_out, self.parallel,
+                toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, offered,
+                self._asked, self.carry_out, self.parallel,
             )  # fmt: skip
             sizes = (self.result_size, self.step_size)
-            return ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes).run()
+            response = ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes).run()
+            self._is_anew = False
+            return response
 
     def last_response(self) -> ChatResponse | None:
         """Return the reply that the current branch ends with, if it calls nothing that is open: its turn is over."""
@@ -225,6 +237,7 @@ class ToolLoop:
 
         Calls that wait for a decision are answered. A model that is to write scripts is told once how, before the first
         thing that is said; the text stays as it is for the rest of the conversation, and so does what providers cache.
+        What has become of the tools since is told too, as their list stays.
 
         Args:
             asked: how the turn is carried out.
@@ -232,11 +245,21 @@ class ToolLoop:
         """
         self._close_open_calls()
         toolset = self.toolset(asked.tools)
-        if toolset is None or toolset.profile.callable_from_code is None:
+        if toolset is None:
+            return
+        self._tell_news(toolset)
+        if toolset.profile.callable_from_code is None:
             return
         name = toolset.profile.name
         if not self._store.is_told(INSTRUCTIONS, name):
             self._store.tell(self._instructions(toolset.profile, text), {INSTRUCTIONS: name})
+
+    def _tell_news(self, toolset: Toolset) -> None:
+        from tract_jupyter.loop.offered import OfferedTools
+
+        news = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew).news
+        if news is not None:
+            self._store.tell(*news)
 
     def _close_open_calls(self) -> None:
         _, calls = self._store.open_step()

@@ -169,6 +169,7 @@ class StoredTurn:
     _said: CommitInfo | None = None
     _response: ChatResponse | None = None
     _pauses: int = 0
+    _overrun: str = ""
     _pieces: list[str] = field(default_factory=list)
 
     def run(self) -> ChatResponse:
@@ -201,6 +202,8 @@ class StoredTurn:
                 self._keep_pieces()
                 self._close(is_stopped=True)
             raise
+        if ending.outcome is TurnOutcome.ANSWER:
+            ending = ending._replace(note=self._overrun)
         return self._end(ending)
 
     def _go_on(self) -> TurnEnding:
@@ -236,9 +239,19 @@ class StoredTurn:
                 if isinstance(error, LLMBudgetError) and self._said is not None:
                     raise _OverBudget(str(error)) from error
                 raise
+            self._overrun = self._why_too_late(end)
         self._pieces.clear()
         self._response, self._said = response, response.commit_info
         return response
+
+    def _why_too_late(self, end: StopSignal) -> str:
+        """Return what should have ended the request whose reply is there; empty if nothing was to."""
+        if not end.is_set():
+            return ""
+        if self.stop.is_set():
+            return "stop came too late: the reply could not be ended on its way, and is here as a whole"
+        limit = f"the limit of {self.meter.limits.seconds:g} seconds was exceeded"
+        return f"{limit}: the reply could not be ended on its way, and is here as a whole"
 
     @contextmanager
     def _request_end(self) -> Iterator[StopSignal]:

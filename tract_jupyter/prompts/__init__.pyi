@@ -16,6 +16,7 @@ from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON
 from .tool_calls import NO_PERMISSION as NO_PERMISSION
+from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS
 from .tool_calls import SEARCH as SEARCH
@@ -29,6 +30,7 @@ from .tool_descriptions import UNREVIEWED as UNREVIEWED
 from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import FAILED as FAILED
 from .turns import LATE as LATE
+from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
 from .turns import STOPPED as STOPPED
 from .turns import STOPPED_READING as STOPPED_READING
@@ -38,4 +40,6 @@ from .turns import changed as changed
 from .turns import cut_note as cut_note
 from .turns import limited as limited
 from .turns import refused as refused
+from .turns import removed_tool as removed_tool
+from .turns import tools_changed as tools_changed
 from .turns import unknown_tool as unknown_tool

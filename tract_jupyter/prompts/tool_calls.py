@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+SCRIPT_ENDED: Final = "the script has ended"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 STOPPED: Final = "not run: stopped by the person"
 STOPPED_RUNNING: Final = (
@@ -19,6 +19,16 @@ BEGUN_BEFORE: Final = (
     "it was begun before, and the process ended meanwhile, so it may have been done already. "
     "Look before you approve"
 )
+TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you were given stays as it is."
+NEW_IN_SCRIPTS: Final = (
+    "New, and not in that list: call them from scripts, with notebook_execute. "
+    "The person can have them put into the list with t.loop.offer_anew()."
+)
+NEW_LATER: Final = (
+    "New, and not in that list. If you need one and cannot call it, say so: the person can have them put into the list "
+    "with t.loop.offer_anew()."
+)
+NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 LATE: Final = "not ended: {limit}"
 
 
@@ -46,6 +56,39 @@ def unknown_tool(name: str, near: Iterable[str]) -> str:
     """Return what a call of a tool is told that there is not, with the nearest names."""
     names = ", ".join(near)
     return f"not run: there is no tool {name!r}." + (f" Nearest: {names}" if names else "")
+
+
+def removed_tool(name: str) -> str:
+    """Return what a call of a tool is told that was removed since the model was given its list."""
+    return f"not run: the tool {name!r} was removed, and cannot be called any more"
+
+
+def tools_changed(
+    *,
+    new: Iterable[str],
+    changed: Iterable[str],
+    back: Iterable[str],
+    gone: Mapping[str, str],
+    runs_scripts: bool,
+) -> str:
+    """Return what a model is told about its tools in the middle of a conversation.
+
+    Args:
+        new: the definitions of tools that do not stand in its list.
+        changed: those that read differently now.
+        back: the names of those that can be called again as the list has them.
+        gone: the names of those that cannot be called, each with why.
+        runs_scripts: whether the model can call tools from scripts.
+    """
+    how = NEW_IN_SCRIPTS if runs_scripts else NEW_LATER
+    told = [
+        (how, list(new)),
+        ("These are defined otherwise now; call them like this:", list(changed)),
+        ("These can be called again, as they stand in the list:", list(back)),
+        ("These cannot be called now:", [f"{name}: {why}" for name, why in gone.items()]),
+    ]
+    parts = ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in told if lines]
+    return "\n\n".join([TOOLS_CHANGED, *parts])
 
 
 def cut_note(shown: int, total: int, tool_call_id: str) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from tract_jupyter.scripts.run import ScriptRun
+    from tract_jupyter.toolkit import ToolExecutor
 
 
 NAMES = {"ToolDenied": ToolDeniedError, "ToolExecutionError": ToolExecutionError}
@@ -38,7 +39,7 @@ _OURS = re.compile(r"^tract_jupyter\.exceptions\.", re.MULTILINE)  # scripts kno
 _ENDINGS = {"timed_out": ScriptStatus.TIMED_OUT, "interrupted": ScriptStatus.INTERRUPTED}
 
 
-def run_in_kernel(run: ScriptRun, namespace: dict[str, Any]) -> None:
+def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecutor) -> None:
     """Run a script's code in a namespace, in the current thread; the outcome is put into `run`."""
     body, value = run.script.compiled(has_tools=_has_tools(namespace))
     process = os.getpid()
@@ -46,7 +47,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any]) -> None:
     stopper = run.stopper
     with stopper.watched(lambda: run.meter.is_over_time):
         try:
-            with captured(run.capture), calling(run.calls), stopper.stoppable():
+            with captured(run.capture), calling(run.calls, executor), stopper.stoppable():
                 _evaluated(body, namespace)
                 if value is not None:
                     run.value = _evaluated(value, namespace)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models import left_out, safe_repr
+from tract_jupyter.prompts import SCRIPT_ENDED
 from tract_jupyter.review import checking, code_range, origins
 from tract_jupyter.scripts.limits import Meter
 from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
@@ -215,7 +216,7 @@ class ScriptCalls:
         self._stopper = stopper
         self.records: deque[ScriptCall] = deque(maxlen=_KEPT)
         self.count = 0
-        self._filename = script.filename
+        self.filename = script.filename
         self.shown = current_profile()
         self.profile = None if self.shown is None else self.shown.in_code
         self._ended = ""
@@ -229,7 +230,7 @@ class ScriptCalls:
 
     def end(self) -> None:
         """Refuse all calls from now on, such as those of threads that outlive their script."""
-        self._ended = "the script has ended"
+        self._ended = SCRIPT_ENDED
 
     def execute(
         self,
@@ -340,7 +341,7 @@ class ScriptCalls:
     def _frame(self) -> FrameType | None:
         """Return the innermost frame of the script on this thread's stack."""
         frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
-        while frame is not None and frame.f_code.co_filename != self._filename:
+        while frame is not None and frame.f_code.co_filename != self.filename:
             frame = frame.f_back
         return frame
 
@@ -350,7 +351,7 @@ class ScriptCalls:
         call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
             return ()
-        code = "".join(linecache.getlines(self._filename))
+        code = "".join(linecache.getlines(self.filename))
         return origins(code, call, {**frame.f_globals, **frame.f_locals})
 
 

@@ -114,7 +114,7 @@ class Scripts:
             ScriptSyntaxError: it is not Python.
             ScriptFailedError: it is not a text, is too long, or is run from a script.
         """
-        if current_caller() is not None:
+        if current_caller(self._executor) is not None:
             raise ScriptFailedError("a script cannot run another script; call the tools that it would call")
         if not isinstance(code, str) or len(code) > _MOST_CODE:
             raise ScriptFailedError(f"a script is a text of up to {_MOST_CODE:,} characters")
@@ -235,7 +235,7 @@ class Scripts:
         replay = ScriptReplay(self._stored_log(run.script.script_hash, run.notebook_id), anew=run.anew)
         run.calls.log = replay.log
         try:
-            run_in_kernel(run, namespace)
+            run_in_kernel(run, namespace, self._executor)
         finally:
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = replay.notes()

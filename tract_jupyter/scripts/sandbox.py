@@ -303,7 +303,7 @@ class Sandbox:
         run.calls.end()
 
     def _run(self, run: ScriptRun, module: ExternalModule) -> None:
-        with self._outcome_of(run), calling(run.calls), self._session(run, module) as session:
+        with self._outcome_of(run), calling(run.calls, self._executor), self._session(run, module) as session:
             with self._stopping(run, session):
                 run.script.register()
                 first = session.feed_start(run.script.padded, print_callback=run.capture.write)
@@ -472,7 +472,12 @@ class Sandbox:
         """Continue a saved program, with the result of the call that it waits for."""
         module = self._module()
         checkout = self._pool().opened().checkout(limits=_limits(run), external_modules={"tools": module})
-        with self._outcome_of(run), calling(run.calls), checkout as session, self._stopping(run, session):
+        with (
+            self._outcome_of(run),
+            calling(run.calls, self._executor),
+            checkout as session,
+            self._stopping(run, session),
+        ):
             run.script.register()
             snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)
             answer = self._decided(run, decided)

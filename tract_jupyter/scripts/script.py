@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import ScriptSyntaxError
 from tract_jupyter.review import CodeRange
+from tract_jupyter.toolkit import SCRIPT_FILES
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -40,7 +41,7 @@ class Script:
     @property
     def filename(self) -> str:
         """The name that tracebacks use for it."""
-        return f"<script:{self.script_hash[:12]}>"
+        return f"{SCRIPT_FILES}{self.script_hash[:12]}>"
 
     @property
     def actor(self) -> str:

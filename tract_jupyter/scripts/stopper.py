@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.storage import raise_in, whole_context
+from tract_jupyter.storage import Order, raise_in, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,11 +25,11 @@ _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 5.0  # for a tool call that is under way
 
 
-class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
+class ScriptStopped(Order):
     """An order to end the script."""
 
 
-class ScriptPaused(BaseException):
+class ScriptPaused(Order):
     """An order to pause the script until a decision; its program is saved with the question."""
 
     def __init__(self, pending: Any) -> None:

@@ -23,7 +23,9 @@ from .engines import MEMORY as MEMORY
 from .engines import file_of as file_of
 from .errors import read_dict as read_dict
 from .errors import read_moment as read_moment
+from .interrupts import Order as Order
 from .interrupts import interruptible as interruptible
+from .interrupts import is_order as is_order
 from .interrupts import raise_in as raise_in
 from .interrupts import uninterrupted as uninterrupted
 from .interrupts import whole_context as whole_context

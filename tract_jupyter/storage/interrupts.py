@@ -169,6 +169,17 @@ def handler() -> Any:
     return _Waiting.before if current is _on_interrupt else current
 
 
+class Order(BaseException):
+    """Base class of orders to what runs, such as to end: they come through all that turns errors into data."""
+
+
+def is_order(error: BaseException) -> bool:
+    """Return True if an exception is an order, or the main thread's interrupt; what else is raised is an error."""
+    if isinstance(error, KeyboardInterrupt):  # in another thread, no person raised it
+        return threading.get_ident() == threading.main_thread().ident
+    return isinstance(error, Order)
+
+
 def raise_in(thread: int, exception: type[BaseException] | None) -> None:
     """Have an exception raised in a thread, at the end of its block if it is in one. None takes it back, if it can."""
     if exception is None:

@@ -1,6 +1,7 @@
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
+from .callers import SCRIPT_FILES as SCRIPT_FILES
 from .callers import Permission as Permission
 from .callers import allowing as allowing
 from .callers import calling as calling
@@ -15,6 +16,7 @@ from .discovery import discovery_tools as discovery_tools
 from .discovery import ranked as ranked
 from .executor import PreparedCall as PreparedCall
 from .executor import ToolExecutor as ToolExecutor
+from .executor import failed as failed
 from .executor import refusal as refusal
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer

@@ -1,26 +1,29 @@
 """Permission to call a tool, and who calls it: a person's own code, or a script.
 
 A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool only
-reads. A script's calls are its own, whichever `tools` its code uses: `ToolBridge` asks for `current_caller()`.
+reads. A script's calls are its own, whichever `tools` its code uses: `ToolBridge` asks for `current_caller`.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import nullcontext
 from contextvars import ContextVar, Token
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from tract_jupyter.prompts import SCRIPT_ENDED
 from tract_jupyter.storage import whole_context
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from types import FrameType
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.profiles import ToolProfile
-    from tract_jupyter.toolkit.results import ToolResult
 
 
 USER = "user"
@@ -47,6 +50,8 @@ class Caller(Protocol):
     """The protocol of a script's caller."""
 
     actor: str
+    filename: str
+    """What its code is called in tracebacks; begins with `SCRIPT_FILES`."""
 
     def execute(self, executor: Any, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Have an executor make a call, if the script may."""
@@ -63,30 +68,74 @@ class Caller(Protocol):
 
 _caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
 _profile: ContextVar[ToolProfile | None] = ContextVar("_profile", default=None)
-_running: list[Caller] = []
+_running: list[_Running] = []
+SCRIPT_FILES: Final = "<script:"
+"""How the names of scripts' code begin."""
 
 
-def current_caller() -> Caller | None:
-    """Return the script that this code belongs to; None for a person's own code.
+class _Running(NamedTuple):
+    """A script that runs, whose tools it calls, and which threads were there before it."""
 
-    A thread that a script started does not know of it: while a script runs, calls of threads count as that script's.
+    caller: Caller
+    executor: object
+    earlier: frozenset[threading.Thread]
+
+
+class _EndedScript:
+    """The caller of a thread that has outlived its script."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.actor = filename.strip("<>")
+
+    def execute(self, executor: Any, name: str, arguments: Mapping[str, Any]) -> ToolResult:  # noqa: ARG002
+        """Refuse the call."""
+        return ToolResult(name, success=False, error=SCRIPT_ENDED, denied=True)
+
+    def question(self, tool: ToolDefinition, values: dict[str, Any]) -> None:
+        """Return None: nothing is asked."""
+
+    def waiting(self, pending: Any) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context without effect."""
+        return nullcontext()
+
+
+def current_caller(executor: object) -> Caller | None:
+    """Return the script that this code belongs to, which calls a tool of an executor; None for a person's own code.
+
+    A thread that a script started does not know of it. It is the script's if the script's code is on its stack, also
+    after the script has ended; and while the script runs, if it was started since then and calls the same tools.
     """
-    caller = _caller.get()
-    if caller is None and _running and threading.current_thread() is not threading.main_thread():
-        return _running[-1]
-    return caller
+    caller, thread = _caller.get(), threading.current_thread()
+    if caller is not None or thread is threading.main_thread():
+        return caller
+    filename = _script_on_stack()
+    for running in reversed(_running):
+        is_its = running.executor is executor and thread not in running.earlier
+        if running.caller.filename == filename if filename else is_its:
+            return running.caller
+    return _EndedScript(filename) if filename else None
+
+
+def _script_on_stack() -> str:
+    """Return the name of the innermost script's code on this thread's stack; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # the way to a caller's code
+    while frame is not None and not frame.f_code.co_filename.startswith(SCRIPT_FILES):
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename
 
 
 @whole_context
-def calling(caller: Caller) -> Iterator[None]:
+def calling(caller: Caller, executor: object) -> Iterator[None]:
     """Count the calls of this thread or task, and of threads that it starts, as a script's."""
-    _running.append(caller)
+    running = _Running(caller, executor, frozenset(threading.enumerate()))
+    _running.append(running)
     before = set_caller(caller)
     try:
         yield
     finally:
         reset_caller(before)
-        _running.remove(caller)
+        _running.remove(running)
 
 
 def set_caller(caller: Caller) -> Token[Caller | None]:

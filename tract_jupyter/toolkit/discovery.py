@@ -193,7 +193,11 @@ class _DiscoveryTools:
 
     def _counted(self, exchanged: str) -> None:
         profile = current_profile()
-        if profile is not None and profile.callable_from_code is not None and current_caller() is None:
+        if (
+            profile is not None
+            and profile.callable_from_code is not None
+            and current_caller(self._executor()) is None
+        ):
             self._count(profile, exchanged)
 
 

@@ -26,7 +26,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import CALLED_FROM_CODE, CHANGED_SINCE, NO_PERMISSION, undecided
-from tract_jupyter.storage import what_triggered
+from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.callers import (
     USER,
     Permission,
@@ -222,7 +222,7 @@ class ToolExecutor:
         profile: ToolProfile | None = None,
         approval: Approval | None = None,
     ) -> ToolResult:
-        """Call a tool. It raises no `Exception`: what went wrong is in the result.
+        """Call a tool. What went wrong is in the result; it raises nothing but the main thread's interrupt.
 
         Args:
             name: the tool.
@@ -250,7 +250,9 @@ class ToolExecutor:
             choice = None if approval is None else approval.choice
             if permission is not _ALLOW and (approval is None or permission is not Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
+        except BaseException as error:  # that is the promise: errors are data
+            if is_order(error):
+                raise
             return failed(name, error)
         self.uses[tool.name] += 1
         # what a person's own code does with the tract is no traffic
@@ -294,7 +296,9 @@ class ToolExecutor:
                 raise _Denied(NO_PERMISSION.format(actor=actor, tool=tool.name))
             asks = permission is Permission.ASK or bool(doubt)
             return PreparedCall(tool, values, self._guarded(tool, values, actor, doubt) if asks else None)
-        except Exception as error:  # noqa: BLE001 # errors are data
+        except BaseException as error:  # errors are data
+            if is_order(error):
+                raise
             return failed(name, error)
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
@@ -424,7 +428,9 @@ def _made(
                 output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
     except CassetteError:
         raise  # of a call or request within this one: the replay has failed as a whole
-    except (Exception, SystemExit) as error:  # noqa: BLE001 # as in `execute`
+    except BaseException as error:  # a `CancelledError`, a `SystemExit`: whatever a tool raises is its result
+        if is_order(error):
+            raise
         return failed(name, error)
     return result_of(name, output)
 

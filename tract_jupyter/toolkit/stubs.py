@@ -53,7 +53,8 @@ class ToolBridge:
         """
         __tracebackhide__ = True
         started = perf_counter()
-        script, executor = current_caller(), self.executor
+        executor = self.executor
+        script = current_caller(executor)
         if script is None:
             result = executor.execute(name, arguments, actor=self.actor, approval=approval)
         else:

@@ -87,7 +87,7 @@ class Toolset:
         return [shaped(name, tool) for name, tool in self._provided().items()]
 
     def execute(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call a tool. It raises no `Exception`: failures and refusals are in the result.
+        """Call a tool. Failures and refusals are in the result; see `ToolExecutor.execute`.
 
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
         `result_bytes`, is an error that says so.
@@ -115,6 +115,14 @@ class Toolset:
         """Return True if a tool of that name, or of that name for providers, belongs to the profile."""
         tool = self._executor.get(name)
         return tool is not None and self.profile.has(tool)
+
+    def why_not(self, name: str) -> str:
+        """Return why a tool that there was cannot be called now; empty if it can be."""
+        tool = self._executor.get(name)
+        if tool is None or not self.profile.has(tool):
+            return "removed"
+        reason = self._executor.locks.get(tool.name)
+        return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
         """Return the names, for providers, that look most like one."""
