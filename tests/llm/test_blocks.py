@@ -91,6 +91,27 @@ def test_they_are_bound_to_what_was_sent_before_them(dialect, change, sent):
         assert client.replies_with_blocks(messages, **options) == ((0,) if sent else ())
 
 
+@pytest.mark.parametrize("thinks_after", [False, True])
+@pytest.mark.parametrize("dialect", CASES)
+def test_what_was_thought_behind_a_call_is_bound_to_its_id(dialect, thinks_after):
+    """A call got another id, as its own was taken: only the blocks of that reply are left out, and only if need be."""
+    if dialect is Messages:
+        thought, use = THOUGHT, {"type": "tool_use", "id": "same", "name": "look", "input": {}}
+    else:
+        thought, use = ENCRYPTED, {"type": "function_call", "id": "fc_1", "call_id": "same", "name": "look",
+                                   "arguments": "{}", "status": "completed"}  # fmt: skip
+    name = "anthropic" if dialect is Messages else "responses"
+    blocks = [thought, use, *([thought, {**use, "id": "b", "call_id": "b"}] if thinks_after else [])]
+    raw = {"dialect": name, "model": "m", "blocks": blocks}
+    ids = ["same_2", "b"] if thinks_after else ["same_2"]
+    calls = [{"id": one, "type": "function", "function": {"name": "look", "arguments": "{}"}} for one in ids]
+    said = {"role": "assistant", "content": None, "tool_calls": calls, "provider_blocks": raw}
+    answers = [{"role": "tool", "tool_call_id": one, "content": "sunny"} for one in ids]
+    with dialect.client("m", base_url="http://127.0.0.1:1", api_key="k") as client:
+        sent = client.replies_with_blocks([*HELLO, replied(dialect), *HELLO, said, *answers])
+    assert sent == ((0,) if thinks_after else (0, 1))
+
+
 def of(tract, raw, **message):
     """Have a model of one's own reply with these blocks, and return what the commit keeps."""
     said = {"role": "assistant", "content": "Hi", "provider_blocks": raw, **message}

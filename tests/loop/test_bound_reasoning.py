@@ -334,6 +334,16 @@ def test_a_change_says_before_what_it_takes(talk, there):
     assert talk.costs.of_rewrite(first).replies == 2
 
 
+def test_leaving_out_an_answer_takes_the_reply_that_called_too(talk, there):
+    talk.chat("call look")
+    talk.chat("Three?")
+    answer = next(one.commit_hash for one in talk.compile().messages if one.role == "tool")
+    kept, told = there.kept[-1] + 1, talk.costs.of_rewrite(answer).replies
+    talk.annotate(answer, Priority.SKIP)
+    talk.chat("Four?")
+    assert (kept - there.kept[-1], told) == (3, 3)
+
+
 def test_what_waits_for_approval_says_it_too(talk, there):
     first, _ = users(talk)
     told = "The reasoning of 2 replies is not sent any more."

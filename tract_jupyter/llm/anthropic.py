@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError
-from tract_jupyter.llm.blocks import ProviderBlocks
+from tract_jupyter.llm.blocks import ProviderBlocks, thought_before
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
     INVALID_JSON,
@@ -51,6 +51,7 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "model_context_window_exceeded": "length", "pause_turn": "pause", "refusal": "refusal",
 }  # fmt: skip
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _OPENAI_ONLY: Final = (
@@ -363,12 +364,7 @@ def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
     came = blocks.of(message, lambda found: _says_same(found, message, calls))
     if came:
-        of_message = iter(calls)
-        return [
-            _named(one, next(of_message)) if one.get("type") == "tool_use" else one
-            for one in came
-            if _can_go(one)
-        ]
+        return _as_sent(came, calls)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
     said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
     uses = (
@@ -379,10 +375,21 @@ def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]
 
 
 def _says_same(blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
-    """Return True if a message was not changed since its blocks came; the ids of its calls may be others."""
+    """Return True if a message was not changed since its blocks came, but for ids that no thought is bound to."""
     came = [(one.get("name"), one.get("input")) for one in blocks if one.get("type") == "tool_use"]
     same_calls = came == [(one.name, one.sent_values()) for one in calls]
-    return same_calls and _text(blocks).strip() == text_of(message.get("content")).strip()
+    same_text = _text(blocks).strip() == text_of(message.get("content")).strip()
+    return same_calls and same_text and thought_before(blocks, _as_sent(blocks, calls), _THOUGHTS)
+
+
+def _as_sent(blocks: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict[str, Any]]:
+    """Return the blocks of a reply with the ids that its calls have now."""
+    of_message = iter(calls)
+    return [
+        _named(one, next(of_message)) if one.get("type") == "tool_use" else one
+        for one in blocks
+        if _can_go(one)
+    ]
 
 
 def _named(block: dict[str, Any], call: RawCall) -> dict[str, Any]:
@@ -448,11 +455,7 @@ def _thinking_is_missing(turns: list[dict[str, Any]]) -> bool:
         kinds = [block.get("type") for block in turn["content"]]
         if turn["role"] == "user" and "text" in kinds:
             return False
-        if (
-            turn["role"] == "assistant"
-            and "tool_use" in kinds
-            and kinds[0] not in {"thinking", "redacted_thinking"}
-        ):
+        if turn["role"] == "assistant" and "tool_use" in kinds and kinds[0] not in _THOUGHTS:
             return True
     return False
 

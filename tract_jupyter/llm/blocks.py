@@ -12,10 +12,11 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 Dialect = Literal["chat", "responses", "anthropic"]
 """OpenAI's chat completions, which most providers speak; OpenAI's Responses; Anthropic's Messages."""
@@ -186,6 +187,22 @@ def _is_first(message: Mapping[str, Any], dialect: Dialect, model: str) -> bool:
     if not isinstance(given, dict) or given.get("is_first") is not True:
         return False
     return (given.get("dialect"), given.get("model")) == (dialect, model)
+
+
+def thought_before(
+    came: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], thoughts: Collection[str]
+) -> bool:
+    """Return True if all was thought before the first block that is not sent as it came: a call with another id, say.
+
+    What was thought behind it is bound to it as it came, so that these blocks cannot be sent.
+
+    Args:
+        came: the blocks of a reply.
+        sent: the same as they would be sent.
+        thoughts: the types of blocks that are bound to what stands before them.
+    """
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(came, sent, strict=False)))
+    return not any(block.get("type") in thoughts for block in came[same:])
 
 
 def are_refused(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tract_jupyter.llm.blocks import ProviderBlocks
+from tract_jupyter.llm.blocks import ProviderBlocks, thought_before
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
     Usage,
@@ -198,8 +198,7 @@ def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
     came = blocks.of(message, lambda found: _says_same(found, message, calls))
     if came:
-        of_message = iter(calls)
-        return [_named(one, next(of_message)) if one.get("type") == "function_call" else one for one in came]
+        return _as_sent(came, calls)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
     said = [{"role": "assistant", "content": text}] if text else []
     return [
@@ -209,13 +208,20 @@ def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any
 
 
 def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
-    """Return True if a message was not changed since its items came."""
+    """Return True if a message was not changed since its items came, but for ids that no reasoning is bound to."""
     came = [item for item in items if item.get("type") == "function_call"]
     made = [(one.get("name"), _call(one, ended="completed")) for one in came]
     same_calls = [(name, RawCall.of(call.to_dict(), 0).sent_values()) for name, call in made] == [
         (one.name, one.sent_values()) for one in calls
     ]
-    return same_calls and _text(items).strip() == text_of(message.get("content")).strip()
+    same_text = _text(items).strip() == text_of(message.get("content")).strip()
+    return same_calls and same_text and thought_before(items, _as_sent(items, calls), {"reasoning"})
+
+
+def _as_sent(items: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict[str, Any]]:
+    """Return the items of a reply with the ids that its calls have now."""
+    of_message = iter(calls)
+    return [_named(one, next(of_message)) if one.get("type") == "function_call" else one for one in items]
 
 
 def _named(item: dict[str, Any], call: RawCall) -> dict[str, Any]:

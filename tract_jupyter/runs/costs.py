@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import CommitNotFoundError, LLMError
 from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
 from tract_jupyter.models import check_limit, counted
+from tract_jupyter.storage import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import Account, ConfiguredLLM
     from tract_jupyter.models import CommitInfo, CompiledContext
+    from tract_jupyter.storage import Entry
 
 _LEAST_CACHED: Final = 1_024
 """Tokens of a prompt from which on providers cache it."""
@@ -141,7 +143,8 @@ class Costs:
         """Return what it takes from the model if messages change: are edited, compressed, left out, or shown again.
 
         What a model thought is bound to all that was sent before it, and so is the provider's cache. Replies whose
-        reasoning is not sent as it is do not count. `undo` brings both back.
+        reasoning is not sent as it is do not count. The answer of a tool is taken to be left out, and its call with it:
+        the reply that called counts, too. `undo` brings both back.
 
         Args:
             *commits: the messages, each by hash, prefix or branch; all of them if left out, as where another model is
@@ -175,8 +178,14 @@ class Costs:
                         f"{entry.commit_hash[:8]} is not in the history of the current branch, so nothing that is "
                         "sent changes with it; switch to its branch first"
                     )
-            first = min(places[entry.edit_target or entry.commit_hash] for entry in entries)
-            return sum(places[one] < first for one in context.commit_hashes)
+            before = [
+                sum(
+                    places[one] < places[entry.edit_target or entry.commit_hash]
+                    for one in context.commit_hashes
+                )
+                for entry in entries
+            ]
+        return min(_called(entry, context, place) for entry, place in zip(entries, before, strict=True))
 
     def _bound(self, context: CompiledContext, place: int) -> int:
         """Return how many replies from a place on would be sent with their blocks."""
@@ -231,6 +240,19 @@ class Costs:
         report = self()
         limit = "" if report.budget is None else f"; budget: {report.budget}"
         return f"<Costs of this session: {report}{limit}>"
+
+
+def _called(entry: Entry, context: CompiledContext, place: int) -> int:
+    """Return the place from which all is sent in another way: of a tool's answer, that of the reply that called."""
+    answered = entry.metadata.get("tool_call_id") if entry.operation == APPEND else None
+    if answered is None:
+        return place
+    calls = (
+        at
+        for at in reversed(range(place))
+        if any(one.id == answered for one in context.messages[at].tool_calls)
+    )
+    return next(calls, place)
 
 
 def _turn(question: str, text: str, replies: list[CommitInfo]) -> TurnCost:
