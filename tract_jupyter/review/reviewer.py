@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
+_FEW = 64  # kept pendings of which it costs nothing to have some that are decided
 _PENDING = PendingStatus.PENDING.value
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 _RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
@@ -71,6 +72,7 @@ class Reviewer:
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
         self._kept: dict[str, Reviewable] = {}
+        self._most_kept = _FEW
         self._claimed: set[str] = set()
         self._lock = threading.RLock()
         self._is_watching = False
@@ -105,8 +107,10 @@ class Reviewer:
         pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
-            open_ones = {key: one for key, one in self._kept.items() if one.status.is_open}
-            self._kept = {**open_ones, pending.pending_id: pending}
+            if len(self._kept) >= self._most_kept:  # what is decided goes, each time that they have doubled
+                self._kept = {key: one for key, one in self._kept.items() if one.status.is_open}
+                self._most_kept = 2 * len(self._kept) + _FEW
+            self._kept[pending.pending_id] = pending
 
     def twin(self, pending: Reviewable) -> Reviewable | None:
         """Return what this process asked, if it asks the very same for the same asker and is open; None otherwise.

@@ -387,7 +387,9 @@ _is_unsettled = pendings.c.settled_at.is_(None)  # few are, and the inbox asks f
 _partial(
     "ix_pendings_unsettled", pendings.c.tract_id, pendings.c.created_at, pendings.c.pending_id, where=_is_unsettled
 )  # fmt: skip
-_partial("ix_pendings_identity", pendings.c.identity, where=_is_unsettled)
+_partial(
+    "ix_pendings_identity", pendings.c.tract_id, pendings.c.identity, pendings.c.created_at, where=_is_unsettled
+)  # fmt: skip
 Index("ix_hook_log_tract", hook_log.c.tract_id, hook_log.c.id)
 Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)
 Index(
