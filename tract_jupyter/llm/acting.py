@@ -196,6 +196,8 @@ class TurnMeter:
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
     """Return the tokens that a provider reported for a request and its reply; None if it reported none."""
+    if not usage:
+        return None
     parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
     found = [part for part in parts if is_count(part)]
     if found:

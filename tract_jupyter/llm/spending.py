@@ -186,7 +186,8 @@ def _sum(costs: Iterable[Cost]) -> Cost:
 
 def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa: ARG001 # as limits of money want it
     """Return what a reply cost in US dollars, as `Spending.ask` has noted in its usage; None if that is not known."""
-    usd = dollars(usage.get("cost"))
+    told = usage.get("cost")
+    usd = None if told is None else dollars(told)
     return None if usd is None else float(usd)
 
 
@@ -308,7 +309,9 @@ class _Request(NamedTuple):
 
     def as_sent(self) -> dict[str, Any]:
         """Return the request as it goes out, where the client says it, and else what the client is given."""
-        options = {name: value for name, value in self.options.items() if name not in {"abort", "on_delta"}}
+        options = dict(self.options)
+        for name in ("abort", "on_delta"):
+            options.pop(name, None)
         if hasattr(self.client, "as_sent"):
             body: dict[str, Any] = self.client.as_sent(self.messages, **options)
             return body
@@ -470,7 +473,7 @@ class Spending:
         """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
         output = said.output_tokens
         total = said.raw.get("total_tokens")
-        if said.input_tokens is None and output is None and is_count(total):
+        if said.input_tokens is None and output is None and total is not None and is_count(total):
             output = min(self._count(written), total)
             return Usage(total - output, output_tokens=output)
         if output is None or written:  # a stream that broke has reported what it began with
