@@ -106,6 +106,7 @@ class Parts:
         self._repository = repository
         self._trust = trust
         self._is_closed = False
+        repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
 
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any."""

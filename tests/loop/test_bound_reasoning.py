@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.loop.enforcing import Messages, Responses, enforcing
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Session, Tract
 from tract_jupyter.models import Priority
+from tract_jupyter.runs import RewriteWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::tract_jupyter.runs.RewriteWarning")
 
 
 @pytest.fixture(params=[Messages, Responses], ids=["messages", "responses"])
@@ -332,6 +336,39 @@ def test_a_change_says_before_what_it_takes(talk, there):
     assert str(found).startswith(f"{found.tokens:,} cached tokens are sent anew, for ≈0.0")
     talk.undo()
     assert talk.costs.of_rewrite(first).replies == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        (lambda talk: talk.user("One!", edit=users(talk)[0]), "2 replies"),
+        (lambda talk: talk.commit(
+            {"content_type": "dialogue", "role": "user", "text": "Two!"}, operation="edit", edit_target=users(talk)[1]
+        ), "1 reply"),
+        (lambda talk: talk.annotate(users(talk)[0], Priority.SKIP), "2 replies"),
+        (lambda talk: talk.compress(commits=users(talk)[1:2], content="They talked."), "1 reply"),
+    ],
+)  # fmt: skip
+def test_a_change_in_python_warns_before_it_is_made_and_can_be_refused(talk, change, lost):
+    head = talk.head
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RewriteWarning)
+        with pytest.raises(RewriteWarning, match=f"the reasoning of {lost} is not sent any more"):
+            change(talk)
+    assert talk.head == head
+    with pytest.warns(RewriteWarning):
+        change(talk)
+    assert talk.head != head
+
+
+@pytest.mark.filterwarnings("error::tract_jupyter.runs.RewriteWarning")
+def test_what_takes_nothing_warns_of_nothing(talk, tract):
+    talk.annotate(users(talk)[0], Priority.PINNED)
+    talk.annotate(users(talk)[0], Priority.NORMAL)
+    talk.user("Three!", edit=talk.user("Three?").commit_hash)
+    tract.user("Here no model thought.")
+    tract.assistant("No?")
+    tract.user("None.", edit=users(tract)[0])
 
 
 def test_leaving_out_an_answer_takes_the_reply_that_called_too(talk, there):

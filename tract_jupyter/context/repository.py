@@ -44,6 +44,8 @@ from tract_jupyter.storage import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tract_jupyter.context.compress import Compressor
     from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.gc import GarbageCollector
@@ -104,7 +106,19 @@ class Repository:
         self.commits.budget = budget
         self.tags = Tags(database, TagRows(self.tract_id), self.commits)
         self.compiler = Compiler(self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections)
+        self.tell_rewrite: Callable[[Sequence[str]], None] | None = None
         self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
+
+    def before_rewrite(self, *commits: str) -> None:
+        """Have it told, before messages change, what a model loses with that, if it has anything to lose."""
+        if self.tell_rewrite is not None and self.has_blocks:
+            self.tell_rewrite(commits)
+
+    @property
+    def has_blocks(self) -> bool:
+        """True if a reply in the current history has reasoning that is bound to what came before."""
+        here = self.refs.position.commit_hash
+        return here is not None and self.timelines.at(here).has_blocks
 
     @property
     def counter(self) -> TokenCounter:

@@ -122,6 +122,9 @@ def totals_after(tokens: int, messages: int, append: Draft) -> Totals:
     return Totals((tokens if messages else PER_CONTEXT) + append.token_count + PER_MESSAGE, messages + 1)
 
 
+_BLOCKS: Final = '"provider_blocks"'  # a key of the metadata of such a reply
+
+
 class Timeline:
     """The history of one commit.
 
@@ -146,6 +149,8 @@ class Timeline:
         self._tokens = 0  # of the texts of all messages
         self._count = 0
         self.tools_hash: str | None = None
+        self.has_blocks = False
+        """True if a reply has what its provider made it of: reasoning that is bound to all that came before."""
         self._priorities: dict[str, Step] = {}
         self._counters: Counter[str] = Counter()
         self._made: dict[str, Message] = {} if made is None else made
@@ -191,6 +196,8 @@ class Timeline:
         self.place[step.commit_hash] = len(self.steps)
         self.steps.append(step)
         self.tools_hash = step.tools_hash or self.tools_hash
+        if _BLOCKS in step.metadata_json:
+            self.has_blocks = True
 
     def absorb(self, steps: Iterable[Step]) -> None:
         """Take in what a merge brings, unless it is there."""

@@ -148,6 +148,8 @@ class VersionedContext:
             DetachedHeadError: there is no current branch.
             BudgetExceededError: the budget refuses it.
         """
+        if edit_target is not None:
+            self._repository.before_rewrite(edit_target)
         return self._repository.commits.commit(
             content,
             operation=operation,
@@ -175,7 +177,7 @@ class VersionedContext:
             TractError: as `commit` does.
             TypeError: there is no such option.
         """
-        return self._repository.commits.say({"content_type": "instruction", "text": text}, edit, options)
+        return self._say({"content_type": "instruction", "text": text}, edit, options)
 
     def user(
         self,
@@ -198,7 +200,7 @@ class VersionedContext:
             TypeError: there is no such option.
         """
         content = {"content_type": "dialogue", "role": "user", "text": text, "name": name}
-        return self._repository.commits.say(content, edit, options)
+        return self._say(content, edit, options)
 
     def assistant(
         self,
@@ -223,7 +225,7 @@ class VersionedContext:
             TypeError: there is no such option.
         """
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
-        return self._repository.commits.say(content, edit, with_calls(options, tool_calls))
+        return self._say(content, edit, with_calls(options, tool_calls))
 
     def reasoning(
         self,
@@ -245,9 +247,12 @@ class VersionedContext:
             TractError: as `commit` does.
             TypeError: there is no such option.
         """
-        return self._repository.commits.say(
-            {"content_type": "reasoning", "text": text, "format": format}, edit, options
-        )
+        return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)
+
+    def _say(self, content: dict[str, Any], edit: str | None, options: Any) -> CommitInfo:
+        if edit is not None:
+            self._repository.before_rewrite(edit)
+        return self._repository.commits.say(content, edit, options)
 
     def annotate(
         self,
@@ -278,7 +283,12 @@ class VersionedContext:
             DetachedHeadError: there is no current branch.
         """
         retention = Retention.of(retain, retain_match, retain_match_mode)
-        return self._repository.commits.annotate(target_hash, Priority(priority), reason or "", retention)
+        commits, given = self._repository.commits, Priority(priority)
+        if self._repository.has_blocks and (given == Priority.SKIP) != (
+            commits.get(target_hash).priority == Priority.SKIP
+        ):
+            self._repository.before_rewrite(target_hash)
+        return commits.annotate(target_hash, given, reason or "", retention)
 
     def restore(self, commit_hash: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
         """Edit a message back to one of its versions, see `edit_history`.

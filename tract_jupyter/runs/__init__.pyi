@@ -24,6 +24,7 @@ from .coordinator import execute as execute
 from .coordinator import retry_delay as retry_delay
 from .costs import Costs as Costs
 from .costs import RewriteCost as RewriteCost
+from .costs import RewriteWarning as RewriteWarning
 from .costs import TurnCost as TurnCost
 from .effect_types import EFFECTS as EFFECTS
 from .effect_types import AppendAfterLastUser as AppendAfterLastUser

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import CommitNotFoundError, LLMError
+from tract_jupyter.exceptions import CommitNotFoundError, LLMError, TractError
 from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
 from tract_jupyter.models import check_limit, counted
 from tract_jupyter.storage import APPEND
@@ -69,6 +70,13 @@ class RewriteCost:
             price = "an unknown price" if self.cost is None else f"{self.cost} at most"
             told.append(f"{counted(self.tokens, 'cached token')} are sent anew, for {price}")
         return " and ".join(told) or "nothing that was sent before changes"
+
+
+class RewriteWarning(UserWarning):
+    """A change of the context takes reasoning from the model: told before it is made.
+
+    `warnings.simplefilter("error", RewriteWarning)` has such changes refused.
+    """
 
 
 class Costs:
@@ -166,6 +174,22 @@ class Costs:
         sizes = [message.token_count for message in context.messages[:replied]]
         tokens = sum(sizes[place:]) if sum(sizes) >= _LEAST_CACHED else 0
         return RewriteCost(self._bound(context, place), tokens, self._priced(tokens))
+
+    def warn_of_rewrite(self, *commits: str) -> None:
+        """Warn if replies lose their reasoning with a change of these messages, as `edit`, `annotate`, `compress` do.
+
+        Nothing is told of what cannot be changed, which the change itself refuses.
+        """
+        cost = RewriteCost()
+        with suppress(TractError):
+            cost = self.of_rewrite(*commits)
+        if cost.replies:
+            warnings.warn(
+                f"this change takes something from the model: {cost}. undo() brings it back, and "
+                "t.costs.of_rewrite(...) tells it without a change",
+                RewriteWarning,
+                stacklevel=6,
+            )
 
     def _place(self, commits: Sequence[str], head: str, context: CompiledContext) -> int:
         """Return how many messages come before the first one that these commits make, edit or annotate."""

@@ -164,6 +164,7 @@ class HistoryRequests:
         if self._firing.bus.listens("compress"):
             pending = self._compress_pending(asked, found, writer)
             return self._firing.result(pending, asked.summarizer, asked.validator)  # type: ignore[no-any-return]
+        self._repository.before_rewrite(*[message.commit_hash for message in found.selection.messages])
         told = asked.guidance
         if asked.two_stage and told is None:
             told = self._compress_guidance(found, asked.instructions)
@@ -233,6 +234,7 @@ class HistoryRequests:
             return self._firing.result(self._merge_pending(asked, found), asked.resolver)  # type: ignore[no-any-return]
         resolver = asked.resolver
         if found.result.conflicts:
+            self._repository.before_rewrite(*[conflict.target for conflict in found.result.conflicts])
             resolver = with_guidance(resolver, self._merge_guidance(asked, found)[0])
         with triggered(asked.triggered_by):
             return self._repository.merge.join(
@@ -283,6 +285,8 @@ class HistoryRequests:
         """Do what `Tract.rebase` says."""
         if self._firing.bus.listens("rebase"):
             return self._firing.result(self._rebase_pending(asked), asked.resolver)  # type: ignore[no-any-return]
+        if self._repository.has_blocks:
+            self._repository.before_rewrite(*_replayed(self._repository.rebase.look(asked.target_branch)[1]))
         with triggered(asked.triggered_by):
             return self._repository.rebase.run(asked.target_branch, asked.resolver)
 
@@ -302,9 +306,7 @@ class HistoryRequests:
             "excluded": [],
             "warnings": [str(conflict) for conflict in conflicts],
             "resolutions": resolutions_of(conflicts, asked.resolver),
-            "rewrite": self._rewrite(
-                [draft.source for draft in drafts if draft.source is not None and draft.operation == APPEND]
-            ),
+            "rewrite": self._rewrite(_replayed(drafts)),
         }
         return self.restored_rebase(fields, triggered_by=asked.triggered_by)
 
@@ -351,6 +353,11 @@ class HistoryRequests:
         retain = Retain(fields["orphan_retention_days"], fields["archive_retention_days"])
         choice = Choice(frozenset(fields["excluded"]), frozenset(fields["commits_to_remove"]))
         return self._repository.garbage_collector.run(retain, choice)
+
+
+def _replayed(drafts: Iterable[Draft]) -> list[str]:
+    """Return the messages that a rebase commits anew."""
+    return [draft.source for draft in drafts if draft.source is not None and draft.operation == APPEND]
 
 
 def _draft_to_dict(draft: Draft) -> dict[str, Any]:
