@@ -215,7 +215,7 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
         elif isinstance(value, list):
             total[name] = [*total.get(name, ()), *value]
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            if not math.isfinite(value) or value < 0:
+            if value < 0 or (isinstance(value, float) and not math.isfinite(value)):
                 continue  # nothing was given back
             before = total.get(name, 0)
             total[name] = before + value if isinstance(before, int | float) else value
