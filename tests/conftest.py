@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
 settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tract")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background; tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 VERIFY = """\
 compiled = pending.tract.compile()
