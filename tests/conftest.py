@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
 settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tract")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background; tests press Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 VERIFY = """\
