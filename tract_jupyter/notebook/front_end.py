@@ -92,7 +92,7 @@ class FrontEnd:
         except KeyboardInterrupt as error:
             cancelled = asyncio.CancelledError("interrupted")
             cancelled.__dict__.update(error.__dict__)  # how it is to be shown
-            raise cancelled from None
+            raise interrupts.as_order(cancelled) from None
         finally:
             interrupts.handle_with(before)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 F = TypeVar("F", bound="Callable[..., Any]")
 
 frame_at: Final = sys._getframe  # noqa: SLF001 # there is no other way to a caller's frame
@@ -169,6 +170,9 @@ def handler() -> Any:
     return _Waiting.before if current is _on_interrupt else current
 
 
+_IS_ORDER: Final = "is_order"
+
+
 class Order(BaseException):
     """Base class of orders to what runs, such as to end: they come through all that turns errors into data."""
 
@@ -177,7 +181,13 @@ def is_order(error: BaseException) -> bool:
     """Return True if an exception is an order, or the main thread's interrupt; what else is raised is an error."""
     if isinstance(error, KeyboardInterrupt):  # in another thread, no person raised it
         return threading.get_ident() == threading.main_thread().ident
-    return isinstance(error, Order)
+    return isinstance(error, Order) or _IS_ORDER in error.__dict__
+
+
+def as_order(error: E) -> E:
+    """Return an exception of another kind, marked as an order: the stop button's `CancelledError` is one."""
+    error.__dict__[_IS_ORDER] = True
+    return error
 
 
 def raise_in(thread: int, exception: type[BaseException] | None) -> None:
