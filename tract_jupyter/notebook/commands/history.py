@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +192,11 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
             told = f"This takes something from the model: {cost}."
             later = f"Nothing has changed yet: %tract {verb} {' '.join(rest)} --yes does it."
             return GridView(f"{info.short_hash} would be {priority}: {info.message}", (told, later))
-        tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
+        from tract_jupyter.runs import RewriteWarning
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RewriteWarning)  # it was said, and confirmed
+            tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
         return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
 
     return run
