@@ -20,6 +20,7 @@ GROUPS = (
     "analysis",
     "fuzz",
     "panels",
+    "notebook",
     "store",
     "kill",
     "storm",
@@ -28,7 +29,7 @@ GROUPS = (
 # where all groups are run
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
-    "llm": ((100, 1_000),),
+    "llm": ((100, 1_000), 1_000),
     "store": ((1_000, 10_000),),
     "kill": (50,),
     "storm": (1, 100),

@@ -99,4 +99,5 @@ def _run(command: list[str]) -> Any:
     # an installed package has its bytecode, whatever this process was told
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)  # noqa: S603 # our own
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    lines = reversed(done.stdout.splitlines())  # the extension may greet after what was measured
+    return json.loads(next(line for line in lines if line[:1].isdigit() or line[:1] == "["))

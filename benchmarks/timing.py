@@ -17,6 +17,7 @@ _SCALE: Final = {
     "µs": 1e6,
     "x": 1.0,
     "MB": 1.0,
+    "kB": 1.0,
     "packages": 1.0,
     "modules": 1.0,
     "commits": 1.0,

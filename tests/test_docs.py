@@ -284,3 +284,20 @@ def test_notebooks_are_committed_without_outputs():
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         cells = nbformat.read(path, as_version=4).cells
         assert not [c for c in cells if c.cell_type == "code" and (c.outputs or c.execution_count)], path.name
+
+
+def test_the_readme_can_be_read_at_once():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_every_page_and_notebook_has_its_chapter_of_the_site():
+    code = ast.parse((ROOT / "docs" / "build.py").read_text())
+    (chapters,) = [
+        ast.literal_eval(node.value)
+        for node in code.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CONTENTS"
+    ]
+    named = [page for pages in chapters.values() for page in pages]
+    pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in PAGES}
+    notebooks = {f"notebooks/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert sorted(named) == sorted((pages | notebooks) - {"README"})

@@ -34,10 +34,14 @@ def test_the_wheel_installs_the_opt_in_and_nothing_else_beside_the_package(wheel
     assert [n.partition(".data/")[2] for n in others] == ["data/etc/ipython/startup/50-tract_jupyter.py"]
 
 
+SVG = "xmlns='http://www.w3.org/2000/svg'"
+
+
 def test_no_asset_names_an_address():
     for path in (ROOT / "tract_jupyter").rglob("*"):
         if path.suffix in {".js", ".css"}:
-            assert "://" not in path.read_text(), path
+            text = path.read_text().replace(SVG, "")  # a name that icons need, which nothing fetches
+            assert "://" not in text, path
 
 
 def ipython(tmp_path, code):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PendingRebase,
         PendingToolResult,
     )
+    from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import (
         CommitInfo,
         CompressResult,
@@ -371,6 +372,7 @@ class HookedContext(VersionedContext):
         tools: str | ToolProfile | Toolset | list[dict[str, Any]] | None = None,
         limits: TurnLimits | None = None,
         on_delta: Callable[[Delta], object] | None = None,
+        on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,
     ) -> RunResponse:
         """Send the context to the model, and commit what it replies as the assistant's.
@@ -403,6 +405,7 @@ class HookedContext(VersionedContext):
                 instead of those that the context offers: the caller answers what it calls.
             limits: what the turn may take; what `loop.limits` says if left out.
             on_delta: is called with each piece of a reply as it comes, if the client can stream.
+            on_turn: is called with each event of the turn as it happens, on this thread or another: see `loop`.
             **options: for the client: `model`, `temperature`, `max_tokens`, ...; kept as the reply's generation config.
 
         Returns:
@@ -419,8 +422,8 @@ class HookedContext(VersionedContext):
                 nobody could be asked: `runs.resume` goes on with it.
             ContentError: there is nothing to send, or an argument is not valid.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another branch was made the current one while the model was asked, or what it was asked
-                was undone; the reply waits in the inbox. `FingerprintError` where handlers or a validator decide.
+            BranchMovedError: what the model was asked was undone meanwhile; the reply waits in the inbox.
+                `FingerprintError` where handlers or a validator decide.
             TrustError: the run cannot be signed; only its user can resume it.
             ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
             UnknownProfileError: there is no such profile. `RunError`: `run` or the trigger is not valid.
@@ -435,7 +438,7 @@ class HookedContext(VersionedContext):
                 validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
                 message=message, metadata=metadata, options=options,
             )  # fmt: skip
-            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
+            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn)
             return self._parts.runs.generate(
                 asked, trigger=trigger, profile=profile, on_event=on_event, options=run, turn=turn
             )
@@ -451,12 +454,12 @@ class HookedContext(VersionedContext):
         with self._parts.loop.signal() as stop:
             return await awaited(lambda: self.generate(**arguments), stop.set)
 
-    @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits"])
+    @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits", "on_turn"])
     def propose_generate(self, **arguments: Any) -> PendingGeneration:
         """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
 
-        No operations run and no calls are made, so that it takes neither `trigger` and `profile` nor `on_event`, `run`
-        and `limits`, and its `tools` are schemas.
+        No operations run and no calls are made, so that it takes neither `trigger` and `profile` nor `on_event`, `run`,
+        `limits` and `on_turn`, and its `tools` are schemas.
 
         It is in the inbox until it is decided.
 
@@ -479,6 +482,7 @@ class HookedContext(VersionedContext):
         tools: str | ToolProfile | Toolset | list[dict[str, Any]] | None = None,
         limits: TurnLimits | None = None,
         on_delta: Callable[[Delta], object] | None = None,
+        on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,
     ) -> RunResponse:
         """Commit what the user says, and `generate` the reply.
@@ -498,6 +502,7 @@ class HookedContext(VersionedContext):
             tools: see `generate`.
             limits: see `generate`.
             on_delta: see `generate`.
+            on_turn: see `generate`.
             **options: as for `generate`.
 
         Raises:
@@ -509,7 +514,7 @@ class HookedContext(VersionedContext):
             from tract_jupyter.runs import ReplyRequest
 
             options = _with_schemas(options, tools)
-            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta)
+            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn)
             return self._parts.runs.chat(
                 text, name, ReplyRequest.of(options), trigger=trigger, profile=profile, on_event=on_event,
                 options=run, turn=turn,

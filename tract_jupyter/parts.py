@@ -384,6 +384,7 @@ class Parts:
         return ToolLoop(
             lambda: self.executor, self.review, TurnStore(self._repository), lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
+            lambda: self.cassette,
         )  # fmt: skip
 
     @part
@@ -403,7 +404,9 @@ class Parts:
         """Conversations that went on in another way."""
         from tract_jupyter.runs import Forks
 
-        return Forks(self._tract, self._repository, self._tract.chat, lambda: self.models, self.costs)
+        return Forks(
+            self._tract, self._repository, self._tract.chat, lambda: self.models, self.costs, lambda: self.loop
+        )  # fmt: skip
 
     @part
     def kinds(self) -> KindRegistry:

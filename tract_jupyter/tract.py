@@ -303,7 +303,7 @@ class Tract(HookedContext):
         change: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> Fork:
-        """Let the conversation go on from one of its steps in another way, on a branch of its own; HEAD stays here.
+        """Let the conversation go on from one of its steps in another way, on a branch with a HEAD of its own.
 
         What comes before are the same commits: nothing of it is asked, made or paid again. Of a reply, the same request
         is made again; after a message of the user or the answers of a step, the next one. `t.forks()` puts all
@@ -315,8 +315,8 @@ class Tract(HookedContext):
             model: who is asked: as for `models.use`, or the name of another model of the same client.
             prompt: what the user says, instead of what is said there, or after the reply that is there.
             answer: what the tool answers instead of what it did; a text, or JSON data. `at` is that answer.
-            change: a function that is called with this tract before the model is asked, such as `lambda t:
-                t.compress()`.
+            change: a function that is called with the fork's tract before the model is asked, such as `lambda t:
+                t.compress()`. What that leaves without a question is asked the same again.
             options: as for `chat`: `profile` for other operations around the request, `tools`, `limits`,
                 `temperature`, ...
 
@@ -325,7 +325,8 @@ class Tract(HookedContext):
 
         Raises:
             CommitNotFoundError: `at` names nothing.
-            ContentError: the arguments do not go together, or `at` is no answer of a tool.
+            ContentError: the arguments do not go together, `at` is no answer of a tool, or nothing there or after
+                `change` could be replied to. What is refused before anything was asked leaves no branch.
             BranchError: the name is taken or invalid, or HEAD is detached.
             CassetteError: a cassette is replayed that does not have it.
         """

@@ -45,6 +45,12 @@ def missing_parts() -> str | None:
     return None
 
 
+def missing_notebook() -> str | None:
+    """What Notebook 7 lacks here, as a sentence; None when nothing."""
+    there = importlib.util.find_spec("notebook") is not None
+    return None if there else "tests in Notebook 7 need the Python package notebook"
+
+
 class Chromium:
     """A running browser whose requests to other machines are aborted and noted.
 
@@ -62,7 +68,9 @@ class Chromium:
 
         Loading JupyterLab takes longer than most tests, so it is not loaded anew for each of them.
         """
-        page = self._kept.pop() if self._kept else self._new_page()
+        if not self._kept:
+            return self.new_page(viewport)
+        page = self._kept.pop()
         page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
         return page
 
@@ -75,7 +83,8 @@ class Chromium:
         taken, self.external = self.external, []
         return taken
 
-    def _new_page(self) -> Page:
+    def new_page(self, viewport: tuple[int, int] = VIEWPORT) -> Page:
+        """A page with a profile of its own, which shows nothing yet."""
         context = self._browser.new_context(
             color_scheme="light",
             reduced_motion="reduce",
@@ -85,7 +94,9 @@ class Chromium:
         context.add_init_script(path=DRIVER)
         context.route(EXTERNAL, self._abort)
         context.route_web_socket(EXTERNAL, self._close)
-        return context.new_page()
+        page = context.new_page()
+        page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+        return page
 
     def _abort(self, route: Route) -> None:
         self.external.append(route.request.url)

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tests.browser.chromium import ARGUMENTS, VIEWPORT, Chromium, find_chromium, missing_parts
-from tests.browser.lab import Lab
+from tests.browser.chromium import (
+    ARGUMENTS,
+    VIEWPORT,
+    Chromium,
+    find_chromium,
+    missing_notebook,
+    missing_parts,
+)
+from tests.browser.lab import App, Lab
+from tests.browser.model import ScriptedModel
 from tests.browser.notebooks import write_notebook
 from tests.browser.server import LabServer
 
@@ -40,8 +48,9 @@ class OpenLab(Protocol):
         viewport: tuple[int, int] = ...,
         name: str = ...,
         reads: bool = ...,
+        app: App = ...,
     ) -> Lab:
-        """Write a notebook of these cells into a fresh folder and open it with a fresh kernel.
+        """Write a notebook of these cells into a fresh folder and open it with a fresh kernel, in JupyterLab or Notebook 7.
 
         JupyterLab itself may have shown other notebooks before.
         """
@@ -56,11 +65,12 @@ class Screenshot(Protocol):
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder, and keep it on one worker: one server, one browser."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
+    """Mark everything in this folder, and keep it on two workers, each with a server and a browser."""
+    own = [item for item in items if item.path.is_relative_to(HERE)]
+    files = sorted({item.path for item in own})
+    for item in own:
+        item.add_marker(pytest.mark.browser)
+        item.add_marker(pytest.mark.xdist_group(f"browser {files.index(item.path) % 2}"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,9 +85,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="package")
 def chromium_path() -> str:
     """Path of Chromium; skips, or fails under TRACT_REQUIRE_BROWSER=1, when a part is missing."""
-    missing = missing_parts()
-    if missing:
-        (pytest.fail if os.environ.get("TRACT_REQUIRE_BROWSER") == "1" else pytest.skip)(missing)
+    _require(missing_parts())
     return find_chromium() or ""
 
 
@@ -114,11 +122,16 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
         viewport: tuple[int, int] = VIEWPORT,
         name: str = "notebook.ipynb",
         reads: bool = True,
+        app: App = "lab",
     ) -> Lab:
+        if app == "notebook":
+            _require(missing_notebook())
         path = lab_server.root / _file_name(request.node.name) / str(len(labs)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
-        lab = Lab(browser.page(viewport), lab_server, path, kernel)
+        # a page that was kept shows JupyterLab
+        page = browser.page(viewport) if app == "lab" else browser.new_page(viewport)
+        lab = Lab(page, lab_server, path, kernel, app)
         lab.reads = reads
         labs.append(lab)
         return lab.open()
@@ -128,13 +141,20 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
     if failed:
         _keep_evidence(request.node, labs, lab_server)
     for lab in labs:
-        if failed:
+        if failed or lab.app == "notebook":
             lab.close()
         else:
             lab.leave()
             browser.keep(lab.page)
     external = browser.take_external()
     assert not external, "the page asked for addresses outside this machine"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """A model on a loopback port."""
+    with ScriptedModel() as made:
+        yield made
 
 
 @pytest.fixture
@@ -145,6 +165,12 @@ def screenshot() -> Screenshot:
         return lab.shot(ARTIFACTS / "screenshots" / f"{name}.png", cell)
 
     return save
+
+
+def _require(missing: str | None) -> None:
+    """Skip the test, or fail it under TRACT_REQUIRE_BROWSER=1, if something is missing."""
+    if missing:
+        (pytest.fail if os.environ.get("TRACT_REQUIRE_BROWSER") == "1" else pytest.skip)(missing)
 
 
 def _file_name(text: str) -> str:

@@ -1,5 +1,5 @@
 // Loaded into every page of the browser tests; tests/browser/lab.py calls these functions by name.
-// They look at JupyterLab's models rather than its markup, which changes between releases.
+// They look at JupyterLab's models, which Notebook 7 has as well, rather than its markup, which changes between releases.
 window.labDriver = (() => {
   "use strict";
   let panel = null; // the NotebookPanel under test
@@ -18,6 +18,7 @@ window.labDriver = (() => {
     if (output.output_type === "error") return output.traceback.join("\n");
     return joined(output.data["text/plain"]);
   };
+  const shown = (path) => [...window.jupyterapp.shell.widgets("main")].find((one) => one.context?.path === path);
   const pending = (widget) =>
     widget.node.querySelector(".jp-InputPrompt")?.textContent.includes("*") ?? false;
 
@@ -25,13 +26,14 @@ window.labDriver = (() => {
     async started() {
       await window.jupyterapp.started; // every autoStart plugin is active
     },
-    async open(path, kernelName) {
-      // naming the kernel avoids the modal "Select kernel" dialog
-      panel = await commands().execute("docmanager:open", {
+    async open(path, kernelName, waits) {
+      // Notebook 7 opens what its address names; naming the kernel avoids the modal "Select kernel" dialog
+      panel = shown(path) ?? await commands().execute("docmanager:open", {
         path, factory: "Notebook", kernel: { name: kernelName },
       });
       await panel.context.ready;
       await panel.revealed;
+      if (!waits) return; // a kernel that runs a cell says nothing about itself
       await panel.sessionContext.ready;
       await kernel().info;
     },
@@ -39,6 +41,7 @@ window.labDriver = (() => {
       panel.context.model.dirty = false; // else it asks whether to save
       panel.close();
     },
+    hasShown: (path) => shown(path) !== undefined,
     // A launcher takes the place of the last document; it must not come when the next one is open.
     isEmpty() {
       const left = [...window.jupyterapp.shell.widgets("main")];

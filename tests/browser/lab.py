@@ -1,9 +1,10 @@
-"""One browser page with one notebook open in JupyterLab, driven as a person would."""
+"""One browser page with one notebook open in JupyterLab or Notebook 7, driven as a person would."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from tests.browser.notebooks import read_notebook
 from tests.browser.server import LIGHT
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from tests.browser.server import LabServer
 
+App = Literal["lab", "notebook"]
 TIMEOUT = 90.0  # seconds, of a machine that does other things too; opening, running and waiting all take one
 
 
@@ -24,9 +26,11 @@ _READER = """reads => {
   const isUnread = (part) => part.getClientRects().length > 0 && !part.dataset.line.split(" ").every((key) => tractSeen.has(key));
   const readOn = () => {
     for (const panel of document.querySelectorAll("[data-testid=tract-panel], [data-testid=tract-batch]")) {
-      if (!panel.querySelector("button[aria-disabled=true], .tract-select:disabled")) continue;
+      if (!panel.querySelector("button[aria-disabled=true], .select:disabled")) continue;
       const part = [...panel.querySelectorAll("[data-line]")].find(isUnread);
       if (part) { part.scrollIntoView({ block: "nearest" }); return; }
+      const fold = panel.querySelector(".unfold[aria-expanded=false]");
+      if (fold) { fold.click(); return; }
     }
   };
   if (reads) window.tractReader = setInterval(readOn, 400);
@@ -39,7 +43,7 @@ class KernelCodeError(AssertionError):
 
 
 class Lab:
-    """A notebook in JupyterLab. Cells are counted from 0; times are in seconds.
+    """A notebook in JupyterLab, or in Notebook 7. Cells are counted from 0; times are in seconds.
 
     Nothing here sleeps: every method returns when what it asked for is the case, and raises
     `TimeoutError`, saying what the cell showed, when it never was.
@@ -48,12 +52,16 @@ class Lab:
         page: The Playwright page, for whatever this class does not offer.
         server: The server it talks to.
         path: The notebook's file.
+        app: What shows it.
         reads: Whether somebody reads on in every panel that asks for it, as most tests are about what follows.
         console: The browser's console so far, "type: text" each, with uncaught errors.
     """
 
-    def __init__(self, page: Page, server: LabServer, path: Path, kernel: str = "python3") -> None:
+    def __init__(
+        self, page: Page, server: LabServer, path: Path, kernel: str = "python3", app: App = "lab"
+    ) -> None:
         self.page = page
+        self.app = app
         self.reads = True
         self.server = server
         self.path = path
@@ -74,20 +82,25 @@ class Lab:
         """The notebook's path as the server names it."""
         return self.path.relative_to(self.server.root).as_posix()
 
-    def open(self) -> Lab:
-        """Open the notebook and wait for its kernel; JupyterLab is loaded if the page does not show it yet."""
+    def open(self, *, wait: bool = True) -> Lab:
+        """Open the notebook and wait for its kernel; the front end is loaded if the page does not show it yet.
+
+        Args:
+            wait: False if a cell still runs, and goes on.
+        """
         if not self.page.evaluate("window.jupyterapp !== undefined"):
             self._load()
-        self._call("open", self.api_path, self.kernel, timeout=2 * TIMEOUT)
+        self._call("open", self.api_path, self.kernel, wait, timeout=2 * TIMEOUT)
         self._wait("isCurrent")
-        self.wait_idle()
+        if wait:
+            self.wait_idle()
         self.page.evaluate(_READER, self.reads)
         return self
 
-    def reload(self) -> Lab:
+    def reload(self, *, wait: bool = True) -> Lab:
         """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not."""
         self._load()
-        return self.open()
+        return self.open(wait=wait)
 
     def reopen(self) -> Lab:
         """Open the notebook as on another day: it was closed unsaved, and its kernel shut down."""
@@ -96,7 +109,10 @@ class Lab:
         return self.open()
 
     def leave(self) -> None:
-        """Close the notebook unsaved, and leave JupyterLab as it is when it has been loaded; the kernel shuts down."""
+        """Close the notebook unsaved, and leave JupyterLab as it is when it has been loaded; the kernel shuts down.
+
+        Notebook 7 has one notebook on a page: `close` it.
+        """
         self._close_notebook()
         self.theme(LIGHT)
         for event, listener in self._listeners.items():
@@ -113,14 +129,20 @@ class Lab:
         self.server.end_session(self.api_path)
 
     def _close_notebook(self) -> None:
+        if self.app == "notebook":
+            self.page.goto("about:blank")
+            return
         self._call("close")
         self._wait("isEmpty")
 
     def _load(self) -> None:
         # "reset" forgets the layout of the previous visit
-        self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
+        place = "lab?reset&" if self.app == "lab" else f"notebooks/{quote(self.api_path)}?"
+        self.page.goto(f"{self.server.url}/{place}token={self.server.token}")
         self.page.wait_for_function("window.jupyterapp !== undefined", timeout=TIMEOUT * 1000)
         self._call("started", timeout=2 * TIMEOUT)
+        if self.app == "notebook":
+            self._wait("hasShown", self.api_path)
         self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     # Running
@@ -228,6 +250,34 @@ class Lab:
         """The button with exactly this accessible name: in one cell's output, or in the page."""
         where = self.page if cell is None else self.output(cell)
         return where.get_by_role("button", name=name, exact=True)
+
+    def unfold(self, cell: int) -> None:
+        """Unfold the first question of a cell's output, if it is folded."""
+        fold = self.output(cell).locator(".unfold").first
+        fold.wait_for()
+        fold.evaluate("fold => { if (fold.getAttribute('aria-expanded') === 'false') fold.click(); }")
+
+    def reject(self, cell: int, reason: str = "") -> None:
+        """Reject the first question of a cell's output, with a reason, as a person types it."""
+        self.button("Reject…", cell).first.click()
+        field = self.output(cell).get_by_label("Reason", exact=True).first
+        field.fill(reason)
+        field.press("Enter")
+
+    def change(self, cell: int, name: str, value: str) -> None:
+        """Change a value of the first question of a cell's output: in its line, or in the form where the line is cut."""
+        question = self.output(cell).locator("section.q").first
+        in_line = question.get_by_role("button", name=f"Change {name}", exact=True)
+        in_form = question.locator(".edits .in:not([hidden])").get_by_label(name, exact=True)
+        in_line.or_(in_form).first.wait_for(state="attached")
+        if in_line.is_visible():
+            in_line.click()
+            field = question.get_by_label(f"{name}=", exact=True)
+        else:
+            self.unfold(cell)
+            field = in_form
+        field.fill(value)
+        field.press("Enter")
 
     # Document and looks
 

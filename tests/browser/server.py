@@ -47,6 +47,7 @@ OPTIONS = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.expose_app_in_browser=True",  # window.jupyterapp, which driver.js uses
+    "--JupyterNotebookApp.expose_app_in_browser=True",  # the same, in Notebook 7
 )
 
 _OPENER = build_opener(ProxyHandler({}))  # never through a proxy that the environment names

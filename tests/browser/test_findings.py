@@ -70,11 +70,13 @@ def test_many_findings_stay_readable(open_lab, screenshot, theme, request):
         lab.run_cell(cell)
     name = f"findings-{request.node.callspec.id}"
     panel = lab.output(1)
-    rows = panel.locator("details.tract-rule")
+    lab.unfold(1)
+    panel.locator(".findings > summary").click()
+    rows = panel.locator("details.rule")
     assert rows.count() == len(rules)
     assert "critical" in rows.first.inner_text()
     assert "low" in rows.last.inner_text()
-    notes = panel.locator(".tract-finding")
+    notes = panel.locator("[role=note]")
     assert notes.count() < len(rules)
     assert all(text.startswith(("critical", "high")) for text in notes.all_inner_texts())
     screenshot(lab, name, 1)
@@ -93,11 +95,14 @@ def test_the_record_of_a_saved_notebook_opens_without_a_kernel(open_lab, screens
     lab = open_lab(LOAD, CELL, viewport=(1000, 1700))
     for cell in range(2):
         lab.run_cell(cell)
-    lab.button("Reject", 1).click()
+    lab.reject(1)
     lab.wait_output(1, "rejected by")
     lab.save()
     lab.reopen()
-    row = lab.output(1).locator("details", has_text="TJ101").first
+    record = lab.output(1).locator("[data-testid=tract-record]")
+    record.locator("summary").first.click()
+    record.locator(".findings > summary").click()
+    row = record.locator("details.rule", has_text="TJ101").first
     row.locator("summary").first.click()
     row.get_by_text("Instead:").first.wait_for()
     screenshot(lab, "findings-record", 1)
@@ -113,7 +118,7 @@ def test_a_cell_is_checked_without_running_it(open_lab, screenshot, theme, reque
     for cell in range(7):
         assert lab.run_cell(cell)
     assert "would block it" in lab.output(2).inner_text()
-    assert lab.output(2).locator("details.tract-rule").count() == 2
+    assert lab.output(2).locator("details.rule").count() == 2
     assert lab.execute("import os; print(os.path.exists('ran'))") == "False\n"
     assert "1 rule is switched off: TJ201." in lab.output(6).inner_text()
     for cell in range(2, 7):
@@ -125,14 +130,17 @@ def test_what_is_open_in_the_inbox_stays_open_when_another_row_is_decided(open_l
     lab = open_lab(LOAD, CELL, other, "%tract inbox", viewport=(1000, 1700))
     for cell in range(4):
         lab.run_cell(cell)
-    rows = lab.output(3).locator(".tract-row")
+    rows = lab.output(3).locator(".item")
     for number in range(2):
-        rows.nth(number).locator("summary", has_text="Show what would run").click()
-    rule = rows.nth(0).locator("details.tract-rule").first
+        rows.nth(number).locator(".fold").click()
+    rows.nth(0).locator(".findings > summary").click()
+    rule = rows.nth(0).locator("details.rule").first
     rule.locator("summary").first.click()
     rows.nth(1).get_by_role("checkbox").check()
-    lab.button("Reject selected (1)", 3).click()
-    rows.nth(1).locator(".tract-note", has_text="rejected by").wait_for()
+    lab.button("Reject 1…", 3).click()
+    lab.button("Reject 1", 3).click()
+    board = lab.output(3)
+    board.locator(".item[data-status=rejected]").wait_for()
     assert rule.get_by_text("Instead:").first.is_visible()
-    assert rows.nth(0).locator("details.tract-rule[open]").count() == 1
+    assert rows.nth(0).locator("details.rule[open]").count() == 1
     screenshot(lab, "findings-inbox", 3)

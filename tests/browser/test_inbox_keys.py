@@ -1,5 +1,9 @@
 """The inbox by keyboard alone, in a real JupyterLab."""
 
+import pytest
+
+from tests.browser.contrast import poor_contrast
+
 LOAD = "%load_ext tract_jupyter"
 NOTE = '''%%tract_operation note --activate --ask
 """Add a line to a file."""
@@ -17,61 +21,140 @@ OUTCOME = "print([(d.action, d.channel) for d in tract.review.decisions(limit=10
 REASONS = "print(sum(d.reason == 'abdd no' for d in tract.review.decisions(limit=100)))"
 
 
-def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot):
-    lab = open_lab(LOAD, NOTE, FIRE, "%tract inbox", OUTCOME, REASONS, viewport=(1000, 1100))
-    for cell in range(4):
+MAIL = """\
+for number in range(2):
+    tract.reviewer.keep(tract.fire("mail", {"to": "x" * 300 + str(number)}, review=True))
+"""
+MAIL_OPERATION = NOTE.replace("note", "mail").replace("text: str", "to: str")
+
+
+class Person:
+    """Somebody at the keyboard: one key each 0.35 s, as long as a line has to stand to count.
+
+    Attributes:
+        keys: how many were pressed.
+    """
+
+    def __init__(self, lab, board):
+        self.keys = 0
+        self._lab, self._board = lab, board
+
+    def press(self, *names):
+        for name in names:
+            self._lab.page.keyboard.press(name)
+            self._lab.page.wait_for_timeout(350)
+            self.keys += 1
+
+    def type(self, text):
+        self._lab.page.keyboard.type(text)
+        self.keys += len(text)
+
+    @property
+    def seconds(self):
+        return 0.35 * self.keys
+
+    def read(self):
+        """Press Page Down until the button that approves is no longer held back."""
+        for _ in range(60):
+            held = self._board.locator(".approve-all[aria-disabled=true]")
+            if not held.count():
+                return
+            self.press("PageDown")
+        raise AssertionError("it cannot be read to the end")
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
+def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, request):
+    lab = open_lab(
+        LOAD,
+        NOTE,
+        MAIL_OPERATION,
+        FIRE + MAIL,
+        "%tract inbox",
+        OUTCOME,
+        REASONS,
+        viewport=(1000, 900),
+        reads=False,
+    )
+    lab.theme(theme)
+    for cell in range(5):
         lab.run_cell(cell)
-    board, keys = lab.output(3).locator("[data-testid=tract-batch]"), lab.page.keyboard
-    board.get_by_text("1 to 20 of 30").wait_for()
-    board.get_by_role("checkbox").nth(1).focus()
-    keys.press("ArrowRight")  # what would run is the same for all of them: it is read once
-    board.locator(".tract-code").first.wait_for()
-    screenshot(lab, "inbox-keys-begin")
-    keys.press("d")
-    keys.press("d")  # deletes the cell elsewhere
-    keys.press("a")
-    decided = 0
-    while decided < 30:
-        if decided == 20:
-            board.get_by_text("all decided on this page").wait_for()
-            lab.button("Next page", 3).and_(lab.page.locator(":focus")).wait_for()
-            keys.press("Enter")
-            board.get_by_text("21 to 30 of 30").wait_for()
-            keys.press("ArrowDown")  # into the list
-        row = board.locator(".tract-row").nth(decided % 20)
-        row.locator(":focus").wait_for()  # it went on to the next one by itself
-        if decided % 3 == 2:
-            keys.press("r")
-            board.locator("input[name=reason]:focus").wait_for()
-            keys.type("abdd no")
-            keys.press("Enter")
-        else:
-            read_by_keys(lab, row)
-            keys.press("Control+Enter")
-        decided += 1
-        if decided < 30:
-            board.get_by_text(f"Inbox: {30 - decided} waiting, {decided} decided").wait_for()
-        if decided in (1, 19, 20):
-            screenshot(lab, f"inbox-keys-{decided}")
-    lab.output(3).locator("[data-testid=tract-batch-record]").wait_for()
-    screenshot(lab, "inbox-keys-end")
-    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 6
-    lab.run_cell(4)
-    assert lab.text(4) == "30 0\n"
+    kind = request.node.callspec.id
+    board = lab.output(4).locator("[data-testid=tract-batch]")
+    board.get_by_text("Inbox: 32 waiting").wait_for()
+    assert board.evaluate("one => one.getBoundingClientRect().height") <= 600
+    assert not poor_contrast(board)
+    screenshot(lab, f"inbox-{kind}", 4)
+    person = Person(lab, board)
+    board.locator("input.kind").focus()
+    for key in "dda":  # deletes the cell elsewhere
+        lab.page.keyboard.press(key)
+    person.press("ArrowRight")  # what would run is the same for all of them: it is read once
+    person.press("ArrowDown", "ArrowDown", "Shift+ArrowDown", "Shift+ArrowDown")
+    board.get_by_text("3 selected", exact=True).wait_for()
+    screenshot(lab, f"inbox-selected-{kind}", 4)
+    person.press("r")
+    board.locator("input[name=reason]:focus").wait_for()
+    person.type("abdd no")
+    person.press("Enter")
+    board.get_by_text("Inbox: 29 waiting, 3 decided").wait_for()
+    board.locator("input:focus").wait_for()  # it went on to the next one by itself
+    person.press("ArrowUp", "ArrowUp", "ArrowUp")
+    board.locator("input.kind").focus()
+    person.press("Space")
+    board.get_by_text("27 selected", exact=True).wait_for()
+    person.press("ArrowRight")
+    person.read()
+    screenshot(lab, f"inbox-read-{kind}", 4)
+    assert not poor_contrast(board)
+    person.press("Control+Enter")
+    board.get_by_text("Inbox: 2 waiting, 30 decided").wait_for()
+    for left in (1, 0):  # their values are cut: they say Read, and are read in full
+        board.get_by_role("button", name="Read", exact=False).first.wait_for()
+        person.press("ArrowRight", "Space")
+        person.read()
+        person.press("Control+Enter")
+        if left:
+            board.get_by_text("Inbox: 1 waiting, 31 decided").wait_for()
+    lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()
+    assert lab.output(4).evaluate("one => one.getBoundingClientRect().height") <= 1500
+    assert person.seconds <= 60
+    print(f"32 questions: {person.keys} keys, {person.seconds:.0f} s")
+    screenshot(lab, f"inbox-end-{kind}", 4)
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 7
     lab.run_cell(5)
-    assert lab.text(5) == "10\n"
+    assert lab.text(5) == "32 0\n"
+    lab.run_cell(6)
+    assert lab.text(6) == "3\n"
 
 
-def read_by_keys(lab, row):
-    """Read on until all of a row was on display."""
-    for _ in range(50):
-        if row.evaluate(
-            "row => [...row.querySelectorAll('[data-line]')].every((part) => part.dataset.line.split(' ').every((key) => !key || globalThis.tractSeen.has(key)))"
-        ):
-            return
-        lab.page.keyboard.press("PageDown")
-        lab.page.wait_for_timeout(350)  # a line counts after 0.3 s
-    raise AssertionError("it cannot be read to the end")
+ALL_SEEN = """[...document.querySelector('[data-testid=tract-batch] .item').querySelectorAll('[data-line]')]
+  .every(line => line.dataset.line.split(' ').filter(Boolean).every(key => globalThis.tractSeen.has(key)))"""
+
+
+def test_a_key_that_is_held_down_decides_once(open_lab):
+    fire = 'for to in ("Ada", "Bo", "Cy"):\n    tract.reviewer.keep(tract.fire(f"to_{to}", {"text": to}, review=True))'
+    lab = open_lab(
+        LOAD, *(NOTE.replace("note", f"to_{to}") for to in ("Ada", "Bo", "Cy")), fire, "%tract inbox"
+    )
+    for cell in range(6):
+        lab.run_cell(cell)
+    board = lab.output(5).locator("[data-testid=tract-batch]")
+    boxes = board.locator(".select")
+    for number in range(3):  # what is unfolded is read by whoever reads on
+        board.locator(".fold").nth(number).click()
+    board.locator(".item .act", has_text="Approve").nth(2).wait_for()
+    lab.page.wait_for_function(ALL_SEEN)
+    boxes.first.focus()
+    lab.page.keyboard.down("Control")
+    for _ in range(20):
+        lab.page.keyboard.down("Enter")  # from the second on it is a repetition
+        lab.page.wait_for_timeout(30)
+    lab.page.keyboard.up("Enter")
+    lab.page.keyboard.up("Control")
+    board.get_by_text("Inbox: 2 waiting, 1 decided").wait_for()
+    lab.page.wait_for_timeout(300)
+    assert board.get_by_text("Inbox: 2 waiting, 1 decided").is_visible()
 
 
 def test_keys_in_an_output_without_a_script_are_no_commands_of_the_notebook(open_lab):

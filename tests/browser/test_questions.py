@@ -47,8 +47,8 @@ def start(open_lab, theme, reads=True):
 
 def test_all_at_once_after_all_was_shown(open_lab, screenshot, theme, request):
     lab, questions = start(open_lab, theme)
-    all_of_them = questions.get_by_role("button", name="Approve all (3)")
-    lab.output(1).locator(".tract-approve-all[aria-disabled=false]").wait_for()
+    all_of_them = questions.get_by_role("button", name="Run all (3)")
+    lab.output(1).locator(".approve-all[aria-disabled=false]").wait_for()
     screenshot(lab, f"questions-{request.node.callspec.id}", 1)
     all_of_them.click()
     text = lab.wait_output(1, "Done.")
@@ -60,11 +60,12 @@ def test_all_at_once_after_all_was_shown(open_lab, screenshot, theme, request):
 def test_each_by_itself_and_the_rest_rejected_for_a_reason(open_lab, screenshot):
     lab, questions = start(open_lab, "JupyterLab Light")
     second = questions.get_by_test_id("tract-panel").nth(1)
-    second.get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+    second.get_by_role("button", name="Run send", exact=True).click()
     questions.get_by_text("2 calls wait for your decision").wait_for()
+    questions.get_by_role("button", name="Reject all (2)…").click()
     questions.get_by_label("Reason for all").fill("not now")
     screenshot(lab, "questions-one-decided", 1)
-    questions.get_by_role("button", name="Reject all (2)").click()
+    questions.get_by_role("button", name="Reject all (2)", exact=True).click()
     text = lab.wait_output(1, "Done.")
     assert "['Bo']" in text
     assert text.count("not now") >= 2

@@ -1,21 +1,43 @@
-"""The tutorial, as the README opens it."""
+"""The tutorial, as the README opens it: a person's walk through it, and what is left in the saved notebook."""
 
-from pathlib import Path
+import pytest
 
-import nbformat
+from tests.browser.notebooks import read_notebook
+from tests.browser.quickstart import NOTEBOOKS, REASON, Quickstart
+from tests.browser.server import DARK, LIGHT
 
-QUICKSTART = Path(__file__).parent.parent.parent / "notebooks" / "quickstart.ipynb"
+
+@pytest.fixture(params=[LIGHT, DARK], ids=["light", "dark"])
+def walk(request, lab_server, browser):
+    walk = Quickstart(browser.page(), lab_server, f"quickstart-{request.param[-4:].strip().lower()}")
+    walk.lab.open().theme(request.param)
+    yield walk
+    walk.lab.leave()
+    browser.keep(walk.lab.page)
 
 
-def test_the_tutorial_runs_and_its_panel_can_be_clicked(open_lab, screenshot):
-    cells = nbformat.read(QUICKSTART, as_version=4).cells
-    sources = [cell.source for cell in cells if cell.cell_type == "code"]
-    lab = open_lab(*sources)
-    assert lab.run_all()
-    define = next(i for i, source in enumerate(sources) if "--json" in source)
-    lab.button("Activate", define).click()
-    lab.wait_output(define, "approved by")
-    assert lab.run_cell(define + 1)
-    lab.button("Count", define + 1).click()
-    lab.wait_output(define + 1, "count chosen by")
-    screenshot(lab, "quickstart")
+def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
+    lab = walk.lab
+    opened, ours = lab.save(), read_notebook(NOTEBOOKS / "quickstart.ipynb")
+    for notebook in (opened, ours):
+        notebook.metadata.language_info.pop("version")  # that of whoever opens it
+    assert opened == ours  # opening it changes nothing
+    walk.run_up_to(walk.clean)
+    walk.chat()
+    text = lab.text(walk.clean)
+    assert "You changed my code before it ran" in text
+    assert REASON in text
+    kinds = {kind for output in lab.outputs(walk.clean) for kind in output.get("data", {})}
+    assert "image/png" in kinds
+    assert lab.execute("print(len(clean), len(leading))") == "409 5\n"
+    table = walk.lab.path.parent / "data" / "sightings.csv"
+    assert table.read_bytes() == (NOTEBOOKS / "data" / "sightings.csv").read_bytes()
+    question = walk.ask_again()
+    walk.show(walk.clean)
+    screenshot(lab, f"quickstart-{request.node.callspec.id}")
+    walk.finish(question)
+    assert lab.execute("print([len(turn.said) > 0 for turn in tract.loop.turns()])") == "[True]\n"
+    saved = lab.save().cells
+    for number in (walk.clean, walk.june):
+        for output in saved[number].outputs:
+            assert not any("widget" in kind for kind in output.get("data", {})), number

@@ -28,8 +28,8 @@ NOTHING_YET = "print(p.status)"
 def read_on(lab, cell):
     """Read to the end as a person would who presses one button; gives what was said on the way."""
     output, said = lab.output(cell), []
-    more = lab.button("Show next unread lines", cell)
-    left = output.locator(".tract-left")
+    lab.unfold(cell)
+    more, left = output.locator(".next"), output.locator(".reading .left")
     while more.is_visible():
         before = left.inner_text()
         said.append(before)
@@ -47,12 +47,13 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     lab.run_cell(1)
     activate = lab.button("Activate", 1)
     activate.wait_for()
-    lab.output(1).get_by_text("Read on: ").wait_for()
+    lab.output(1).get_by_text("lines first").wait_for()
     assert activate.get_attribute("aria-disabled") == "true"
     screenshot(lab, f"reading-code-{name}", 1)
-    code = lab.output(1).locator(".tract-code").first
-    assert code.locator(".tract-line").count() == 2_001  # with the line that would define it
-    code.evaluate(
+    lab.unfold(1)
+    code = lab.output(1).locator(".code").first
+    assert code.locator(".c").count() == 2_001  # with the line that would define it
+    lab.output(1).locator(".scroll").evaluate(
         "box => { box.scrollTop = box.scrollHeight; }"
     )  # a jump to the end leaves what it jumped over
     lab.page.wait_for_timeout(700)
@@ -60,7 +61,7 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     activate.dispatch_event("click")
     said = read_on(lab, 1)
     assert len(said) > 10
-    assert lab.output(1).locator(".tract-left").inner_text().endswith("lines were shown")
+    assert lab.output(1).locator(".reading .left").inner_text().endswith("lines were shown")
     screenshot(lab, f"reading-code-read-{name}", 1)
     lab.run_cell(2)
     assert lab.text(2) == "pending\n"
@@ -71,7 +72,7 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
 AWAY = """async panel => {
   const due = [], later = window.setTimeout, place = panel.parentElement;
   window.setTimeout = (run, delay, ...rest) => delay === 300 ? -due.push(run) : later(run, delay, ...rest);
-  panel.querySelector(".tract-code").scrollTop = 900;
+  panel.querySelector(".scroll").scrollTop = 900;
   for (let n = 0; n < 5; n++) await new Promise(requestAnimationFrame);
   window.setTimeout = later;
   panel.remove();
@@ -87,8 +88,9 @@ def test_what_was_taken_away_while_it_was_read_is_read_later(open_lab):
     lab = open_lab(LOAD, LONG.replace("1_999", "199"), reads=False)
     lab.run_cell(0)
     lab.run_cell(1)
+    lab.unfold(1)
     lab.output(1).get_by_text("Read on: ").wait_for()
-    assert lab.output(1).locator(".tract-panel").evaluate(AWAY) > 3
+    assert lab.output(1).locator(".tract[data-testid=tract-question]").evaluate(AWAY) > 3
     read_on(lab, 1)
     lab.button("Activate", 1).click()
     lab.wait_output(1, "approved by")
@@ -98,11 +100,12 @@ def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     lab = open_lab(LOAD, VALUE, FIRE, "print(p.status)", "%tract inbox", viewport=(1100, 1400), reads=False)
     for cell in range(3):
         lab.run_cell(cell)
-    approve = lab.button("Save", 2)
+    approve = lab.button("Run save", 2)
     approve.wait_for()
-    lab.output(2).get_by_text("Read on: ").wait_for()
+    lab.output(2).get_by_text("lines first").wait_for()
     assert approve.get_attribute("aria-disabled") == "true"
-    assert lab.output(2).locator(".tract-long").inner_text().count("00000") > 1
+    lab.unfold(2)
+    assert lab.output(2).locator(".long").inner_text().count("00000") > 1
     screenshot(lab, "reading-value", 2)
     read_on(lab, 2)
     screenshot(lab, "reading-value-read", 2)
@@ -125,9 +128,10 @@ def test_what_is_taller_than_the_window_is_read_to_its_end(open_lab, screenshot)
     lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
     lab.run_cell(0)
     lab.run_cell(1)
-    activate, more = lab.button("Activate", 1), lab.button("Show next unread lines", 1)
+    activate, more = lab.button("Activate", 1), lab.output(1).locator(".next")
     activate.wait_for()
-    lab.output(1).get_by_text("Read on: ").wait_for()
+    lab.output(1).get_by_text("lines first").wait_for()
+    lab.unfold(1)
     lines = lab.output(1).locator("[data-line]")
     assert max(line.bounding_box()["height"] for line in lines.all()) > 300
     more.evaluate("button => button.click()")
@@ -158,18 +162,18 @@ def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
     for cell in range(4):
         lab.run_cell(cell)
     board = lab.output(3).locator("[data-testid=tract-batch]")
-    rows = board.locator(".tract-row")
-    for row in (0, 1):
-        rows.nth(row).get_by_role("checkbox").check()
-    approve = board.get_by_role("button", name="Approve without running (2)", exact=True)
+    rows = board.locator(".item")
+    for number in (0, 1):
+        rows.nth(number).get_by_role("checkbox").check()
+    approve = board.get_by_role("button", name="Approve 2 × note without running", exact=True)
     board.get_by_text("Read on: ").wait_for()
     assert approve.get_attribute("aria-disabled") == "true"
     screenshot(lab, "reading-inbox", 3)
-    code = rows.nth(0).locator(".tract-code").first
+    code = board.locator(".code").first
     press_until(lab, approve, code.is_visible)  # opens what is not read yet, and decides nothing
     rows.nth(0).get_by_role("checkbox").uncheck()
-    lone = board.get_by_role("button", name="Approve without running (1)", exact=True)
+    lone = board.get_by_role("button", name="Approve note without running", exact=True)
     press_until(lab, lone, lambda: lone.get_attribute("aria-disabled") == "false")
     screenshot(lab, "reading-inbox-read", 3)
     lone.click()
-    rows.nth(1).locator(".tract-note", has_text="no action ran").wait_for()
+    rows.nth(1).get_by_text("no action ran").first.wait_for()

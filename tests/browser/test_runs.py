@@ -1,5 +1,6 @@
 """A run with operations around the main call, in a real JupyterLab: shown, decided about by a click, stopped."""
 
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -97,7 +98,7 @@ def test_a_run_goes_on_with_a_click(open_lab, screenshot):
         assert lab.run_cell(cell), lab.text(cell)
     lab.run_cell(4, wait=False)
     shown = lab.output(4)
-    button = shown.get_by_role("form", name="Approve").get_by_role("button", name="Approve")
+    button = lab.button("Approve without running", 4)
     button.wait_for()
     run = shown.locator("[data-testid=tract-run]")
     assert run.bounding_box()["y"] < button.bounding_box()["y"]
@@ -120,11 +121,11 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     for cell in range(4):
         assert lab.run_cell(cell), lab.text(cell)
     lab.run_cell(4, wait=False)  # while a person is asked
-    lab.output(4).get_by_role("form", name="Approve").wait_for()
+    lab.button("Approve without running", 4).wait_for()
     lab.interrupt()
     assert not lab.wait_cell(4)
     lab.output(4).locator("[data-testid=tract-run][data-status=aborted]").wait_for()
-    lab.output(4).get_by_text("the run that asked is over").wait_for()
+    lab.output(4).get_by_text("the run that asked is over").first.wait_for()
     screenshot(lab, "run-stopped", 4)
     lab.execute("model.seconds = 6")
     lab.run_cell(5, wait=False)  # while the model is asked
@@ -145,12 +146,12 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
 def test_the_tutorial_on_runs(open_lab, screenshot):
     cells = [cell for cell in nbformat.read(TUTORIAL, as_version=4).cells if cell.cell_type == "code"]
     lab = open_lab(*(cell.source for cell in cells), viewport=(1100, 1500))
+    shutil.copy(TUTORIAL.parent / "scripted_model.py", lab.path.parent)
     for index, cell in enumerate(cells):
         asks = "--profile careful" in cell.source
         lab.run_cell(index, wait=not asks)
         if asks:
-            form = lab.output(index).get_by_role("form", name="Approve")
-            form.get_by_role("button", name="Approve").click()
+            lab.button("Approve without running", index).click()
             assert lab.wait_cell(index), lab.text(index)
             assert "the barn swallow" in lab.text(index)
         assert "Error" not in lab.text(index)

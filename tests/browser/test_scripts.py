@@ -22,14 +22,13 @@ def test_a_script_waits_for_one_of_its_calls(open_lab, screenshot):
     lab = open_lab(LOAD, SCRIPT, CHECK, viewport=(1100, 1400))
     lab.run_cell(0)
     lab.run_cell(1, wait=False)
-    panel = lab.output(1).get_by_role("form", name="Approve")
-    panel.wait_for()
+    run = lab.button("Run commit", 1)
+    run.wait_for()
     output = lab.output(1)
     output.get_by_text("Script waiting for a decision: 10 of 1,000 tool calls").wait_for()
     screenshot(lab, "script-waits", 1)
-    output.locator("summary", has_text="Change values").click()
-    output.locator("[data-part=edits]").get_by_label("message").fill("number eleven")
-    panel.get_by_role("button", name="Approve").click()
+    lab.change(1, "message", "number eleven")
+    run.click()
     assert lab.wait_cell(1)
     text = lab.wait_output(1, "Script completed: 20 tool calls")
     assert "half 0 then 1" in text
@@ -42,9 +41,7 @@ def test_a_rejection_is_caught_in_the_script(open_lab):
     lab = open_lab(LOAD, SCRIPT, CHECK, viewport=(1100, 1400))
     lab.run_cell(0)
     lab.run_cell(1, wait=False)
-    form = lab.output(1).get_by_role("form", name="Reject")
-    form.get_by_label("Reason").fill("not on this branch")
-    form.get_by_role("button", name="Reject").click()
+    lab.reject(1, "not on this branch")
     assert lab.wait_cell(1)
     lab.wait_output(1, "Script completed: 20 tool calls")
     lab.run_cell(2)
@@ -56,16 +53,15 @@ def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
     lab = open_lab(LOAD, sandboxed, "%tract inbox", "%tract log", viewport=(1100, 1400))
     lab.run_cell(0)
     lab.run_cell(1, wait=False)
-    lab.output(1).get_by_role("form", name="Approve").wait_for()
+    lab.button("Run commit", 1).wait_for()
     lab.restart()
     lab.run_cell(0)
     lab.run_cell(2)
     inbox = lab.output(2)
-    inbox.get_by_text("Call tool commit").first.wait_for()
+    inbox.get_by_text("Run commit").first.wait_for()
     screenshot(lab, "script-in-the-inbox", 2)
-    inbox.locator("summary", has_text="Change values").click()
-    inbox.locator("[data-part=edits]").get_by_label("message").fill("after the restart")
-    inbox.get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+    lab.change(2, "message", "after the restart")
+    lab.button("Run commit", 2).click()
     text = lab.wait_output(2, "approved by")
     assert "half 0 then 1" in text
     assert "'after the restart'\n    Script completed: 20 tool calls" in text
@@ -77,7 +73,7 @@ def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
 LONG = "%%tract_script\n" + "".join(f"n{i} = tools.status()['commit_count']\n" for i in range(60))
 LONG += 'tools.tag(commit_hash="none", tag=f"after-{n59}")\n' + "".join(f"m{i} = n{i}\n" for i in range(20))
 IN_VIEW = """row => {
-  const [inner, outer] = [row.getBoundingClientRect(), row.closest(".tract-code").getBoundingClientRect()];
+  const [inner, outer] = [row.getBoundingClientRect(), row.closest(".scroll").getBoundingClientRect()];
   return outer.top <= inner.top && inner.bottom <= outer.bottom;
 }"""
 
@@ -86,11 +82,12 @@ def test_a_long_script_is_shown_around_the_line_that_asks(open_lab):
     lab = open_lab(LOAD, LONG, viewport=(1100, 1400))
     lab.run_cell(0)
     lab.run_cell(1, wait=False)
-    row = lab.output(1).locator(".tract-asked")
+    row = lab.output(1).locator(".asks")
+    lab.unfold(1)
     row.wait_for()
     assert "after-{n59}" in row.inner_text()
     row.evaluate(f"row => new Promise(done => requestAnimationFrame(() => done(({IN_VIEW})(row))))")
     assert row.evaluate(IN_VIEW)
-    assert lab.output(1).locator(".tract-code .tract-line").count() == 71  # 50 before it, and all 20 after it
-    lab.output(1).get_by_role("form", name="Reject").get_by_role("button", name="Reject").click()
+    assert lab.output(1).locator(".code .c").count() == 71  # 50 before it, and all 20 after it
+    lab.reject(1)
     lab.wait_cell(1)

@@ -52,8 +52,9 @@ def test_edits_and_annotations_count_by_what_they_change(tract):
 
 def test_a_warning_is_given_and_the_commit_made(tract):
     tract.budget = TokenBudget(5)
-    with pytest.warns(BudgetWarning, match="consider compress"):
+    with pytest.warns(BudgetWarning, match="consider compress") as warned:
         tract.user(LONG)
+    assert [one.filename for one in warned] == [__file__]
     assert len(tract.compile()) == 1
     assert (tract.status().max_tokens, tract.compile().max_tokens) == (5, 5)
 

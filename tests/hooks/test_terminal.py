@@ -99,7 +99,7 @@ def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, sp
 def test_words_that_make_no_sense_are_not_offered(tract):
     typist = Typist("session", "always", "edit", "reject", "")
     assert tract.propose_gc().review(typist) == "rejected"
-    assert typist.questions[0].startswith("exclude / approve / reject?")
+    assert typist.questions[0].startswith("exclude / collect / reject?")
 
 
 def test_without_a_prompt_of_its_own_it_is_input_as_it_is_then(pending, monkeypatch):

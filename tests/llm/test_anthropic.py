@@ -205,6 +205,25 @@ def test_an_instruction_within_the_conversation_keeps_its_place_where_the_model_
     assert [one["role"] for one in older["messages"]] == ["user", "assistant", "user"]
 
 
+def test_an_instruction_within_a_step_comes_behind_its_answers():
+    """Nothing may stand between calls and their answers, and an instruction only behind a turn of the user."""
+    step = [
+        *HELLO,
+        assistant(None, "a", "b"),
+        {"role": "system", "content": "Be brief."},
+        result("a"),
+        result("b"),
+    ]
+    turns = sent(step, model=NEWEST, tools=[TOOL])["messages"]
+    assert [one["role"] for one in turns] == ["user", "assistant", "user", "system"]
+    assert [one["type"] for one in turns[2]["content"]] == ["tool_result", "tool_result"]
+    older = sent(step, model=OLDER, tools=[TOOL])
+    assert (older["system"], [one["role"] for one in older["messages"]]) == (
+        "Be brief.",
+        ["user", "assistant", "user"],
+    )
+
+
 @pytest.mark.parametrize(
     "behind",
     [[], [assistant("Noted."), *HELLO], [assistant(" "), *HELLO]],

@@ -151,3 +151,14 @@ def test_the_last_try_that_broke_off_counts_too(tract):
         tract.chat("Hi")
     (line,) = tract.costs().lines
     assert (line.requests, line.output_tokens, line.is_estimate) == (1, 100, True)
+
+
+def test_a_function_of_ones_own_is_refused_until_it_has_the_price_that_the_error_names(tract):
+    tract.models.use(lambda messages, **_: "Hello.")
+    tract.costs.set_budget(usd=1)
+    with pytest.raises(LLMBudgetError, match="the price of your function is unknown") as caught:
+        tract.chat("Hi")
+    line = str(caught.value).rpartition("as ")[2]
+    assert line == "tract.models.price('your function', input=1, output=5)"
+    tract.models.price("your function", input=1, output=5)
+    assert tract.chat("Hi").text == "Hello."

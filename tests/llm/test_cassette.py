@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 import threading
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -17,8 +19,9 @@ from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.llm.providers import Answer, chunk, provider, sse
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract, review
-from tract_jupyter.exceptions import CassetteError, LLMRequestError, StoreClosedError
-from tract_jupyter.models import Delta
+from tract_jupyter.exceptions import CassetteError, LLMError, LLMRequestError, RunError, StoreClosedError
+from tract_jupyter.llm import ModelCall
+from tract_jupyter.models import Delta, TurnLimits
 from tract_jupyter.review import Project, RecordedDecisions, Trust, recordable_decisions, write_lock
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -287,6 +290,48 @@ def test_another_text_is_refused_with_the_field(opened):
         replayed.t.chat("Good bye")
 
 
+def test_the_report_counts_what_was_served(opened):
+    recorded = opened("record", reply(None, LOOK), "Fine.", "Bye.")
+    recorded.t.chat("How are you?")
+    recorded.t.tools.look("Oslo")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.chat("How are you?")
+    with pytest.raises(CassetteError, match="call 2 .look. is not call 2"):
+        replayed.t.tools.look("Bonn")
+    for text in ("Good bye", "again"):
+        with pytest.raises(CassetteError):
+            replayed.t.chat(text)
+    report = replayed.t.cassette.stop()
+    assert (report.requests, report.calls) == (2, 1)
+    assert str(report).startswith("2 requests and 1 tool call replayed")
+
+
+@pytest.mark.parametrize("say", ["user", "system", "tool", "option"])
+def test_a_difference_tells_no_secret(opened, say):
+    secret = "sk-" + "a1b2c3d4" * 4
+    recorded = opened("record", "Fine.", "Bye.")
+    recorded.t.chat("How are you?")
+    recorded.t.tools.look("Oslo")
+    recorded.t.chat("Good bye")
+    recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.chat("How are you?")
+    if say != "tool":
+        replayed.t.tools.look("Oslo")
+    differs = {
+        "tool": lambda: replayed.t.tools.look(f"Bonn {secret}"),
+        "option": lambda: replayed.t.chat("And this?", of_mine={"key": secret}),
+        "user": lambda: (replayed.t.user(f"the key is {secret}"), replayed.t.chat("And this?")),
+        "system": lambda: (replayed.t.system(f"the key is {secret}"), replayed.t.chat("And this?")),
+    }
+    with pytest.raises(CassetteError) as caught:
+        differs[say]()
+    told = f"{caught.value} {caught.value.differences} {caught.value!r}"
+    assert secret[:12] not in told
+    assert "[redacted]" in told
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -466,24 +511,31 @@ def test_pieces_come_as_they_came_and_at_once(cassette):
     assert again == heard == [Delta("text", "Hel"), Delta("text", "lo.")]
 
 
-def test_a_reply_that_was_stopped_stops_again(cassette):
+@pytest.mark.parametrize("seconds", [None, 600, 0.05])
+@pytest.mark.parametrize("end", ["stop", "close"])
+def test_a_reply_that_was_ended_ends_again_for_the_same_reason(cassette, end, seconds):
     class Endless:
         def __init__(self, t):
             self.t = t
 
         def chat(self, messages, *, on_delta, **options):
             on_delta(Delta("text", "Once upon"))
-            self.t.loop.stop()
-            raise LLMRequestError("ended", code="cancelled")
+            with ModelCall() as asked:
+                if seconds != 0.05:
+                    getattr(self.t.loop, end)()
+                asked.pause(20)
 
-    heads = []
+    ended = []
     for way in ("record", "replay"):
         with Tract.open(**{way: cassette}) as t:
             t.models.use(Endless(t) if way == "record" else None)
-            response = t.chat("A story", on_delta=lambda _: None)
-            assert (response.text, response.outcome) == ("Once upon", "stopped")
-            heads.append(t.head)
-    assert heads[0] == heads[1]
+            response = t.chat("A story", on_delta=lambda _: None, limits=TurnLimits(seconds=seconds))
+            assert response.text == "Once upon"
+            ended.append((response.outcome, t.log()[0].metadata["cut"], t.head))
+    assert ended[0] == ended[1]
+    by = {"stop": "stopped by the person", "close": "stopped, as the tract was closed"}[end]
+    limit = ("limit", "the limit of 0.05 seconds is over")
+    assert ended[0][:2] == (limit if seconds == 0.05 else ("stopped", by))
 
 
 # --- the file
@@ -592,6 +644,70 @@ def test_a_line_that_nobody_recorded_is_refused(cassette, line):
     cassette.write_text("".join(f"{json.dumps(one)}\n" for one in (first, line, end)))
     with pytest.raises(CassetteError, match="is damaged"):
         Tract.open(replay=cassette)
+
+
+def test_whatever_a_hand_made_of_a_cassette_is_one_sentence(cassette):
+    """Each value of each line taken out, or another one in its place."""
+
+    def conversation(way, **given):
+        with Tract.open(**{way: cassette}, **given) as t:
+            t.tool(read_only=True)(look)
+            t.loop.tools = "self"
+            t.chat(
+                "Hi", profile=OperationProfile.of("p", [run_operation("s", order=1, text="!", into="tail")])
+            )
+            t.tools.look("Oslo")
+            t.chat("And?", on_delta=lambda delta: None)
+            return t.cassette.stop()
+
+    def look(city: str) -> str:
+        """Look outside."""
+        return f"sunny in {city}"
+
+    conversation("record", model=ScriptedClient(reply(None, LOOK), "Fine.", "Bye."))
+    *lines, last = map(json.loads, cassette.read_text().splitlines())
+    last.pop("sha256")
+    whole = [*lines, last]
+    changes = [
+        (place, path, value)
+        for place, line in enumerate(whole)
+        for path in paths(line)
+        for value in (OUT, None, 7, -1, "x", [], {}, [[]], {"x": 1}, True)
+    ]
+    for place, path, value in random.Random(1).sample(changes, 150):
+        changed = json.loads(json.dumps(whole))
+        put(changed[place], path, value)
+        cassette.write_text("".join(f"{json.dumps(one)}\n" for one in changed))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                conversation("replay")
+        except (CassetteError, LLMError, RunError) as error:
+            told = str(error)
+            assert "Traceback" not in told, (path, value)
+            assert "\n" not in told, (path, value)
+        except Exception as error:
+            raise AssertionError((place, path, value)) from error
+
+
+OUT = object()
+
+
+def paths(value, before=()):
+    """Yield where each value within JSON data stands."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in pairs:
+        yield (*before, key)
+        yield from paths(one, (*before, key))
+
+
+def put(data, path, value):
+    for key in path[:-1]:
+        data = data[key]
+    if value is OUT:
+        del data[path[-1]]
+    else:
+        data[path[-1]] = value
 
 
 def test_what_is_not_there_or_cannot_be_written(tmp_path):
@@ -704,6 +820,46 @@ def test_what_does_not_go_through_it_is_refused(opened, cassette):
     client = replayed.t.models.default.clients.of(replayed.t.models.default.default)
     with pytest.raises(CassetteError, match="did not go through it"):
         client.chat([])
+
+
+def test_a_function_in_the_place_of_the_model_is_recorded_with_what_it_asks(opened, cassette):
+    def ask(messages, **options):
+        return one.t.models.client_for("chat").chat(messages, **options)
+
+    one = opened("record", reply(None, LOOK), "Sunny.")
+    one.t.loop.ask = ask
+    one.t.chat("How is it?")
+    head = one.t.head
+    assert str(one.t.cassette.stop()).startswith("4 requests and 1 tool call recorded")
+    one = opened("replay")
+    one.t.loop.ask = lambda messages, **options: pytest.fail("it is not asked")
+    assert one.t.chat("How is it?").text == "Sunny."
+    assert one.t.head == head
+    assert one.t.cassette.report.unused == ()
+    one = opened("replay")  # and a replay needs no such function
+    assert one.t.chat("How is it?").text == "Sunny."
+    assert one.t.cassette.report.is_same
+
+
+def test_a_function_in_the_place_of_the_model_may_stream_and_fail(cassette):
+    def ask(messages, *, on_delta, **options):
+        on_delta(Delta("text", "Once "))
+        if len(messages) > 1:
+            raise LLMRequestError("busy", code="rate_limited")
+        return reply("Once upon")
+
+    def talk(t):
+        came = []
+        t.chat("Tell.", on_delta=lambda piece: came.append(piece.text))
+        with pytest.raises(LLMRequestError, match="busy"):
+            t.chat("More.", on_delta=lambda piece: came.append(piece.text))
+        return came
+
+    with Tract.open(record=cassette, model=lambda messages, **options: None) as t:
+        t.loop.ask = ask
+        assert talk(t) == ["Once ", "Once "]
+    with Tract.open(replay=cassette) as t:
+        assert talk(t) == ["Once ", "Once "]
 
 
 def test_a_long_conversation_is_written_once(cassette):

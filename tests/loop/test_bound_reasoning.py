@@ -356,9 +356,10 @@ def test_a_change_in_python_warns_before_it_is_made_and_can_be_refused(talk, cha
         with pytest.raises(RewriteWarning, match=f"the reasoning of {lost} is not sent any more"):
             change(talk)
     assert talk.head == head
-    with pytest.warns(RewriteWarning):
+    with pytest.warns(RewriteWarning) as warned:
         change(talk)
     assert talk.head != head
+    assert [one.filename for one in warned] == [__file__]
 
 
 @pytest.mark.filterwarnings("error::tract_jupyter.runs.RewriteWarning")

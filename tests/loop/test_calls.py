@@ -51,6 +51,16 @@ def test_a_refusal_tells_its_reason_and_a_change_what_was_changed(talk, script, 
     assert 'text = "m" (you wrote "n")' in noted
 
 
+def test_why_a_script_was_refused_is_told_once_and_within_the_turn(talk, script, person):
+    person("not those rows")
+    code = {"code": "1 + 1", "backend": "kernel"}
+    client = script(reply(None, call("notebook_execute", code, "c1")), "ok")
+    talk.chat("Go.")
+    assert told(client)[0].endswith("not those rows")
+    (turn,) = talk.loop.turns()
+    assert turn.text == "Go."
+
+
 def test_what_nobody_decides_waits_and_the_others_are_done(talk, script, done):
     client = script(reply(None, LOOK, SEND), "ok")
     response = talk.chat("Go.")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply, said
+from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import ModelCall
 from tract_jupyter.models import TurnLimits
+from tract_jupyter.toolkit import Permission
 
 LOOK = call("look", {"city": "Rome"}, "c1")
 
@@ -92,7 +95,7 @@ def test_the_event_loop_goes_on_while_a_cancelled_task_ends(talk, done):
 
     asyncio.run(go())
     assert (was_released, done) == ([True], [])
-    assert said(talk)[-1] == ("tool", "not run: stopped by the person")
+    assert said(talk)[-1] == ("tool", "not run: stopped, as its task was cancelled")
 
 
 def test_closing_ends_the_turns_as_stop_does(talk):
@@ -154,3 +157,99 @@ def test_a_model_that_cannot_be_ended_is_not_asked_again_after_stop(talk):
     talk.models.use(model)
     response = talk.chat("How is it?", validator=lambda text: "say more")
     assert (response.outcome, asked) == ("stopped", [1])
+
+
+# --- a call that changes something
+
+
+def stopped_in(tract, client, begun):
+    """Have a turn in another thread, as a notebook does, stop it once a call has begun, and return how it ended."""
+    tract.configure_llm(client)
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(tract.chat, "Go.", tools="full")
+        assert begun.wait(10)
+        tract.loop.stop()
+        return turn.result(10)
+
+
+def test_a_call_that_hangs_is_left(tract):
+    begun, over, ended = threading.Event(), threading.Event(), threading.Event()
+
+    @tract.tool
+    def write() -> str:
+        """Write for long."""
+        begun.set()
+        over.wait(20)
+        ended.set()
+        return "late"
+
+    tract.executor.permission = lambda tool, actor: Permission.ALLOW
+    client = ScriptedClient(reply(None, call("write", {}, "a"), call("write", {}, "b")), "Well.")
+    assert stopped_in(tract, client, begun).outcome == "stopped"
+    assert [text for role, text in said(tract) if role == "tool"] == [
+        "stopped by the person while it ran: whether it was carried out is not known. Look before you do it again",
+        "not run: stopped by the person",
+    ]
+    over.set()
+    assert ended.wait(10)
+    assert tract.chat(None, tools="full").text == "Well."
+
+
+def test_a_call_that_ends_soon_has_its_answer(tract):
+    begun, over = threading.Event(), threading.Event()
+
+    @tract.tool
+    def write() -> str:
+        """Write."""
+        begun.set()
+        over.wait(20)
+        return "written"
+
+    tract.executor.permission = lambda tool, actor: Permission.ALLOW
+    tract.configure_llm(ScriptedClient(reply(None, call("write", {}, "a"))))
+    with ThreadPoolExecutor(1) as pool, tract.loop.signal() as stop:
+        stop.on_set(over.set)
+        turn = pool.submit(contextvars.copy_context().run, tract.chat, "Go.", tools="full")
+        assert begun.wait(10)
+        stop.set()
+        assert turn.result(10).outcome == "stopped"
+    assert said(tract)[-1] == ("tool", "written")
+
+
+@pytest.mark.parametrize(
+    ("backend", "code", "told"),
+    [
+        ("sandbox", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
+        ("kernel", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
+        ("sandbox", "print('here')\ntools.write()", "here"),
+        ("kernel", "tools.ready()", "not run: stopped by the person"),
+    ],
+    ids=["sandbox", "kernel", "asks", "is-asked-about"],
+)
+def test_a_script_is_ended_and_what_it_asked_is_withdrawn(tract, backend, code, told, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.loop.threads._LEFT_AFTER", 20)  # however slow the machine is
+    begun, is_asked_about = threading.Event(), "not run" in told
+
+    @tract.tool(read_only=True)
+    def ready() -> None:
+        """Tell that it runs."""
+        begun.set()
+
+    @tract.tool
+    def write() -> None:
+        """Write."""
+
+    def asked(ticket):
+        if ticket.pending.operation == "run_script" and not is_asked_about:
+            click(ticket, "approve")
+        else:
+            begun.set()
+
+    tract.reviewer.channel = FakeChannel(asked)
+    client = ScriptedClient(
+        reply(None, call("notebook_execute", {"code": code, "backend": backend}, "a")), "Well."
+    )
+    assert stopped_in(tract, client, begun).outcome == "stopped"
+    assert told in said(tract)[-1][1]
+    assert not tract.review.inbox()
+    assert tract.chat(None, tools="full").text == "Well."

@@ -316,9 +316,7 @@ def test_stop_ends_the_models_call_and_keeps_what_had_come(talk):
     threading.Thread(target=lambda: came.wait(10) and talk.loop.stop(), daemon=True).start()
     response = talk.chat("Tell.", on_delta=lambda piece: None)
     assert (response.outcome, response.text) == ("stopped", "Once upon a time")
-    assert (
-        talk.get_commit(response.commit_info.commit_hash).metadata["cut"] == "not run: stopped by the person"
-    )
+    assert talk.get_commit(response.commit_info.commit_hash).metadata["cut"] == "stopped by the person"
 
 
 def signal_of(talk):
@@ -417,19 +415,59 @@ def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces
     assert [text for _, text in said(talk)] == ["Tell.", "The end."]
 
 
-def test_a_run_that_waits_within_a_turn_is_resumed_and_its_turn_goes_on(talk, script, spec, done):
+@pytest.fixture
+def checked(talk, spec):
+    """A profile with an operation that a person decides about before each request."""
     talk.register_operation(spec(unhandled="ask"))
     check = run_operation("check", "dynamic", operation="citation_check", fields={"urls": ["a"]}, order=1)
-    profile = OperationProfile.of("p", [check])
-    client = script(reply(None, LOOK), "Sunny.")
-    with pytest.raises(UndecidedError, match=r"runs\.resume"):
-        talk.chat("How is it?", profile=profile)
+    return OperationProfile.of("p", [check])
+
+
+def approve(talk):
     (waiting,) = talk.review.inbox()
     talk.reviewer.asked_here(waiting.pending_id).approve()
+
+
+def test_a_run_that_waits_within_a_turn_is_resumed_and_its_turn_goes_on(talk, script, checked, done):
+    client = script(reply(None, LOOK), "Sunny.")
+    with pytest.raises(UndecidedError, match=r"runs\.resume"):
+        talk.chat("How is it?", profile=checked)
+    approve(talk)
     talk.runs.resume(talk.runs()[0].run_id)
     assert (len(client.asked), done) == (1, [])
     response = talk.chat(None)
     assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
+
+
+def test_going_on_takes_up_the_run_that_waits_at_each_step(talk, script, checked, done):
+    client = script(reply(None, call("look", {"city": "Rome"}, "a b/c")), "Sunny.")
+    with pytest.raises(UndecidedError):
+        talk.chat("How is it?", profile=checked)
+    with pytest.raises(UndecidedError):  # it still waits, and nothing is asked about twice
+        talk.chat(None, profile=checked)
+    assert (len(talk.runs()), len(client.asked)) == (1, 0)
+    approve(talk)
+    with pytest.raises(UndecidedError):  # the next step has a run of its own
+        talk.chat(None, profile=checked)
+    assert (len(talk.runs()), len(client.asked), done) == (2, 1, [("look", "Rome")])
+    assert talk.runs()[0].status == "waiting"
+    approve(talk)
+    response = talk.chat(None, profile=checked)
+    (sent,) = [one["tool_calls"][0]["id"] for one in client.last_messages if "tool_calls" in one]
+    assert sent.startswith("call")  # as of every reply in a turn, whatever the model wrote
+    assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
+    assert [run.status for run in talk.runs()] == ["done", "done"]
+    assert not talk.review.inbox()
+
+
+def test_another_turn_does_not_take_up_the_run_that_waits(talk, script, checked):
+    script("Hello.")
+    with pytest.raises(UndecidedError):
+        talk.chat("How is it?", profile=checked)
+    first = talk.runs()[0].run_id
+    with pytest.raises(UndecidedError):
+        talk.chat(None, profile=checked, temperature=0.5)
+    assert talk.runs()[0].run_id != first
 
 
 def test_a_script_that_only_takes_another_time_repeats_itself(talk, script, done):

@@ -73,5 +73,25 @@ def test_forks_are_made_and_listed(shell):
     assert "usage: %tract fork" in shell.run("%tract fork --model").error
 
 
+def test_a_prompt_may_be_a_question(shell):
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Since.", "So."))
+    shell.run("tract.chat('Hi')")
+    assert "Since." in shell.run("%tract fork HEAD -- And why?").text
+    assert "prompt 'And why?'" in str(shell.namespace["tract"].forks())
+    assert shell.run("%tract?").error == ""
+
+
+def test_one_fork_is_shown_as_the_table_shows_it(shell):
+    shell.run("def broken(messages, **_):\n    raise ValueError('<b>no</b> ' + 20 * 'weights ')")
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Bye."))
+    shell.run("tract.chat('Hi')")
+    shown = shell.run("display(tract.fork(model=broken))")
+    assert "Fork fork-1" in shown.text
+    assert "model broken" in shown.text
+    assert 20 * "weights " in shown.text
+    assert "&lt;b&gt;no" in shown.html
+    assert "<b>no" not in shown.html
+
+
 def test_its_words_complete(shell):
     assert {"record", "replay", "stop"} <= {one.split()[-1] for one in shell.complete("%tract cassette ")}

@@ -26,6 +26,9 @@ class Board:
 
     ready = True
 
+    def add(self, ticket):
+        pass
+
     def refresh(self):
         pass
 

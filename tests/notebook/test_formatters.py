@@ -95,3 +95,11 @@ print(*(name for name in sys.modules if name.startswith("tract_jupyter.")))
         "tract_jupyter.notebook",
         "tract_jupyter.notebook.formatters",
     }
+
+
+def test_a_tract_is_shown_until_the_formatters_are_gone(bare_shell, tract):
+    bare_shell.namespace["value"] = tract
+    formatters.register(bare_shell.ip)
+    assert "tract-overview" in bare_shell.run(SHOW).html
+    formatters.unregister(bare_shell.ip)
+    assert not bare_shell.run(SHOW).html

@@ -112,11 +112,14 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
         ("undo now", "takes no arguments"),
         ("redo", "nothing to redo"),
         ("log all", "takes one number"),
-        ("log --all", "%tract log has no option '--all'. Usage: %tract log [N] [--current]"),
+        ("log --all", "%tract log has no option '--all'. Usage: %tract log [N] [--current] [--events]"),
         ("undo --yse", "no option '--yse'. Did you mean '--yes'? Usage: %tract undo [--yes]"),
         ("redo --nosuch", "no option '--nosuch'. Usage: %tract redo [--yes]"),
         ("compile --nosuch", "no option '--nosuch'. Usage: %tract compile [--at COMMIT]"),
-        ("run --nosuch", "no option '--nosuch'. Usage: %tract run [ID] [--prompt | --resume | --replay]"),
+        (
+            "run --nosuch",
+            "no option '--nosuch'. Usage: %tract run [ID] [--prompt | --resume | --replay], run --dry",
+        ),
         ("run zzz", "there is no run 'zzz'; t.runs(), or %tract runs, lists them"),
         ("status --nosuch", "no option '--nosuch'. Usage: %tract status"),
     ],
@@ -146,3 +149,15 @@ def test_help_explains_one_command(shell):
     assert "%tract inbox" not in text
     assert "no command 'und'. Did you mean 'undo'?" in shell.run("%tract help und").error
     assert "usage: %tract help [COMMAND]" in shell.run("%tract help undo redo").error
+
+
+def test_the_log_tells_events_only_when_asked(talk):
+    talk.run(
+        "tract.branch('aside'); tract.user('On the side'); tract.switch('main'); tract.user('On the main')"
+    )
+    talk.run("tract.merge('aside')")
+    assert "Events" not in talk.run("%tract log").html
+    result = talk.run("%tract log --events")
+    for told in ("merged aside into main", "just now", "user"):
+        assert told in result.html
+        assert told in result.text

@@ -188,7 +188,7 @@ def test_every_command_shows_html_and_text(shell):
         result = shell.run(f"%tract {command}")
         assert result.ok, command
         assert result.text.strip(), command
-        assert "tract-view" in result.html, command
+        assert re.search(r'class="tract[- "]', result.html), command
     assert "&lt;b&gt;bold&lt;/b&gt;" in shell.run("%tract log").html
 
 
@@ -260,6 +260,8 @@ def test_no_magic_expands_its_line(bare_shell):
         "tract_fire",
         "tract_script",
         "tract_run",
+        "tract_chat",
+        "tract_profile",
     }
     expanded = []
     bare_shell.namespace["boom"] = lambda: expanded.append("boom")
@@ -274,12 +276,17 @@ def test_help_lists_every_magic_with_what_it_is_for(shell):
     text = shell.run("%tract help").text
     magics = shell.ip.magics_manager.magics
     ours = {name for kind in ("line", "cell") for name in magics[kind] if name.startswith("tract")}
-    assert ours == {"tract", *(f"tract_{name}" for name in ("operation", "fire", "script", "run", "check"))}
+    assert ours == {
+        "tract",
+        *(f"tract_{name}" for name in ("operation", "fire", "script", "run", "check", "chat", "profile")),
+    }
     for name in ours - {"tract"}:
         assert re.search(rf"^%%?{name} +[A-Z]\w+ .*\.$", text, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("name", ["tract_operation", "tract_script", "tract_run", "tract_check"])
+@pytest.mark.parametrize(
+    "name", ["tract_operation", "tract_script", "tract_run", "tract_chat", "tract_check"]
+)
 @pytest.mark.parametrize("marks", ["?", "??"])
 def test_a_question_mark_behind_a_cell_magic_shows_its_help(shell, name, marks):
     asked = shell.ip.transform_cell(f"%%{name}{marks}")

@@ -12,6 +12,7 @@ from IPython.core.error import StdinNotImplementedError
 from tests.hooks.fakes import ScriptedClient, reply
 from tests.llm.providers import Answer, provider
 from tract_jupyter.llm import PROVIDERS
+from tract_jupyter.notebook.chat import SentContext, message_with
 
 KEY = "sk-abcdefghijklmnopqrstuvwx0042"
 
@@ -193,6 +194,17 @@ def test_what_was_spent(asked):
     assert "tract.models.price('your ScriptedClient', input=..., output=...) says it" in text
     assert "How tall is Ben Nevis?" in text
     assert "1,000" in text
+
+
+def test_a_turn_is_named_by_the_words_of_the_person(asked):
+    tract = asked.namespace["tract"]
+    tract.models.use(
+        ScriptedClient(reply("A lot.", usage={"prompt_tokens": 9, "completion_tokens": 2}, model="m"))
+    )
+    tract.chat(message_with([SentContext("df", "DataFrame", "a b")], "What is missing?"))
+    text = asked.run("%tract cost").text
+    assert "What is missing?" in text
+    assert "context id" not in text
 
 
 def test_nothing_was_spent(shell):

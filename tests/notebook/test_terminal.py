@@ -62,7 +62,7 @@ def test_what_is_shown_is_asked_and_may_wait_in_the_inbox(terminal):
     terminal.run("%tract inbox")
     terminal.answer(LATER, "rej")
     terminal.answer(VALUE, "not today")
-    terminal.run("%tract log")
+    terminal.run("%tract log --events")
     assert "because: not today" in terminal.until(CELL)
 
 

@@ -285,7 +285,7 @@ def test_an_action_that_may_leave_it_open_may_ask_again(book, lock):
 
 @pytest.mark.parametrize(("cell", "line", "why"), [
     ("%%tract_operation deploy\nx = 1", 1, "line 2: "), ("%%tract_operation\nx: int", 1, "name the operation"),
-    ("%%tract_operation a b\nx: int", 1, "unrecognized arguments: b"),
+    ("%%tract_operation a b\nx: int", 1, "'b' is too much in the line"),
     ("\n\n%%tract_operation deploy\ndef go(pending):\n    yield 1", 3, "yield"),
     ("%%tract_operation x --json\n{", 1, "not valid JSON"),
     (DEFINE.replace("--ask", "--activate --ask") + "\ndef approve(pending):\n    pass", 1, "reserved"),

@@ -433,7 +433,7 @@ def test_approving_where_an_action_would_do_the_work_says_that_none_ran(tract, s
     request = pending.review_request()
     styles = {action.name: (action.label, action.style) for action in request.actions}
     assert styles == {
-        "verify": ("Verify", "approve"),
+        "verify": ("Run verify", "approve"),
         "approve": ("Approve without running", "neutral"),
         "reject": ("Reject", "reject"),
     }

@@ -51,7 +51,7 @@ def test_a_fired_operation_shows_code_findings_and_values(tract, spec):
         ("urls", "list[str]", "['u']", "URLs to verify"),
         ("verified", "bool", "False", ""),
     ]
-    assert request.action("verify").label == "Verify"
+    assert request.action("verify").label == "Run verify"
     assert request.action("nothing") is None
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.hooks.fakes import ScriptedClient, needs_metres, said
 from tests.runs.running import compute, effects, errors, story, until_told_to_stop, upsert
 from tract_jupyter.exceptions import (
-    BranchMovedError,
     BudgetExceededError,
     ContentError,
     DetachedHeadError,
@@ -342,23 +341,17 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_branch_that_is_switched_meanwhile_gets_nothing(asked, when):
-    """R5, R47: a run writes to the branch that it began on, or not at all."""
+    """R5, R47: a run writes to the branch that it began on."""
     asked.branch("side", switch=False)
     asked.functions.register("it")(lambda c, a: str(asked.switch("side")))
     profile = OperationProfile.of("p", [compute("it", hooks=[f"{when}_main_llm"]),
                                run_operation("pol", order=20, text="It sleeps.", into="reply", when="after")])  # fmt: skip
-    if when == "before":
-        with pytest.raises(RunFailedError) as caught:
-            asked.generate(profile=profile)
-        assert isinstance(caught.value.__cause__, BranchMovedError)
-        assert asked.llm.asked == []
-    else:
-        run = asked.generate(profile=profile).run
-        assert run.reports[1]["entries"][0]["error"]["code"] == "storage_error"
-        assert asked.runs.replay(run.run_id).root_hash == run.root_hash
+    run = asked.generate(profile=profile).run
+    assert asked.runs.replay(run.run_id).root_hash == run.root_hash
+    assert asked.current_branch == "side"
     assert said(asked) == [("user", "Where is it?")]
     asked.switch("main")
-    assert [text for _, text in said(asked)[1:]] == ([] if when == "before" else ["On the mat."])
+    assert said(asked) == [("user", "Where is it?"), ("assistant", "It sleeps.")]
     assert asked.verify() == []
 
 

@@ -204,16 +204,6 @@ def test_another_reply_to_the_same_message_is_of_this_turn(tract):
     assert texts(tract) == ["better", "first", "second"]
 
 
-def test_a_switched_branch_refuses_the_whole_commit(tract):
-    """R5, R58: the run began elsewhere; nothing is kept."""
-    said = tract.user("U")
-    target = TractTarget(tract._repository, "run")
-    tract.branch("topic")
-    _, report = rewritten(tract, said, user("x"), target=target)
-    assert "switch('main')" in error_of(report).message
-    assert texts(tract) == ["U"]
-
-
 def test_a_budget_that_refuses_a_text_leaves_the_others(tract):
     """G21: its effect is an error."""
     from tract_jupyter.models import BudgetAction, TokenBudget

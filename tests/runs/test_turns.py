@@ -274,6 +274,58 @@ def test_each_branch_has_its_own_turn(talk):
     assert talk.llm.sent[-1] == ["First.", "reply 1", "Which?"]
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("where", ["here", "in another notebook"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_turn_stays_on_its_branch_whoever_switches_meanwhile(tmp_path, how, where, again):
+    """Nothing was wrong with the question, nor with its branch: the reply is stored where it was asked."""
+    with Tract.open(tmp_path / "t.db") as t, Tract.open(tmp_path / "t.db") as elsewhere:
+        t.configure_llm(Moody())
+        t.chat("First.")
+        t.branch("side", switch=False)
+        t.branch("mine")
+
+        def meanwhile():
+            (elsewhere if where == "in another notebook" else t).switch("side")
+
+        class Meanwhile(Moody):
+            def chat(self, messages, **options):
+                person = Thread(target=meanwhile)
+                person.start()
+                person.join()
+                return super().chat(messages, **options)
+
+        t.configure_llm(Meanwhile())
+        if again:
+            t.user("Which?")
+        response = t.generate(**HOW[how]) if again else t.chat("Which?", **HOW[how])
+        assert (response.text, t.current_branch, texts(t)) == ("reply 1", "side", ["First.", "reply 1"])
+        asked = "Which?!" if how == "run" else "Which?"
+        t.switch("mine")
+        assert texts(t) == ["First.", "reply 1", asked, "reply 1"]
+        assert t.head == response.commit_info.commit_hash
+        assert (t.review.inbox(), t.verify()) == ([], [])
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_failed_is_set_aside_on_its_branch_whoever_switched_meanwhile(talk, how):
+    talk.chat("First.")
+    talk.branch("side", switch=False)
+
+    class Meanwhile(Moody):
+        def chat(self, messages, **options):
+            person = Thread(target=lambda: talk.switch("side"))
+            person.start()
+            person.join()
+            raise OSError("the line is dead")
+
+    talk.configure_llm(Meanwhile())
+    with pytest.raises((OSError, RunFailedError)):
+        talk.chat("Which?", **HOW[how])
+    talk.switch("main")
+    assert texts(talk) == ["First.", "reply 1"]
+
+
 def test_another_variant_that_fails_leaves_the_reply(talk):
     talk.chat("Which?", profile=PROFILE)
     fail(talk, None, trigger="regenerate", profile=PROFILE)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import ModuleType
 
 import pytest
 
@@ -32,6 +33,17 @@ def test_a_script_calls_tools_and_shows_what_it_prints(tract):
     assert (call.tool, call.line, call.success) == ("status", 2, True)
     assert result.savings.calls == 1
     assert sys.stdout.__class__.__name__ != "_Routed"
+
+
+def test_a_model_is_told_of_the_figures_that_it_does_not_see(tract, monkeypatch):
+    pyplot, drawn = ModuleType("matplotlib.pyplot"), ["of the person"]
+    pyplot.get_fignums = lambda: drawn
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    tract.scripts.notebooks.namespace("main")["drawn"] = drawn
+    assert tract.scripts.run("drawn.append('new')").notes == (
+        "1 figure drawn, for the person: a notebook shows it below the cell, and you do not see it",
+    )
+    assert tract.scripts.run("1 + 1").notes == ()
 
 
 def test_what_other_threads_print_is_not_the_scripts(tract, capsys):

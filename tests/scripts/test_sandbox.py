@@ -156,3 +156,11 @@ def test_no_dangerous_snippet_has_an_effect(tmp_path):
     found = effects_of(snippets, SETUP + RUN, own_code="<script", folder=tmp_path)
     assert {name: effects for name, (_, effects) in found.items() if effects} == {}
     assert len(found) == len(snippets) >= 2 * 99
+
+
+def test_a_script_that_failed_makes_its_calls_again(desk):
+    code = "tools.put(n=1)\ntools.put(n=-1)"
+    for _ in range(2):
+        result = desk.run(code, backend="sandbox")
+        assert (result.status, result.replayed_count, desk.rows()) == (ScriptStatus.FAILED, 0, 0)
+    assert desk.made == ["put 1", "put -1"] * 2

@@ -48,7 +48,7 @@ def test_in_the_kernel_the_code_is_approved_first(tract, call):
     request, _ = channel.shown[0]
     assert request.title == "Run a script in the kernel, with the variables of 'main'"
     assert request.code[0].code == "import os\nos.getcwd()\n'ran'"
-    assert "agent:1 wrote this code" in request.why
+    assert "The model wrote this code" in request.why
 
 
 def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itself(tract, call):
@@ -147,3 +147,50 @@ def test_what_is_no_script_is_an_error_that_says_so(call):
     assert "line 1" in call("notebook_execute", code="x = (").error
     assert "not a valid id" in call("notebook_execute", code="1", notebook_id="a b").error
     assert "backend" in call("notebook_execute", code="1", backend="moon").error
+
+
+def test_in_the_kernel_a_model_reaches_the_variables_of_the_person_by_name(tract, call):
+    channel = tract.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 2)
+    own = tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
+    result = call("notebook_execute", code="n = len(rows)\nn", backend="kernel", notebook_id="user")
+    assert result.output["result"] == "2"
+    assert own["n"] == 2
+    assert channel.shown[0][0].title == "Run a script in the kernel, with your variables"
+    assert "NameError" in call("notebook_execute", code="rows", backend="kernel").output["output"]
+
+
+def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
+    tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
+    assert "does not see" in call("notebook_execute", code="rows", notebook_id="user").error
+    assert "no script notebook" in call("notebook_variables", notebook_id="user", backend="kernel").error
+    for backend in ("kernel", "sandbox"):
+        assert "of the person" in call("notebook_create", notebook_id="user", backend=backend).error
+
+
+def test_where_no_person_has_a_notebook_there_is_none_to_name(call):
+    assert (
+        "there is none here" in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
+    )
+
+
+def test_a_person_may_change_the_code_first_and_the_model_is_told(tract, call):
+    channel = tract.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "approve", edits={"code": "'mine'"})
+    )
+    result = call("notebook_execute", code="'yours'", backend="kernel")
+    assert (result.output["result"], result.output["changed_by_the_person"]) == ("'mine'", "'mine'")
+    assert [field.name for field in channel.shown[0][0].fields] == ["code"]
+    assert tract.events("script")[0].data["code"] == "'mine'"
+    (decision,) = tract.review.decisions()
+    assert decision.arguments == {"edits": {"code": "'mine'"}}
+
+
+def test_code_that_is_not_changed_into_python_is_not_decided(tract, call):
+    channel = tract.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "approve", edits={"code": "x ="}),
+        lambda ticket: click(ticket, "approve"),
+    )
+    result = call("notebook_execute", code="'yours'", backend="kernel")
+    assert result.output["result"] == "'yours'"
+    assert "changed_by_the_person" not in result.output
+    assert "invalid syntax" in channel.shown[1][0].note

@@ -16,7 +16,7 @@ from tract_jupyter.context.ancestry import BranchHistory, name_of, names_of
 from tract_jupyter.context.commits import draft
 from tract_jupyter.context.compile import recounted
 from tract_jupyter.context.diff import diff_contexts
-from tract_jupyter.context.summaries import Source, inherited
+from tract_jupyter.context.summaries import SUMMARIZING, Source, inherited
 from tract_jupyter.context.timeline import PER_MESSAGE
 from tract_jupyter.exceptions import CompressionError, HistoryError
 from tract_jupyter.models import (
@@ -28,6 +28,7 @@ from tract_jupyter.models import (
     Message,
     Price,
     Priority,
+    tracked,
 )
 from tract_jupyter.storage import APPEND, Position
 
@@ -329,7 +330,8 @@ class Compressor:
         given = source.given(selection.groups)
         if given is None:
             counting = replace(source, count=self._repository.counter.count_text)
-            texts = [counting.attempted(group, guidance)[0] for group in selection.groups]
+            groups = tracked(selection.groups, SUMMARIZING)
+            texts = [counting.attempted(group, guidance)[0] for group in groups]
         else:
             texts = given
         return {

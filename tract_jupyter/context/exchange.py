@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.commits import first_line
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import Priority, brief_repr, check_choice, text_of
+from tract_jupyter.models import Priority, brief_repr, check_choice, text_of, tracked
 from tract_jupyter.storage import APPEND, Entry, from_json
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Exchange:
 
     def _commit_all(self, entries: Iterable[dict[str, Any]]) -> list[CommitInfo]:
         with self._repository.writer.batch():
-            return [self._repository.commits.commit(**entry) for entry in entries]
+            return [self._repository.commits.commit(**entry) for entry in tracked(list(entries), "Importing")]
 
 
 def _is_shown(timeline: Timeline, step: Step) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy import func, select, text
 
 from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import HistoryError
-from tract_jupyter.models import COMPRESSED_FROM, GCResult
+from tract_jupyter.models import COMPRESSED_FROM, GCResult, working
 from tract_jupyter.storage import from_json, schema, to_text
 
 if TYPE_CHECKING:
@@ -259,6 +259,10 @@ class GarbageCollector:
 
     def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
         """Remove what nothing leads to, in one transaction."""
+        with working("Looking for commits that nothing leads to"):
+            return self._run(retain, choice, dry_run=dry_run)
+
+    def _run(self, retain: Retain, choice: Choice, *, dry_run: bool) -> GCResult:
         offered = self._repository.toolsets.current
         if dry_run:
             with self._repository.database.read() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
@@ -19,10 +20,10 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.models import BranchInfo, check_limit
-from tract_jupyter.storage import BRANCHES, HEAD
+from tract_jupyter.storage import BRANCHES, HEAD, OWN_HEADS, OwnHead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from sqlalchemy import Connection
 
@@ -55,6 +56,7 @@ class Refs:
         self._reflog = reflog
         self.on_move: Callable[[], None] = lambda: None
         """Called after HEAD or a branch was moved in another way than by a commit."""
+        self._under_way: list[OwnHead] = []
 
     @property
     def position(self) -> Position:
@@ -65,6 +67,22 @@ class Refs:
     def here(self, connection: Connection) -> Position:
         """Return the current branch and its newest commit, in the caller's transaction."""
         return self._refs.position(connection)
+
+    def own_head(self, branch: str | None = None, *, follows: bool = False) -> OwnHead:
+        """Return a HEAD of one's own on a branch, otherwise where HEAD is now, for `with_head`; see `OwnHead`."""
+        outer = OWN_HEADS.get().get(self._refs)
+        return OwnHead(branch or self.position.branch, follows, "" if outer is None else outer.refusal)
+
+    @contextmanager
+    def with_head(self, head: OwnHead) -> Iterator[OwnHead]:
+        """Have this context, with the threads that get a copy of it, stand where this HEAD does."""
+        token = OWN_HEADS.set({**OWN_HEADS.get(), self._refs: head})
+        self._under_way.append(head)
+        try:
+            yield head
+        finally:
+            self._under_way.remove(head)
+            OWN_HEADS.reset(token)
 
     def at(self, name: str) -> Position:
         """Return a branch and its newest commit.
@@ -170,12 +188,16 @@ class Refs:
 
         Raises:
             UnmergedBranchError: it has commits that no other branch holds, and `force` is not given.
-            BranchError: it is the current one.
+            BranchError: it is the current one, or a turn is under way on it.
         """
         with self._database.write() as connection:
             there = self._known(connection, name)
             if self._refs.is_current(connection, name):
                 raise BranchError(f"{name!r} is the current branch; switch to another one first")
+            if any(head.branch == name for head in tuple(self._under_way)):
+                raise BranchError(
+                    f"a turn is under way on {name!r}, and its reply goes there; wait for it, or stop it"
+                )
             if there.commit_hash is not None and not force:
                 self._check_held(connection, name, there.commit_hash)
             self._refs.delete(connection, name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from tract_jupyter import prompts
 from tract_jupyter.exceptions import CompressionError, ContentError
 from tract_jupyter.llm import Reply
-from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of
+from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +32,9 @@ _ALWAYS_ALLOWED: Final = 100
 """Tokens that a summary may have, however little it stands for."""
 TOKEN_TOLERANCE: Final = 500
 MAX_RETRIES: Final = 3
+SUMMARIZING: Final = "Writing summaries"
+"""What a person is told meanwhile."""
+
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
 
 
@@ -119,7 +122,9 @@ class Source:
             CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
         """
         given = self.given(groups)
-        return [self._good(group) for group in groups] if given is None else self.checked(given, groups)
+        if given is not None:
+            return self.checked(given, groups)
+        return [self._good(group) for group in tracked(groups, SUMMARIZING)]
 
     def limit(self, group: CompressGroup) -> int | None:
         """Return how many tokens the summary of a group may have; None for any number.

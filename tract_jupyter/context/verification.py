@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.exceptions import StoreError, TractError
+from tract_jupyter.models import tracked, working
 from tract_jupyter.storage import Step, checked, commit_hash, problems
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damag
     Raises:
         StoreCorruptError: it cannot be read, and the database cannot say what is wrong with it.
     """
-    with database.read() as connection:
+    with working("Checking the database"), database.read() as connection:
         found = [Damage(database.location, problem) for problem in problems(connection)]
     try:
         return found + _of_tract(database, commits, refs)
@@ -46,7 +47,8 @@ def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Da
     with database.read() as connection:
         entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
         parents = commits.merge_parents_of(connection, entries)
-        found = [damage for entry in entries.values() for damage in _of_commit(entry, entries, parents)]
+        checking = tracked(entries.values(), "Checking commits")
+        found = [damage for entry in checking for damage in _of_commit(entry, entries, parents)]
         tools = sorted({entry.tools_hash for entry in entries.values() if entry.tools_hash})
         found += [damage for name in tools for damage in _of_tools(connection, commits, name)]
         return [*found, *_of_refs(connection, commits, refs, entries)]

@@ -21,6 +21,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.storage import (
     APPEND,
     BRANCHES,
+    OWN_HEADS,
     Entry,
     Position,
     commit_hash,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.context.timeline import Timelines, Totals
-    from tract_jupyter.storage import CommitRows, Database, Draft, EventRows, ReflogRows, RefRows
+    from tract_jupyter.storage import CommitRows, Database, Draft, EventRows, OwnHead, ReflogRows, RefRows
 
 COPIED = "restored "
 """Before the source of a copy whose original may be in the same history."""
@@ -120,6 +121,7 @@ class Writer:
         self._events = events
         self._timelines = timelines
         self._known: Position | None = None  # where HEAD was when this process last looked
+        self._known_of: OwnHead | None = None  # and which one; None for that of the store
         self._buffer: Buffer | None = None
         self._lock = threading.RLock()
         self.on_rollback: Callable[[], None] = lambda: None
@@ -166,7 +168,10 @@ class Writer:
                 return
             try:
                 with self._database.write() as connection:
-                    self._known = self._refs.position(connection)
+                    self._known, self._known_of = (
+                        self._refs.position(connection),
+                        OWN_HEADS.get().get(self._refs),
+                    )
                     self._buffer = Buffer(connection, self._commits, self._refs)
                     self._database.before_nested(self._buffer.flush, self._forget)
                     yield
@@ -227,7 +232,10 @@ class Writer:
         here, entry = None, None
         if is_optimistic:
             # within a transaction of somebody else's, a lost race could not be run again
-            here = None if self._database.in_transaction else self._known
+            is_usable = (
+                self._known_of is OWN_HEADS.get().get(self._refs) and not self._database.in_transaction
+            )
+            here = self._known if is_usable else None
             here = here or self._position()
             entry = self._placed_alone(here, draft, check)
         with uninterrupted():
@@ -261,6 +269,7 @@ class Writer:
 
     def _take_note(self, here: Position, entry: Entry) -> None:
         self._known = Position.of(here.branch, entry, here.tools_hash)
+        self._known_of = OWN_HEADS.get().get(self._refs)
         self._timelines.advance(here.commit_hash, entry)
 
     def _position(self) -> Position:

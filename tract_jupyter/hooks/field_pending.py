@@ -68,8 +68,8 @@ class FieldPending(Pending):
         return Subject(self.kind, self.name, self.definition_hash, self.fields)
 
     @property
-    def subject(self) -> Subject:
-        """The subject of a standing approval."""
+    def subject(self) -> Subject | None:
+        """The subject of a standing approval; None in a subclass that is asked about each time."""
         values = {name: value for name, value in self.fields.items() if name not in self.volatile}
         ignored = {name: value for name, value in self.fields.items() if name in self.volatile}
         return Subject(self.kind, self.name, self.definition_hash, values, self.actor, ignored)

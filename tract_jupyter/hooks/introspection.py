@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from tract_jupyter.models.schema import Parameters, type_text
-from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text
+from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ class Describable(Reviewable, Protocol):
     labels: ClassVar[Mapping[str, str]]
     in_view: ClassVar[frozenset[str] | None]
     machinery: ClassVar[frozenset[str]]
+    without_button: ClassVar[frozenset[str]]
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -266,13 +267,13 @@ def value_rows(
 
 def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
     """Return the buttons: the operation's own actions first, then approve and reject."""
-    by_action = pending.runs_nothing("approve")
-    offered = [name for name in _offered(pending) if name not in _BASIC]
+    by_action, subject = pending.runs_nothing("approve"), pending.subject
+    offered = [name for name in _offered(pending) if name not in _BASIC | pending.without_button]
     own = [name for name in offered if decides(pending.owner_of_action(name), name)]
     buttons = [
         ReviewAction(
             name,
-            name.replace("_", " ").capitalize(),
+            name.replace("_", " ").capitalize() if subject is None else run_label(name),
             action_parameters(pending.owner_of_action(name), name),
             style="approve" if by_action and len(own) == 1 else "neutral",
             description=_summary(pending.owner_of_action(name), name),
@@ -288,7 +289,9 @@ def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
             )
             is_idle = by_action and name == "approve"
             style: Any = "neutral" if is_idle else name
-            label = APPROVE_ONLY if is_idle else pending.labels[name]
+            runs_tool = name == "approve" and subject is not None and subject.kind == "tool"
+            said = run_label(subject.name) if subject and runs_tool else pending.labels[name]
+            label = APPROVE_ONLY if is_idle else said
             buttons.append(ReviewAction(name, label, parameters, style=style))
     return tuple(buttons)
 

@@ -32,6 +32,7 @@ from tract_jupyter.review import (
     Question,
     ReviewRequest,
     Subject,
+    TextChoice,
     ValueTable,
     ask_until_decided,
     calling_site,
@@ -101,6 +102,9 @@ class Pending:
     """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
     machinery: ClassVar[frozenset[str]] = frozenset()
     """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
+
+    without_button: ClassVar[frozenset[str]] = frozenset()
+    """The actions that a person is not offered: values that can be changed before approving say the same."""
 
     runs_elsewhere: bool = False
     """True if a decision is only stored here, and the process that asked carries it out."""
@@ -477,6 +481,11 @@ class Pending:
     # --- what a reviewer is shown
 
     @property
+    def is_destructive(self) -> bool:
+        """True if what it takes away may be gone for good."""
+        return False
+
+    @property
     def title(self) -> str:
         """The heading of its panel."""
         return self.operation
@@ -488,6 +497,10 @@ class Pending:
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the values that it would run on."""
         return introspection.field_tables(self)
+
+    def choices(self) -> tuple[TextChoice, ...]:
+        """Return the places for which one of two texts is to be taken, each by the value of its name."""
+        return ()
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return what else an approval binds to, and `tables` does not show."""
@@ -545,6 +558,7 @@ class Pending:
             actions=introspection.review_actions(self),
             code=(*self.code_blocks(), *asked_by),
             tables=(*self.tables(), *self.more_tables(), *self._origin_table()),
+            choices=self.choices(),
             fields=self.editable(),
             subject=self.subject,
             note=note or self.note,

@@ -1,3 +1,4 @@
+from .acting import BY_PERSON as BY_PERSON
 from .acting import ActingCall as ActingCall
 from .acting import Price as Price
 from .acting import Repeats as Repeats
@@ -33,6 +34,7 @@ from .messages import Usage as Usage
 from .openai import OpenAIClient as OpenAIClient
 from .prices import Cost as Cost
 from .prices import ModelPrice as ModelPrice
+from .prices import dollars as dollars
 from .providers import EXAMPLE as EXAMPLE
 from .providers import HOW_TO_CHOOSE as HOW_TO_CHOOSE
 from .providers import PROVIDERS as PROVIDERS
@@ -55,5 +57,6 @@ from .spending import CostReport as CostReport
 from .spending import PromptCutWarning as PromptCutWarning
 from .spending import Spending as Spending
 from .spending import SpendingBudget as SpendingBudget
+from .spending import costs_of_block as costs_of_block
 from .spending import reported_cost as reported_cost
 from .sse import ReplyStream as ReplyStream

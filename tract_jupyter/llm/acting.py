@@ -27,6 +27,10 @@ Price = Callable[[str, Mapping[str, Any]], float | None]
 _GO_ON: Final = "chat(None) goes on"
 
 
+BY_PERSON: Final = "stopped by the person"
+"""Why a turn was stopped, where nobody says anything else."""
+
+
 class TurnEnding(NamedTuple):
     """How a turn ended; `note` says why and how to go on, in a sentence."""
 
@@ -41,12 +45,15 @@ class StopSignal:
         self._set = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
+        self.why = ""
+        """What ended the turn, as its calls are told; empty until then."""
         self.is_paused = False
         """True if the turn is to end before its next request, and calls may still be carried out."""
 
-    def set(self) -> None:
-        """End the turn: the model's call at once, running calls as they can."""
+    def set(self, why: str = BY_PERSON) -> None:
+        """End the turn: the model's call at once, running calls as they can. The first `why` counts."""
         with self._lock:
+            self.why = self.why or why
             self._set.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -236,13 +243,13 @@ class ActingCall(NamedTuple):
         return digest([self.name, self.arguments])
 
 
-_LONGEST_PERIOD: Final = 3
+_LONGEST_PERIOD: Final = 8
 
 
 class Repeats:
     """Notices steps that only repeat earlier ones: the same calls, which had the same outcomes twice.
 
-    The repetition may be of one step, or of two or three in turn.
+    The repetition may be of one step, or of up to eight in turn.
     """
 
     def __init__(self) -> None:

@@ -54,11 +54,17 @@ def ended_by(abort: AbortSignal) -> Iterator[None]:
         _ambient.reset(token)
 
 
-def end_ambient() -> None:
-    """Give the signal that ends the calls of this thread, if it is one that can be given."""
-    give = getattr(_ambient.get(), "set", None)
+def end_ambient(why: str = "") -> None:
+    """Give the signal that ends the calls of this thread, if it is one that can be given, with what it says why."""
+    signal = _ambient.get()
+    give = getattr(signal, "set", None)
     if give is not None:
-        give()
+        give(*([why] if why and hasattr(signal, "why") else []))
+
+
+def why_ended() -> str:
+    """Return why the calls of this thread were ended; empty if they were not, or nobody said."""
+    return str(getattr(_ambient.get(), "why", ""))
 
 
 class ModelCall:

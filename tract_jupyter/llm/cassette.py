@@ -9,15 +9,15 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tract_jupyter.exceptions import CassetteError, TractError
+from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.connections import ModelConnection
-from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder
+from tract_jupyter.llm.recording import CassettePlace, RecordedModel, Recorder, SentRequest
 from tract_jupyter.llm.redaction import Redaction
 from tract_jupyter.llm.replay import Player, read_place
 from tract_jupyter.models import brief_repr, counted
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeVar
 
-    from tract_jupyter.llm.recording import SentRequest
-    from tract_jupyter.models import Delta
+    from tract_jupyter.models import Delta, LLMClient
 
     Made = TypeVar("Made")
 
@@ -87,7 +86,7 @@ class Cassette:
         by: what a recording says it was written by.
 
     Attributes:
-        is_on: True while it records or replays; nobody need ask it anything otherwise.
+        tape: what is recorded to, or served from; None while neither goes on, and nobody need ask it anything.
     """
 
     def __init__(
@@ -103,9 +102,7 @@ class Cassette:
         self._now = now
         self._timing = timing
         self._by = by
-        self._recorder: Recorder | None = None
-        self._player: Player | None = None
-        self.is_on = False
+        self.tape: Recorder | Player | None = None
         self._redaction = Redaction()
 
     # --- for a person
@@ -131,10 +128,9 @@ class Cassette:
                 f"{found} is there already, and nothing is recorded; replay() plays it, record(..., replace=True) "
                 "records it anew"
             )
-        self._recorder = Recorder(
+        self.tape = Recorder(
             found, self._place(), self._current_redaction, by=self._by, at=self._now(), replace=replace
         )
-        self.is_on = True
         self._timing(self.time_of)
         atexit.register(self._end_at_exit)
         return self
@@ -166,8 +162,7 @@ class Cassette:
                 f"{player.path} was recorded from {where} on, and the context is {stands}. Make a branch there, or "
                 "replay it in another store: Tract.open(replay=...)"
             )
-        self._player = player
-        self.is_on = True
+        self.tape = player
         self._timing(self.time_of)
         return self
 
@@ -177,35 +172,31 @@ class Cassette:
         Raises:
             CassetteError: a recording cannot be put into its place.
         """
-        recorder, player = self._recorder, self._player
-        if recorder is None and player is None:
+        tape = self.tape
+        if tape is None:
             return None
         here = self._place()
-        self._recorder = self._player = None
-        self.is_on = False
+        self.tape = None
         self._timing(None)
-        if recorder is not None:
+        if isinstance(tape, Recorder):
             atexit.unregister(self._end_at_exit)
-            recorder.end(here)
-            return _recorded(recorder, here)
-        return None if player is None else self._report(player, here)
+            tape.end(here)
+        return _report(tape, here)
 
     @property
     def report(self) -> CassetteReport | None:
         """What was recorded or replayed so far; None if neither goes on."""
-        if self._recorder is not None:
-            return _recorded(self._recorder, self._place())
-        return None if self._player is None else self._report(self._player, self._place())
+        return None if self.tape is None else _report(self.tape, self._place())
 
     @property
     def is_recording(self) -> bool:
         """True while it records."""
-        return self._recorder is not None
+        return isinstance(self.tape, Recorder)
 
     @property
     def is_replaying(self) -> bool:
         """True while requests and calls are served."""
-        return self._player is not None
+        return isinstance(self.tape, Player)
 
     def __enter__(self) -> Self:
         return self
@@ -218,16 +209,17 @@ class Cassette:
             raise CassetteError(f"{report}. What comes after the replay belongs behind its end")
 
     def __repr__(self) -> str:
-        one = self._recorder or self._player
-        if one is None:
+        if self.tape is None:
             return "<Cassette: neither recording nor replaying>"
-        return f"<Cassette: {'recording' if self.is_recording else 'replaying'} {one.path}>"
+        return f"<Cassette: {'recording' if self.is_recording else 'replaying'} {self.tape.path}>"
 
     def close(self) -> None:
         """End it with the tract; warn of what a replay has left over."""
         report = self.stop()
         if report is not None and report.unused:
-            warnings.warn(str(report), stacklevel=3)
+            from tract_jupyter.models import warn
+
+            warn(str(report), UserWarning)
 
     # --- seams
 
@@ -244,9 +236,14 @@ class Cassette:
             send: sends it; takes what is given each piece of the reply.
             on_delta: is given each piece.
         """
-        if self._player is not None:
-            return self._player.request(sent(), on_delta)
-        return send(on_delta) if self._recorder is None else self._recorder.request(sent(), send, on_delta)
+        tape = self.tape
+        if isinstance(tape, Player):
+            return tape.request(sent(), on_delta)
+        return send(on_delta) if tape is None else tape.request(sent(), send, on_delta)
+
+    def asking(self, ask: Callable[..., Any]) -> LLMClient:
+        """Return a client whose requests for a reply a function answers, or the cassette in its place."""
+        return _Function(ask) if self.tape is None else _TapedFunction(self, ask)
 
     def call(
         self,
@@ -270,11 +267,10 @@ class Cassette:
             read: makes a result of that.
             again: whether a replay makes it again.
         """
-        if self._player is not None:
-            return self._player.call(tool, arguments, actor, make, write, read, again=again)
-        if self._recorder is None:
-            return make()
-        return self._recorder.call(tool, arguments, actor, make, write, again=again)
+        tape = self.tape
+        if isinstance(tape, Player):
+            return tape.call(tool, arguments, actor, make, write, read, again=again)
+        return make() if tape is None else tape.call(tool, arguments, actor, make, write, again=again)
 
     def time_of(self, parent: str | None, hash_at: Callable[[str], str]) -> str:
         """Return when a commit is made: now, or when it was made.
@@ -283,32 +279,28 @@ class Cassette:
             parent: the commit before it.
             hash_at: its hash, if it is made then.
         """
-        one = self._recorder or self._player
-        return self._now() if one is None else one.time_of(parent, hash_at, self._now)
+        tape = self.tape
+        return self._now() if tape is None else tape.time_of(parent, hash_at, self._now)
 
     def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return what `make` gives, JSON data that is never the same; of a replay, what it gave then."""
-        one = self._recorder or self._player
-        return make() if one is None else one.drawn(kind, make)
+        tape = self.tape
+        return make() if tape is None else tape.drawn(kind, make)
 
     def stand_in(self, operation: str) -> ModelConnection | None:
         """Return a model for a replay where none is configured; None where none was asked for this."""
-        if self._player is None or not self._player.has_requests(operation):
+        if not isinstance(self.tape, Player) or not self.tape.has_requests(operation):
             return None
         return ModelConnection("", client=RecordedModel())
 
     # ---
 
     def _check_idle(self) -> None:
-        one = self._recorder or self._player
-        if one is not None:
+        if self.tape is not None:
             does = "recorded" if self.is_recording else "replayed"
-            raise CassetteError(f"{one.path} is being {does}, and only one can be; t.cassette.stop() ends it")
-
-    def _report(self, player: Player, here: CassettePlace) -> CassetteReport:
-        return CassetteReport(
-            player.path, player.requests, player.calls, tuple(map(str, player.unused)), here.head, player.content.head
-        )  # fmt: skip
+            raise CassetteError(
+                f"{self.tape.path} is being {does}, and only one can be; t.cassette.stop() ends it"
+            )
 
     def _current_redaction(self) -> Redaction:
         """Return what takes out the secrets that are known now, or were before: a key that was changed stays one."""
@@ -320,21 +312,51 @@ class Cassette:
         return self._redaction
 
     def _end_at_exit(self) -> None:
-        recorder, self._recorder, self.is_on = self._recorder, None, False
-        if recorder is not None:
+        tape, self.tape = self.tape, None
+        if isinstance(tape, Recorder):
             with suppress(TractError):  # its partial file stays
-                recorder.end(self._place())
+                tape.end(self._place())
 
 
-def _recorded(recorder: Recorder, here: CassettePlace) -> CassetteReport:
-    return CassetteReport(
-        recorder.path,
-        recorder.requests,
-        recorder.calls,
-        is_recording=True,
-        head=here.head,
-        recorded_head=here.head,
-    )
+class _Function:
+    """A user's function in the place of a client."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self.chat = ask
+
+
+class _TapedFunction:
+    """The same, recorded or served."""
+
+    def __init__(self, cassette: Cassette, ask: Callable[..., Any]) -> None:
+        self._cassette = cassette
+        self._client = _Function(ask)
+
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        on_delta: Callable[[Delta], object] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Ask; see `models.LLMClient`."""
+
+        def send(on_delta: Callable[[Delta], object] | None) -> Any:
+            streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
+            return self._client.chat(messages, **streamed, **options)
+
+        def sent() -> SentRequest:
+            kept = {name: value for name, value in options.items() if name not in {"abort", "model"}}
+            return SentRequest("chat", "", messages, kept)
+
+        return self._cassette.request(sent, send, on_delta)
+
+
+def _report(tape: Recorder | Player, here: CassettePlace) -> CassetteReport:
+    counts = (tape.path, tape.requests, tape.calls)
+    if isinstance(tape, Recorder):
+        return CassetteReport(*counts, (), here.head, here.head, is_recording=True)
+    return CassetteReport(*counts, tuple(map(str, tape.unused)), here.head, tape.content.head)
 
 
 def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Path | None) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import LLMConfigError
@@ -12,7 +15,7 @@ from tract_jupyter.llm.spending import Spending
 from tract_jupyter.models import brief_repr, check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.llm.cassette import Cassette
     from tract_jupyter.models import LLMClient
@@ -56,6 +59,19 @@ def _is_temperature(value: object) -> bool:
     return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
+@dataclass(eq=False)
+class _Choice:
+    """Who is asked, as long as `ConfiguredLLM.apart` says; the attributes of that."""
+
+    default: ModelConnection | None
+    chosen: dict[str, ModelConnection]
+    settings: dict[str, dict[str, Any]]
+
+
+_APART: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_apart", default={})  # noqa: B039 # never written to
+"""What was chosen in this context alone, by the `ConfiguredLLM` that it is of."""
+
+
 class ConfiguredLLM:
     """Which model a tract asks for each kind of request, and with which options, as long as the tract is open.
 
@@ -78,12 +94,30 @@ class ConfiguredLLM:
         self.chosen: dict[str, ModelConnection] = {}
         self.settings: dict[str, dict[str, Any]] = {}
 
+    @contextmanager
+    def apart(self, model: str | None = None) -> Iterator[None]:
+        """Have what is chosen meanwhile, in this context and in copies of it, count there alone.
+
+        Args:
+            model: another model of the same client, for replies.
+        """
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        settings = {operation: dict(options) for operation, options in now.settings.items()}
+        if model is not None:
+            settings.setdefault("chat", {})["model"] = model
+        token = _APART.set({**_APART.get(), self: _Choice(now.default, dict(now.chosen), settings)})
+        try:
+            yield
+        finally:
+            _APART.reset(token)
+
     @property
     def client(self) -> LLMClient | None:
         """The client that is asked; None if none is configured."""
-        if self.default is None:
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        if now.default is None:
             return None
-        return self.default.client or self.metered(self.default, "chat")
+        return now.default.client or self.metered(now.default, "chat")
 
     def use(self, client: LLMClient | None) -> None:
         """Ask this client from now on; None removes it.
@@ -96,7 +130,8 @@ class ConfiguredLLM:
                 f"a client has a method chat(messages, **options) that returns a dict in OpenAI's shape; "
                 f"{brief_repr(client)} has none"
             )
-        self.default = None if client is None else ModelConnection("", client=client)
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now.default = None if client is None else ModelConnection("", client=client)
 
     def choose(self, connection: ModelConnection | None, operation: ModelOperation | None = None) -> None:
         """Have a model asked from now on: for one kind of request, or where none is chosen. None takes it away.
@@ -104,16 +139,17 @@ class ConfiguredLLM:
         Raises:
             ContentError: there is no such kind of request.
         """
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
         if operation is None:
-            self.default = connection
+            now.default = connection
             return
         check_choice(operation, MODEL_OPERATIONS, "operation")
         # what was the name of another client's model means nothing to this one
-        self.settings.get(operation, {}).pop("model", None)
+        now.settings.get(operation, {}).pop("model", None)
         if connection is None:
-            self.chosen.pop(operation, None)
+            now.chosen.pop(operation, None)
         else:
-            self.chosen[operation] = connection
+            now.chosen[operation] = connection
 
     def set_model(
         self,
@@ -128,28 +164,32 @@ class ConfiguredLLM:
             ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
-        settings = self.settings[operation] = settings_of(operation, model, temperature, max_tokens)
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        settings = now.settings[operation] = settings_of(operation, model, temperature, max_tokens)
         return dict(settings)
 
     def take_over(self, other: ConfiguredLLM) -> None:
         """Ask the same models as another tract, with the same settings, from now on."""
-        self.default, self.chosen = other.default, dict(other.chosen)
-        self.settings = {operation: dict(settings) for operation, settings in other.settings.items()}
+        theirs: ConfiguredLLM | _Choice = _APART.get().get(other, other)
+        self.default, self.chosen = theirs.default, dict(theirs.chosen)
+        self.settings = {operation: dict(settings) for operation, settings in theirs.settings.items()}
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model that is asked for one kind of request; None if none is configured."""
-        found = self.chosen.get(operation, self.default)
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        found = now.chosen.get(operation, now.default)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
 
     def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return what `make` gives, JSON data that is never the same; in a replay, what it gave then."""
-        return (
-            self.cassette.drawn(kind, make) if self.cassette is not None and self.cassette.is_on else make()
-        )
+        tape = None if self.cassette is None else self.cassette.tape
+        return make() if self.cassette is None or tape is None else self.cassette.drawn(kind, make)
 
     def secrets(self) -> list[str]:
         """Return the keys that are in use, for what must not show them."""
-        connections = [one for one in (self.default, *self.chosen.values()) if one is not None]
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        every = (self.default, *self.chosen.values(), now.default, *now.chosen.values())
+        connections = [one for one in every if one is not None]
         given = [
             str(one.key.given) for one in connections if one.key is not None and one.key.given is not None
         ]
@@ -177,13 +217,19 @@ class ConfiguredLLM:
         return self.metered(self._required(operation), operation)
 
     def _required(self, operation: ModelOperation) -> ModelConnection:
-        found = self.connection(operation)
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        found = now.chosen.get(operation, now.default) or self.connection(operation)
         if found is None:
             raise LLMConfigError(
                 f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
                 "your own that has chat(messages, **options)"
             )
         return found
+
+    def options(self, operation: ModelOperation) -> dict[str, Any]:
+        """Return the options that one kind of request has now."""
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        return now.settings.get(operation, {})
 
     def metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
@@ -195,7 +241,8 @@ class ConfiguredLLM:
             operation: what it is asked for.
             client: the client, if it is made already; it is sent no settings of this kind of request then.
         """
-        settings = {} if client is not None else self.settings.get(operation, {})
+        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        settings = {} if client is not None else now.settings.get(operation, {})
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}
         return ConfiguredClient(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
+from tract_jupyter.llm.call import CANCELLED, why_ended
 
 if sys.platform == "win32":
     import msvcrt
@@ -114,6 +115,8 @@ def error_data(error: BaseException) -> dict[str, Any]:
     if isinstance(error, LLMRequestError):
         names = ("code", "status", "retry_after", "is_transient", "reason", "partial")
         told |= {name: json_data(getattr(error, name)) for name in names if getattr(error, name)}
+        if error.code == CANCELLED and why_ended():
+            told["why"] = why_ended()
     return told
 
 

@@ -97,16 +97,11 @@ class Models(Mapping[str, ModelConnection]):
 
     @contextmanager
     def lent(self, model: str | LLMClient | Callable[..., Any]) -> Iterator[ModelConnection]:
-        """Have a model asked for replies meanwhile; arguments and errors as of `use`."""
-        llm = self.default
-        before, settings = llm.chosen.get("chat"), dict(llm.settings.get("chat", {}))
+        """Have a model asked for replies meanwhile, in this context alone; arguments and errors as of `use`."""
         made = self._connection(model, None, None)
-        llm.choose(made, "chat")
-        try:
+        with self.default.apart():
+            self.default.choose(made, "chat")
             yield made
-        finally:
-            llm.choose(before, "chat")
-            llm.settings["chat"] = settings
 
     def _connection(self, model: object, api_key: object, base_url: str | None) -> ModelConnection:
         """Return what `use` is given, as a connection."""

@@ -128,7 +128,7 @@ def read_cassette(path: Path) -> CassetteContent:
     for number, line in enumerate(lines, 2):
         try:
             end = _read_line(content, json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise _damaged(path, f"line {number}") from None
     if (end is None or last) and not is_partial:
         raise CassetteError(
@@ -143,8 +143,9 @@ def read_cassette(path: Path) -> CassetteContent:
                 f"again. If it was changed on purpose, take the {CHECKSUM} out of its last line"
             )
         content.is_complete, content.head = True, end.get("head")
-        found = [sum(entry.is_request for entry in content.entries.values()), len(content.entries)]
-        if [end.get("requests"), end.get("requests", 0) + end.get("calls", 0)] != found and not is_partial:
+        requests = sum(entry.is_request for entry in content.entries.values())
+        found = [requests, len(content.entries) - requests]
+        if [end.get("requests"), end.get("calls")] != found and not is_partial:
             raise CassetteError(
                 f"{path} was changed: lines are missing or too many; restore the file, or record again"
             )
@@ -220,8 +221,9 @@ def _check_entry(line: dict[str, Any]) -> None:
     """
     numbers = [line["n"], line.get("after", 0), line.get("within", 0)]
     if "request" in line:
-        numbers += [line["request"], *line.get("messages_as", [0, 0]), line.get("options_as", 0)]
-        refers = [line.get("messages_as", [0])[0], line.get("options_as", 0)]
+        base, kept = line.get("messages_as", [0, 0])
+        refers = [base, line.get("options_as", 0)]
+        numbers += [line["request"], kept, *refers]
         is_sound = (
             isinstance(line["messages"], list)
             and isinstance(line["for"], str)
@@ -309,11 +311,12 @@ class Player:
             LLMError: as it was recorded.
         """
         with self._lock:
-            self.requests += 1
+            what = f"request {self.requests + 1} ({sent.operation})"
             entry = self._served(
-                lambda entry: self._request_differs(entry, sent), f"request {self.requests} ({sent.operation})", "for",
-                sent.operation,
-            )  # fmt: skip
+                lambda entry: self._request_differs(entry, sent), what, "for", sent.operation
+            )
+            self.requests += 1
+            self._take_parts(entry)
             # the next one has most of the same objects, which takes no time to see
             self._keep(entry.line["request"], list(sent.messages))
         line = entry.line
@@ -342,10 +345,9 @@ class Player:
         """
         asked = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
         with self._lock:
+            what = f"call {self.calls + 1} ({tool})"
+            entry = self._served(lambda entry: self._call_differs(entry, asked), what, "tool", tool)
             self.calls += 1
-            entry = self._served(
-                lambda entry: self._call_differs(entry, asked), f"call {self.calls} ({tool})", "tool", tool
-            )
             if not again:
                 self._take_parts(entry)
         recorded = entry.line["result"]
@@ -353,6 +355,7 @@ class Player:
             made = make()
             now = write(made)
             if ("error" in now) is not ("error" in recorded):
+                self.calls -= 1
                 self._failed = self._miss(str(entry), (0, entry, self._differences("result", recorded, now)))
                 raise self._failed
             if "output" not in recorded and "error" not in recorded:
@@ -370,10 +373,18 @@ class Player:
         return now()
 
     def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return what was drawn then; what `make` gives where nothing more was."""
+        """Return what was drawn then; what `make` gives where nothing more was.
+
+        Raises:
+            CassetteError: what was drawn then has another form than what is drawn now.
+        """
+        made = make()
         with self._lock:
             values = self._drawn.get(kind)
-            return values.popleft() if values else make()
+            found = values.popleft() if values else made
+        if _form(found) != _form(made):
+            raise _damaged(self.path, f"what was drawn for {kind!r}")
+        return found
 
     # --- finding
 
@@ -462,7 +473,7 @@ class Player:
 
     def _call_differs(self, entry: CassetteEntry, asked: Mapping[str, Any]) -> list[str]:
         found = [
-            _differs(name, entry.line.get(name), asked[name])
+            _differs(name, self._clean(entry.line.get(name)), self._clean(asked[name]))
             for name in ("tool", "actor")
             if entry.line.get(name) != asked[name]
         ]
@@ -476,10 +487,11 @@ class Player:
             pairs = zip_longest(recorded, now, fillvalue=_NONE)
             each = (self._differences(f"{where}[{at}]", a, b) for at, (a, b) in enumerate(pairs) if a != b)
             return [one for found in each for one in found]
-        if recorded is _NONE or now is _NONE:
-            return [_differs(where, recorded, now)]
-        plain_now = self._redaction().of(json_data(now))
-        return list(_differing(where, recorded, plain_now))
+        return list(_differing(where, self._clean(recorded), self._clean(now)))
+
+    def _clean(self, value: Any) -> Any:
+        """Return a value as it would stand on a cassette; also what somebody has written into one."""
+        return value if value is _NONE else self._redaction().of(json_data(value))
 
     def _messages(self, number: int) -> list[Any]:
         """Return the messages of a request, put together from those that it refers to."""
@@ -508,8 +520,14 @@ class Player:
         if "deltas" in line:
             yield from (Delta(*one) for one in line["deltas"])
         elif isinstance(line.get("reply"), dict):
-            with suppress(KeyError, TypeError, IndexError):  # it is no reply, as whoever reads it will say
-                yield from deltas_of(line["reply"])
+            # it may be no reply, as whoever reads it will say
+            with suppress(KeyError, TypeError, IndexError, AttributeError):
+                yield from (one for one in deltas_of(line["reply"]) if isinstance(one.text, str))
+
+
+def _form(value: Any) -> Any:
+    """Return the types of JSON data."""
+    return [type(one) for one in value] if isinstance(value, list) else type(value)
 
 
 _NONE: Final = object()
@@ -588,5 +606,5 @@ def _error(told: Mapping[str, Any]) -> Exception:
     error = LLMRequestError(message, **given)
     error.partial = told.get("partial")
     if error.code == CANCELLED:
-        end_ambient()  # whoever pressed Stop then does not do it again
+        end_ambient(str(told.get("why", "")))  # whoever pressed Stop then does not do it again
     return error

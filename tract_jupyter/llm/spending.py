@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -191,6 +191,20 @@ def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa
     return None if usd is None else float(usd)
 
 
+_TOLD: Final[ContextVar[tuple[list[CostLine], ...]]] = ContextVar("tract_costs_told", default=())
+
+
+@contextmanager
+def costs_of_block() -> Iterator[list[CostLine]]:
+    """Yield the costs of the requests that are made meanwhile in this context, or in copies of it: a line for each."""
+    lines: list[CostLine] = []
+    token = _TOLD.set((*_TOLD.get(), lines))
+    try:
+        yield lines
+    finally:
+        _TOLD.reset(token)
+
+
 class Account:
     """What the requests of one session have used and cost, and its budget. Its tracts share it, and threads may.
 
@@ -213,6 +227,8 @@ class Account:
 
     def add(self, line: CostLine) -> None:
         """Note what a request has used."""
+        for told in _TOLD.get():
+            told.append(line)
         key = (line.model, line.operation, line.cost is None)
         with self._lock:
             self._lines[key] = self._lines[key] + line if key in self._lines else line
@@ -431,12 +447,13 @@ class Spending:
         if model in self._warned or sent < _LEAST_CUT or read >= _SURELY_CUT * sent:
             return
         self._warned.add(model)
-        warnings.warn(
+        from tract_jupyter.models import warn
+
+        warn(
             f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama leaves out the beginning of what "
             "is longer than its context, without a word. Start it with a larger one, as OLLAMA_CONTEXT_LENGTH=32768 "
             "ollama serve, or send less: compress the context",
             PromptCutWarning,
-            stacklevel=2,
         )
 
     @staticmethod

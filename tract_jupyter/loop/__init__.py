@@ -5,7 +5,8 @@ which needs nothing else of this room where no tools are offered; `acting` is th
 consists of is `llm.acting`, which a consultation shares. `offered` keeps the tool list of a conversation. `calls`
 carries the calls of one step out: asked about together, reads side by side, writes in order. `answers` makes texts for
 the model of what came of them. `journal` remembers, until the answers are committed, which calls were begun and which
-have ended. `threads` awaits a turn.
+have ended. `threads` awaits a turn. `events` tells whoever looks on what happens in one, `stored` reads the same from
+the store.
 Knows `toolkit`, `hooks`, `review`, `context`, `storage`, `llm`, `prompts`.
 """
 

@@ -1,7 +1,17 @@
 from .acting import AnswerStore as AnswerStore
+from .events import CallAsked as CallAsked
+from .events import CallBegan as CallBegan
+from .events import CallEnded as CallEnded
+from .events import ReplyPiece as ReplyPiece
+from .events import ReplyStored as ReplyStored
+from .events import RequestBegan as RequestBegan
+from .events import TurnBegan as TurnBegan
+from .events import TurnEnded as TurnEnded
+from .events import TurnEvent as TurnEvent
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest
+from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited
 from .turn import Offer as Offer
 from .turn import StoppedEarlyError as StoppedEarlyError

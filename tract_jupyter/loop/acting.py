@@ -17,7 +17,7 @@ from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
-from tract_jupyter.prompts import FAILED, STOPPED
+from tract_jupyter.prompts import FAILED, not_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,23 +74,22 @@ class AnswerStore:
         with self.repository.database.write() as connection:
             self.repository.events.append(connection, _LIMIT_EVENT, "user", {"commit": here})
 
-    def answer(self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int) -> None:
+    def answer(self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int) -> list[CommitInfo]:
         """Commit answers, in one transaction where nobody decides about them first."""
         is_watched = self.firing.bus.listens("tool_result")
+        made: list[CommitInfo] = []
         with nullcontext() if is_watched else self.repository.writer.batch():
             for call, answer in answers:
                 shown = shown_answer(answer, call.id, size)
                 kept: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
                     kept[CALLS] = answer.made
-                self.results.commit(
-                    ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                made.append(
+                    self.results.commit(
+                        ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                    )
                 )
-
-    def answer_all(self, calls: Iterable[ActingCall], why: str) -> None:
-        """Commit, as the answer of each call, why it was not carried out."""
-        told = CallAnswer(why, is_error=True)
-        self.answer([(call, told) for call in calls], len(why))
+        return made
 
 
 @dataclass(eq=False, kw_only=True)
@@ -156,10 +155,12 @@ class ActingTurn(StoredTurn):
         outcomes: dict[str, str] = {}
         try:
             for answers in step.answers():
-                self.answers.answer(answers, size)
+                self._answer(answers, size)
                 outcomes |= {call.id: answer.outcome for call, answer in answers}
         except UndecidedError:  # a handler looks at an answer before the model does, and left it open
             return None
+        if self.observer is not None:
+            self.observer.step_over(commit)
         if step.waits:
             return None
         if step.noted:
@@ -170,7 +171,14 @@ class ActingTurn(StoredTurn):
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         """Commit, as the answer of each call, why it was not carried out."""
-        self.answers.answer_all(calls, why)
+        told = CallAnswer(why, is_error=True, made=0)
+        self._answer([(call, told) for call in calls], len(why))
+
+    def _answer(self, answers: Sequence[tuple[ActingCall, CallAnswer]], size: int) -> None:
+        infos = self.answers.answer(answers, size)
+        if self.observer is not None:
+            for (call, answer), info in zip(answers, infos, strict=True):
+                self.observer.answered(call.id, answer, info)
 
     def ended(self) -> TurnEnding | None:
         """Return the limit that a call met, if one did."""
@@ -185,22 +193,22 @@ class ActingTurn(StoredTurn):
     def _readable(self, client: LLMClient) -> LLMClient:
         return ReadableClient(self._asked(client), self.machinery.offered.names, self._count)
 
-    def _close(self, *, is_stopped: bool) -> None:
+    def _close(self, why: str = "") -> None:
         """Answer what is open, and withdraw what was asked about it."""
         said, calls = self.store.open_step()
         if said is None or not calls:
             return
-        why = STOPPED if is_stopped else FAILED
+        why = why or FAILED
         step = self._step
         if step is None or step.commit != said.commit_hash:
             known = self.answers.journal.of(said.commit_hash)
             step = StepCalls(said.commit_hash, calls, known, self.machinery)
         closed = {call.id: answer for call, answer in step.close(why)}
         known = self.answers.journal.of(said.commit_hash)
-        told = CallAnswer(why, is_error=True)
-        self.answers.answer(
-            [(call, _known(known, call) or closed.get(call.id) or told) for call in calls], 20_000
-        )
+        told = CallAnswer(not_run(why), is_error=True)
+        self._answer([(call, _known(known, call) or closed.get(call.id) or told) for call in calls], 20_000)
+        if self.observer is not None:
+            self.observer.step_over(said.commit_hash)
         self.answers.journal.forget(said.commit_hash)
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:

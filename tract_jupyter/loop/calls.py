@@ -9,35 +9,51 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm import ActingCall, side_by_side, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
+from tract_jupyter.loop.threads import LeavableThread
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
+    APPROVED_BEFORE,
     BEGUN_BEFORE,
+    END_UNKNOWN,
     LATE,
     NOT_ENDED,
-    STOPPED,
-    STOPPED_READING,
-    STOPPED_RUNNING,
+    UNDECIDED,
     WENT_ON,
-    limited,
+    ended_reading,
+    ended_running,
+    not_run,
     refused,
     removed_tool,
     unknown_tool,
 )
 from tract_jupyter.review import checking
 from tract_jupyter.storage import is_order
-from tract_jupyter.toolkit import PreparedCall, ToolResult, allowing, failed, refusal, result_of
+from tract_jupyter.toolkit import (
+    CallNotes,
+    PreparedCall,
+    ToolResult,
+    allowing,
+    failed,
+    noting,
+    refusal,
+    result_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.llm import StopSignal, TurnMeter
+    from tract_jupyter.loop.events import TurnObserver
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.offered import OfferedTools
     from tract_jupyter.review import Reviewer
@@ -49,7 +65,7 @@ _LONGEST_NAME = 64
 
 
 class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
-    """The turn was stopped while a person was asked."""
+    """The turn was stopped: whoever asks a person, or runs a script, is to end."""
 
 
 @dataclass(eq=False)
@@ -76,9 +92,12 @@ class Machinery:
 
     Attributes:
         offered: what the model was sent.
-        asked: what this process has asked about calls that wait, by the ids of the calls.
+        asked: what this process has asked about calls that wait, by the ids of the calls; of this branch.
+        at_tools: has what tools do happen where HEAD is for them.
         carry_out: a user's function in the place of making a call.
         parallel: how many calls that only read may run at once.
+        observer: is told of each call; None if nobody looks on.
+        aside: makes calls that may change something, where Stop can leave them.
     """
 
     toolset: Toolset
@@ -89,8 +108,11 @@ class Machinery:
     stop: StopSignal
     offered: OfferedTools
     asked: dict[str, Any]
+    at_tools: Callable[[], AbstractContextManager[object]] = nullcontext
     carry_out: CarryOut | None = None
     parallel: int = 8
+    observer: TurnObserver | None = None
+    aside: LeavableThread = field(default_factory=LeavableThread)
 
 
 @dataclass(eq=False)
@@ -124,8 +146,9 @@ class StepCalls:
 
     def answers(self) -> Iterator[list[tuple[ActingCall, CallAnswer]]]:
         """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
-        self._prepare()
-        self._ask()
+        with self.machinery.at_tools():
+            self._prepare()
+            self._ask()
         for group in self._groups():
             open_ones = [call for call in group if call.answer is None and not call.waits]
             if open_ones and open_ones[0].reads:
@@ -160,11 +183,14 @@ class StepCalls:
         ended = []
         for call in self._calls:
             if call.answer is None:
-                begun = self.known.get(call.asked.id) is not None or call.is_begun
-                told = STOPPED_RUNNING if begun else why
+                told = END_UNKNOWN if call.asked.id in self.known else not_run(why)
+                if call.is_begun:
+                    told = ended_running(why)
                 call.answer, call.waits = CallAnswer(told, is_error=True), False
                 ended.append((call.asked, call.answer))
-            self._withdraw(call.asked.id)
+            question = self.machinery.asked.pop(call.asked.id, None)
+            if question is not None:
+                _withdraw(question, why)
         return ended
 
     # --- before
@@ -192,7 +218,7 @@ class StepCalls:
         machinery, asked = self.machinery, call.asked
         why = why_unreadable(asked.arguments)
         if why:
-            return CallAnswer(f"not run: {why}", is_error=True)
+            return CallAnswer(not_run(why), is_error=True)
         if not machinery.toolset.has(asked.name):
             if asked.name in machinery.offered.names:
                 return CallAnswer(removed_tool(asked.name), is_error=True)
@@ -201,7 +227,7 @@ class StepCalls:
         limit = machinery.meter.why_no_call(planned)
         if limit:
             self.limit = limit
-            return CallAnswer(limited(limit), is_error=True)
+            return CallAnswer(not_run(limit), is_error=True)
         return None
 
     def _ask(self) -> None:
@@ -229,22 +255,27 @@ class StepCalls:
         machinery = self.machinery
         for call, question in to_ask:
             machinery.asked[call.asked.id] = question
+            if machinery.observer is not None:
+                machinery.observer.asked(call.asked.id, question.pending_id)
         asked = [question for _, question in to_ask]
         try:
             with machinery.meter.waiting(), checking(self._check_stop):
                 asked, _ = machinery.reviewer.decide_together(asked)
         except _Ended:
-            for call, _ in to_ask:
-                self._give_up(call)
+            for call, question in to_ask:
+                self._give_up(call, question)
             return
         for (call, _), question in zip(to_ask, asked, strict=True):
             machinery.asked[call.asked.id] = question
             self._decided(call, question)
 
-    def _give_up(self, call: _Call) -> None:
-        """Answer a call that the turn was stopped before; what was decided until then is not carried out."""
-        self._withdraw(call.asked.id)
-        call.answer = CallAnswer(STOPPED, is_error=True)
+    def _give_up(self, call: _Call, question: Any) -> None:
+        """Answer a call that the turn was stopped before; what was approved until then is not carried out."""
+        why = self.machinery.stop.why
+        question = self.machinery.asked.pop(call.asked.id, question)
+        is_refused = question.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
+        _withdraw(question, why)
+        call.answer = CallAnswer(refused(refusal(question)) if is_refused else not_run(why), is_error=True)
 
     def _decided(self, call: _Call, question: Any) -> None:
         """Note what a person decided about a call."""
@@ -252,6 +283,8 @@ class StepCalls:
             call.waits = True
             return
         self.machinery.asked.pop(call.asked.id, None)
+        if self.machinery.observer is not None:
+            self.machinery.observer.decided(call.asked.id, question)
         if question.status is not PendingStatus.APPROVED:
             call.answer = CallAnswer(refused(refusal(question)), is_error=True)
             return
@@ -263,14 +296,6 @@ class StepCalls:
     def _check_stop(self) -> None:
         if self.machinery.stop.is_set():
             raise _Ended
-
-    def _withdraw(self, call_id: str) -> None:
-        question = self.machinery.asked.pop(call_id, None)
-        if question is not None and question.status.is_open:
-            try:
-                question.reject(WENT_ON)
-            except TractError:
-                return  # somebody else just decides it; nothing is run for it any more
 
     # --- carrying out
 
@@ -284,7 +309,9 @@ class StepCalls:
         self.noted = True
         machinery.journal.begin(self.commit, call.place, call.asked.id)
         call.is_begun = True
-        answer = self._made(call)
+        made = machinery.aside.do(partial(self._made, call), machinery.stop)
+        # one that was left goes on, and nobody knows its end
+        answer = made or CallAnswer(ended_running(machinery.stop.why), is_error=True, made=1)
         machinery.journal.end(self.commit, call.place, call.asked.id, answer)
         call.answer = answer
 
@@ -354,7 +381,7 @@ class StepCalls:
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
-        told = LATE.format(limit=limit) if is_late else STOPPED_READING
+        told = LATE.format(limit=limit) if is_late else ended_reading(self.machinery.stop.why)
         with self._lock:
             for call in calls:
                 if call.answer is None:
@@ -369,6 +396,12 @@ class StepCalls:
             return machinery.toolset.carry_out(call.asked.name, prepared.values, approval=call.approval)
 
         made: list[None] = []
+        ended: list[None] = []
+
+        def check() -> None:
+            if machinery.stop.is_set():
+                ended.append(None)
+                raise _Ended(machinery.stop.why)
 
         def take() -> str:
             why = self._take()
@@ -376,26 +409,67 @@ class StepCalls:
                 made.append(None)
             return why
 
-        with allowing(take):
+        notes = CallNotes()
+        told = (
+            nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
+        )
+        with machinery.at_tools(), allowing(take), noting(notes), told, checking(check):
             result = (
                 make() if machinery.carry_out is None else _replaced(machinery.carry_out, call.asked, make)
             )
+        why = machinery.stop.why
+        for question in notes.asked if why else ():
+            _withdraw(question, why)
+        if (
+            ended and not result.success
+        ):  # a question of its own was left; nothing comes before that of a script
+            text = not_run(why) if prepared.tool.asks_itself else ended_running(why)
+            return CallAnswer(text, is_error=True, made=len(made))
         return answer_of(result)._replace(note=call.note, made=len(made))
 
     def _why_not(self) -> str:
         if self.machinery.stop.is_set():
-            return STOPPED
+            return not_run(self.machinery.stop.why)
         limit = self.machinery.meter.why_no_call()
         self.limit = limit or self.limit
-        return limited(limit) if limit else ""
+        return not_run(limit) if limit else ""
 
     def _take(self) -> str:
         """Count a call, also one that a script makes, and return why it may not be made."""
         if self.machinery.stop.is_set():
-            return STOPPED
+            return not_run(self.machinery.stop.why)
         limit = self.machinery.meter.take_call()
         self.limit = limit or self.limit
-        return limited(limit) if limit else ""
+        return not_run(limit) if limit else ""
+
+
+def left_answer(
+    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object]
+) -> CallAnswer:
+    """Return the answer of a call that was left open, and is not made any more, as the person says something else.
+
+    Args:
+        known: what the journal says of it.
+        question: what was asked about it in this process. It is withdrawn.
+        catch_up: has the question follow what was decided elsewhere.
+    """
+    if known is not None and known.answer is not None:
+        return known.answer
+    told = not_run(WENT_ON)
+    if question is not None:
+        catch_up(question)
+        is_open = question.status.is_open
+        _withdraw(question, UNDECIDED)
+        told = not_run(UNDECIDED if is_open else APPROVED_BEFORE)
+        if not is_open and question.status is not PendingStatus.APPROVED:
+            told = refused(refusal(question))
+    return CallAnswer(told if known is None else END_UNKNOWN, is_error=True)
+
+
+def _withdraw(question: Any, why: str) -> None:
+    if question.status.is_open:
+        with suppress(TractError):  # somebody else just decides it; nothing is run for it any more
+            question.reject(why)
 
 
 def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:

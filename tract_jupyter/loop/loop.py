@@ -16,9 +16,12 @@ from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tract_jupyter.llm import Price
+    from tract_jupyter.llm import ActingCall, Cassette, Price
     from tract_jupyter.loop.acting import AnswerStore
+    from tract_jupyter.loop.answers import ShownAnswer
     from tract_jupyter.loop.calls import CarryOut
+    from tract_jupyter.loop.events import TurnEvent
+    from tract_jupyter.loop.stored import PastTurn
     from tract_jupyter.loop.turn import Offer, TurnStore
     from tract_jupyter.models import ChatResponse, Delta
     from tract_jupyter.review import Review
@@ -45,17 +48,19 @@ class TurnRequest:
         tools: what the model may call; schemas are shown to it, and the caller answers what it calls.
         limits: what the turn may take.
         on_delta: is given each piece of a reply as it comes.
+        on_turn: is given each event of the turn as it happens, on this thread or another.
     """
 
     tools: Tools = None
     limits: TurnLimits | None = None
     on_delta: Callable[[Delta], object] | None = None
+    on_turn: Callable[[TurnEvent], object] | None = None
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
 
         Raises:
-            ContentError: the limits or `on_delta` are something else.
+            ContentError: the limits, `on_delta` or `on_turn` are something else.
         """
         if self.limits is not None and not isinstance(self.limits, TurnLimits):
             raise ContentError(
@@ -64,6 +69,10 @@ class TurnRequest:
         if self.on_delta is not None and not callable(self.on_delta):
             raise ContentError(
                 f"on_delta is a function that is given each piece of a reply, not {brief_repr(self.on_delta)}"
+            )
+        if self.on_turn is not None and not callable(self.on_turn):
+            raise ContentError(
+                f"on_turn is a function that is given each event of a turn, not {brief_repr(self.on_turn)}"
             )
 
 
@@ -89,6 +98,7 @@ class ToolLoop:
         store: where turns are kept.
         answers: gives where the answers of calls are kept.
         instructions: writes what a model is told about scripts, given its profile and what the user says.
+        cassette: gives what requests go through, those that `ask` answers, too.
     """
 
     def __init__(
@@ -98,6 +108,7 @@ class ToolLoop:
         store: TurnStore,
         answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
+        cassette: Callable[[], Cassette],
     ) -> None:
         self.tools: Tools = None
         self.limits = ANY_NUMBER
@@ -112,18 +123,20 @@ class ToolLoop:
         self._store = store
         self._answers = answers
         self._instructions = instructions
+        self._cassette = cassette
         self._running: list[StopSignal] = []
         self._is_anew = False
         self._turns = 0
         self._ended = threading.Condition()
-        self._asked: dict[str, Any] = {}
+        self._asked: dict[str | None, dict[str, Any]] = {}  # by branch, and by the call's id
 
     def stop(self) -> None:
         """Stop the turns that are under way, from any thread.
 
-        The model's call ends at once, and what had come of its reply is kept, marked as cut. Calls that only read are
-        left; one that changes something is waited for, as its end has to be known. What was not begun is answered with
-        that, and no further request is made.
+        The model's call ends at once, and what had come of its reply is kept, marked as cut. Scripts are ended, and
+        calls that only read are left. One that changes something has a second to end; then it is left as
+        well, and its answer says that nobody knows its end. (Where the turn is in the main thread it is waited for.)
+        What was not begun is answered with that, and no further request is made.
         """
         for signal in list(self._running):
             signal.set()
@@ -142,7 +155,10 @@ class ToolLoop:
 
     def close(self) -> None:
         """Stop the turns that are under way and wait for their end, five seconds at most; not for one that calls it."""
-        self.stop()
+        for signal in list(self._running):
+            from tract_jupyter.prompts import TRACT_CLOSED
+
+            signal.set(TRACT_CLOSED)
         if _given.get() not in self._running:
             with self._ended:
                 self._ended.wait_for(lambda: not self._turns, _PATIENCE)
@@ -196,7 +212,7 @@ class ToolLoop:
         return found.with_profile(replace(found.profile, tool_configs=configs))
 
     def turn(self, asked: TurnRequest, request: Callable[[Offer], ChatResponse]) -> ChatResponse:
-        """Carry a turn out, from its beginning or from where it was left.
+        """Carry a turn out, from its beginning or from where it was left; within `under_way`.
 
         Args:
             asked: how.
@@ -209,28 +225,100 @@ class ToolLoop:
         """
         toolset = self.toolset(asked.tools)
         meter = TurnMeter(asked.limits or self.limits, self.price)
-        with self.signal() as stop:
-            kept = (self._store, meter, stop, request, asked.on_delta, self.ask)
-            if toolset is None:
-                return StoredTurn(*kept).run()
-            from tract_jupyter.loop.acting import ActingTurn
-            from tract_jupyter.loop.calls import Machinery
-            from tract_jupyter.loop.offered import OfferedTools
+        stop = _given.get() or StopSignal()  # `under_way` has given it
+        asks = None if self.ask is None else self._cassette().asking(self.ask)
+        observer = None
+        if asked.on_turn is not None:
+            from tract_jupyter.loop.events import TurnObserver
 
-            offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
-            answers = self._answers()
-            machinery = Machinery(
-                toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, offered,
-                self._asked, self.carry_out, self.parallel,
-            )  # fmt: skip
-            sizes = (self.result_size, self.step_size)
-            response = ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes).run()
-            self._is_anew = False
+            offered_as = "" if toolset is None else toolset.profile.name
+            observer = TurnObserver(self._store.repository, asked.on_turn, offered_as)
+        kept = (self._store, meter, stop, request, asked.on_delta, asks, observer)
+        if toolset is None:
+            turn = StoredTurn(*kept)
+            return turn.run() if observer is None else observer.observe(turn)
+        from tract_jupyter.loop.acting import ActingTurn
+        from tract_jupyter.loop.calls import Machinery
+        from tract_jupyter.loop.offered import OfferedTools
+
+        offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
+        answers = self._answers()
+        # the turn stays where it began; its tools go where they move HEAD themselves
+        refs = self._store.repository.refs
+        tools_head = refs.own_head(follows=True)
+        branch = tools_head.branch
+        machinery = Machinery(
+            toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, offered,
+            self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
+            self.parallel, observer,
+        )  # fmt: skip
+        sizes = (self.result_size, self.step_size)
+        acting = ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes)
+        with machinery.aside:
+            response = acting.run() if observer is None else observer.observe(acting)
+        self._is_anew = False
+        if tools_head.branch == branch:
             return response
+        now = "no branch" if tools_head.branch is None else f"branch {tools_head.branch!r}"
+        moved = f"the model moved HEAD to {now}; this turn is on branch {branch!r}"
+        return replace(response, note="; ".join(filter(None, (response.note, moved))))
 
     def last_response(self) -> ChatResponse | None:
         """Return the reply that the current branch ends with, if it calls nothing that is open: its turn is over."""
         return self._store.last_reply()
+
+    def turns(self, head: str | None = None) -> list[PastTurn]:
+        """Return the turns of a history, the oldest first.
+
+        Args:
+            head: a commit, or a branch, that the history ends with; the current branch if left out.
+
+        Raises:
+            CommitNotFoundError: there is no such commit.
+        """
+        from tract_jupyter.loop.stored import past_turns
+
+        repository = self._store.repository
+        here = (
+            repository.refs.position.commit_hash if head is None else repository.commits.get(head).commit_hash
+        )
+        return past_turns(repository, here)
+
+    def events_of(self, turn: PastTurn) -> list[TurnEvent]:
+        """Return what happened in a turn, as the store tells it.
+
+        They are the events that `on_turn` was given, without pieces of replies and beginnings of calls. What the
+        history does not say (how long a call took, who decided about it, how the turn ended) is there if somebody
+        looked on.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        from tract_jupyter.loop.stored import turn_events
+
+        return turn_events(self._store.repository, self._review.ledger, turn)
+
+    def offered_in(self, turn: PastTurn) -> str | None:
+        """Return the name of the tool profile that a turn's model had last; empty for no tools, None if nobody knows.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        from tract_jupyter.loop.stored import offered_in
+
+        return offered_in(self._store.repository, turn)
+
+    def shown(self, text: str, call_id: str, calls: int) -> ShownAnswer:
+        """Return the answer to a call as the model is shown it: cleaned, and cut where it is long.
+
+        Args:
+            text: the whole of it.
+            call_id: of the call.
+            calls: how many calls its step has.
+        """
+        from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
+
+        return shown_answer(CallAnswer(text), call_id, size_for(calls, self.result_size, self.step_size))
 
     def before_saying(self, asked: TurnRequest, text: str) -> None:
         """Make ready for something new that the user says.
@@ -243,8 +331,8 @@ class ToolLoop:
             asked: how the turn is carried out.
             text: what the user says.
         """
-        self._close_open_calls()
         toolset = self.toolset(asked.tools)
+        self._close_open_calls(toolset)
         if toolset is None:
             return
         self._tell_news(toolset)
@@ -261,14 +349,35 @@ class ToolLoop:
         if news is not None:
             self._store.tell(*news)
 
-    def _close_open_calls(self) -> None:
-        _, calls = self._store.open_step()
-        if not calls:
+    def _close_open_calls(self, toolset: Toolset | None) -> None:
+        said, calls = self._store.open_step()
+        if said is None or not calls:
             return
-        from tract_jupyter.prompts import WENT_ON
+        from tract_jupyter.loop.answers import size_for
+        from tract_jupyter.loop.calls import left_answer
 
-        for call in calls:
-            question = self._asked.pop(call.id, None)
-            if question is not None and question.status.is_open:
-                question.reject(WENT_ON)
-        self._answers().answer_all(calls, WENT_ON)
+        answers = self._answers()
+        known = answers.journal.of(said.commit_hash)
+        told = [
+            (
+                call,
+                left_answer(known.get(call.id), self._question_of(call, toolset), self._review.gate.catch_up),
+            )
+            for call in calls
+        ]
+        answers.answer(told, size_for(len(calls), self.result_size, self.step_size))
+        if known:
+            answers.journal.forget(said.commit_hash)
+
+    def _question_of(self, call: ActingCall, toolset: Toolset | None) -> Any | None:
+        """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""
+        here = self._store.repository.refs.position.branch
+        question = self._asked.get(here, {}).pop(call.id, None)
+        if question is not None or toolset is None:
+            return question
+        anew = getattr(toolset.prepare(call.name, call.arguments), "question", None)
+        if anew is None:
+            return None
+        own_id = anew.pending_id
+        same = self._review.reviewer.twin(anew)
+        return same if same is not None or anew.pending_id == own_id else anew  # it took the question over

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import TurnMeter
+    from tract_jupyter.loop.events import TurnObserver
     from tract_jupyter.models import CommitInfo, Delta, LLMClient, ToolCall
 
 ACTS = "acts"
@@ -156,7 +157,8 @@ class StoredTurn:
         stop: ends it.
         request: makes one request with an offer, commits the reply and returns it.
         on_delta: see `Offer`.
-        asks: a user's function that is asked instead of the model.
+        asks: who is asked instead of the model, by a user's function.
+        observer: is told what happens; None if nobody looks on.
     """
 
     store: TurnStore
@@ -164,7 +166,8 @@ class StoredTurn:
     stop: StopSignal
     request: Callable[[Offer], ChatResponse]
     on_delta: Callable[[Delta], object] | None = None
-    asks: Callable[..., dict[str, Any]] | None = None
+    asks: LLMClient | None = None
+    observer: TurnObserver | None = None
     _schemas: list[dict[str, Any]] | None = None
     _said: CommitInfo | None = None
     _response: ChatResponse | None = None
@@ -192,15 +195,17 @@ class StoredTurn:
             ending = TurnEnding(TurnOutcome.LIMIT, f"{over}. Then chat(None) goes on")
         except Exception as error:
             with suppress(TractError):
-                self._close(is_stopped=False)
+                self._close()
             if self._response is not None:
                 error.add_note("What came before is stored; chat(None) goes on from there.")
             raise
-        except BaseException:  # an interrupt: it comes through, and leaves nothing half done
-            self.stop.set()
+        except BaseException as order:  # an interrupt: it comes through, and leaves nothing half done
+            from tract_jupyter.loop.threads import why_ended
+
+            self.stop.set(why_ended(order))
             with suppress(TractError):
                 self._keep_pieces()
-                self._close(is_stopped=True)
+                self._close(self.stop.why)
             raise
         if ending.outcome is TurnOutcome.ANSWER:
             ending = ending._replace(note=self._overrun)
@@ -225,6 +230,8 @@ class StoredTurn:
     def _make_request(self, offer: Offer) -> ChatResponse:
         """Make a request, whose reply is committed, and return that."""
         self._pieces.clear()
+        if self.observer is not None:
+            self.observer.request()
         with self._request_end() as end:
             try:
                 with ended_by(end):
@@ -232,16 +239,19 @@ class StoredTurn:
             except TractError as error:  # as what it ends, differs with who is asked
                 if self.stop.is_set():
                     raise _StoppedRequest from error
-                if end.is_set():
-                    raise _LateRequest(
-                        f"the limit of {self.meter.limits.seconds:g} seconds is over"
-                    ) from error
+                if end.is_set() and end.why == self._late:
+                    raise _LateRequest(self._late) from error
+                if end.is_set():  # a cassette says that it was stopped
+                    self.stop.set(end.why)
+                    raise _StoppedRequest from error
                 if isinstance(error, LLMBudgetError) and self._said is not None:
                     raise _OverBudget(str(error)) from error
                 raise
             self._overrun = self._why_too_late(end)
         self._pieces.clear()
         self._response, self._said = response, response.commit_info
+        if self.observer is not None:
+            self.observer.replied(response.commit_info)
         return response
 
     def _why_too_late(self, end: StopSignal) -> str:
@@ -253,6 +263,10 @@ class StoredTurn:
         limit = f"the limit of {self.meter.limits.seconds:g} seconds was exceeded"
         return f"{limit}: the reply could not be ended on its way, and is here as a whole"
 
+    @property
+    def _late(self) -> str:
+        return f"the limit of {self.meter.limits.seconds:g} seconds is over"
+
     @contextmanager
     def _request_end(self) -> Iterator[StopSignal]:
         """Yield the signal that ends one request: Stop gives it, and the end of the turn's seconds."""
@@ -261,8 +275,8 @@ class StoredTurn:
             yield self.stop
             return
         end = StopSignal()
-        forget = self.stop.on_set(end.set)
-        timer = threading.Timer(left, end.set)
+        forget = self.stop.on_set(lambda: end.set(self.stop.why))
+        timer = threading.Timer(left, end.set, [self._late])
         timer.daemon = True
         timer.start()
         try:
@@ -272,7 +286,7 @@ class StoredTurn:
             forget()
 
     def _asked(self, client: LLMClient) -> LLMClient:
-        return client if self.asks is None else _Asked(self.asks)
+        return client if self.asks is None else self.asks
 
     def _counted(self, client: LLMClient) -> LLMClient:
         return _Counted(self._asked(client), self._count)
@@ -307,19 +321,19 @@ class StoredTurn:
         self._pieces.clear()
         if not text.strip():
             return
-        from tract_jupyter.prompts import STOPPED
-
-        metadata = {CUT: why or STOPPED}
+        metadata = {CUT: why or self.stop.why}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
         info = self.store.repository.commits.say(content, None, {"metadata": metadata})
         self._said = info
         self._response = ChatResponse(text, info)
+        if self.observer is not None:
+            self.observer.replied(info)
 
     def _note_limit(self) -> None:
         """Note that a limit ended the turn: one without calls takes nothing that would count on."""
 
-    def _close(self, *, is_stopped: bool) -> None:
-        """Leave nothing half done: there is nothing."""
+    def _close(self, why: str = "") -> None:
+        """Leave nothing half done, because of Stop or, if `why` is empty, of an error: there is nothing."""
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:  # noqa: ARG002 # a turn with calls asks
         """Return the calls that have no answer: all, as they are the caller's to answer."""
@@ -340,13 +354,6 @@ class StoredTurn:
         if self._response is None and self._said is None:
             raise StoppedEarlyError(told)
         return told
-
-
-class _Asked:
-    """A user's function in the place of a client."""
-
-    def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        self.chat = ask
 
 
 class _Counted:

@@ -85,6 +85,11 @@ from .patterns import MAX_SECONDS as MAX_SECONDS
 from .patterns import Retention as Retention
 from .patterns import problem_of as problem_of
 from .pending import PendingStatus as PendingStatus
+from .progress import ProgressObserver as ProgressObserver
+from .progress import Work as Work
+from .progress import observing as observing
+from .progress import tracked as tracked
+from .progress import working as working
 from .protocols import Delta as Delta
 from .protocols import LLMClient as LLMClient
 from .protocols import Summarizer as Summarizer
@@ -111,3 +116,4 @@ from .toolcall import ToolCall as ToolCall
 from .toolcall import ToolCompactResult as ToolCompactResult
 from .toolcall import ToolDropResult as ToolDropResult
 from .toolcall import ToolTurn as ToolTurn
+from .warning import warn as warn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -75,7 +74,9 @@ class TokenBudget:
                 f"{told}; nothing was committed. Compress or skip earlier commits first."
             )
         if self.action is BudgetAction.WARN:
-            warnings.warn(f"{told}; consider compress()", BudgetWarning, stacklevel=4)
+            from tract_jupyter.models.warning import warn
+
+            warn(f"{told}; consider compress()", BudgetWarning)
         elif self.callback is not None:
             self.callback(tokens, self.max_tokens)
 

@@ -44,6 +44,10 @@ class SharedDisplay(Protocol):
         """True if its script has run somewhere and reached this kernel."""
         ...
 
+    def add(self, ticket: Ticket) -> None:
+        """Take in a request that is put up here."""
+        ...
+
     def refresh(self) -> None:
         """Show how things stand now."""
         ...
@@ -57,6 +61,9 @@ class _Text:
     """A board of what stands in printed text, which cannot change."""
 
     ready = False
+
+    def add(self, ticket: Ticket) -> None:
+        """Do nothing: it is printed by whoever asks."""
 
     def refresh(self) -> None:
         """Leave it as it is."""
@@ -108,9 +115,16 @@ class NotebookChannel:
 
     name = "notebook"
 
-    def __init__(self, front_end: FrontEnd, recorded: RecordedDecisions | None = None) -> None:
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        recorded: RecordedDecisions | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._front_end = front_end
         self._recorded = recorded
+        self._changed = changed
+        """Called when something was put up, or stands otherwise than before."""
         self._shown: dict[str, list[_Shown]] = {}
         """Every place of a ticket; the last one is where it is asked."""
         self._moved: set[str] = set()
@@ -198,6 +212,7 @@ class NotebookChannel:
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
+            self._changed()
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -215,9 +230,6 @@ class NotebookChannel:
             self._put_up_together(board)
 
     def _put_up_together(self, board: QuestionList) -> None:
-        board.tickets = [
-            places[-1].ticket for places in self._shown.values() if places and places[-1].panel is board
-        ]
         with meant_for_the_person():
             if len(board.tickets) > 1:
                 board.put_up()
@@ -233,6 +245,13 @@ class NotebookChannel:
     def is_here(self, pending_id: str) -> bool:
         """Return whether a request is on display in the cell that runs."""
         return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
+
+    def open_in(self, cell: int) -> int:
+        """Return how many requests that a cell has on display are open."""
+        return sum(
+            any(shown.cell == cell and shown.ticket.status.is_open for shown in places)
+            for places in tuple(self._shown.values())
+        )
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Return whether the panel's script has run somewhere and reached this kernel, or still has time to."""
@@ -311,6 +330,7 @@ class NotebookChannel:
         if board is not None:
             places.append(_Shown(ticket, board))
             self._loop = _running_loop() or self._loop
+            board.add(ticket)
             return
         shown = _ShownAlone(ticket, self._new_panel(ticket))
         places.append(shown)

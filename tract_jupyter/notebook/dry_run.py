@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import os
-import shlex
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from tract_jupyter.interchange import load_notebook
 from tract_jupyter.models import printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.fire_line import parse_fire
+from tract_jupyter.notebook.magic_line import MagicLine
 from tract_jupyter.operations import activation_fingerprint, check_spec
 from tract_jupyter.review import (
     LOCK_FILE,
@@ -132,7 +132,7 @@ def definition_in(source: str) -> DefinitionStep | ErrorStep | None:
     if header.split()[:1] != [name] or header.rstrip().endswith("?"):
         return None
     try:
-        options = _options().parse_args(shlex.split(header.strip().removeprefix(name)))
+        options = MagicLine(name, header.strip().removeprefix(name), "defined").parse(_options())
         name = f"{name} {options.name}".strip()
         # a line in front, as the magic does, so that lines are those of the cell
         parsed = parse_cell(options.name, "\n" + "".join(body), options.form)

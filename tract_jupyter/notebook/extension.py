@@ -6,15 +6,20 @@ Everything that is put into IPython is taken out again.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.error import UsageError
 
 from tract_jupyter.exceptions import TractError
+from tract_jupyter.models import observing
 from tract_jupyter.notebook.config import TractJupyter
 from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
+from tract_jupyter.notebook.progress import ProgressBars, progress_place
 from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, withdraw
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ class _Loaded:
     magics: TractMagics
     matcher: Callable[[Any], Any]
     names: dict[str, Any]
+    until_unloaded: ExitStack
+    until_greeted: ExitStack = field(default_factory=ExitStack)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -41,17 +48,20 @@ def load(shell: InteractiveShell) -> None:
     config = TractJupyter(parent=shell)
     notebook = NotebookSession(shell, config)
     names, taken = inject(notebook)
-    loaded = _Loaded(notebook, TractMagics(notebook), make_matcher(notebook), names)
+    loaded = _Loaded(notebook, TractMagics(notebook), make_matcher(notebook), names, ExitStack())
+    bars = ProgressBars(partial(progress_place, notebook.front_end))
+    loaded.until_unloaded.enter_context(observing(bars))
     shell.register_magics(loaded.magics)
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
-    shell.input_transformers_cleanup.append(await_waiting_cells)
-    shell.events.register("pre_run_cell", tell_of_keys)
+    shell.input_transformers_cleanup.extend((await_waiting_cells, run_questions))
+    for event, callback in _events(notebook):
+        shell.events.register(event, callback)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(loaded.matcher)
     setattr(shell, _ATTRIBUTE, loaded)
     if not config.quiet:
-        print(_greeting(config, list(names), taken))  # noqa: T201 # the one line that says so
+        _greet(shell, loaded, taken)
     problem = notebook.why_not_written()
     if problem:
         print(problem)  # noqa: T201 # also where it is to be quiet: whatever follows would fail
@@ -62,6 +72,8 @@ def unload(shell: InteractiveShell) -> None:
     loaded: _Loaded | None = getattr(shell, _ATTRIBUTE, None)
     if loaded is None:
         return
+    loaded.until_greeted.close()
+    loaded.until_unloaded.close()
     withdraw(loaded.notebook, loaded.names)
     for kind, functions in loaded.magics.magics.items():
         for name in functions:
@@ -69,13 +81,41 @@ def unload(shell: InteractiveShell) -> None:
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
     for configurable in (loaded.notebook.config, loaded.magics):
         shell.configurables.remove(configurable)  # type: ignore[arg-type] # see `load`
-    shell.input_transformers_cleanup.remove(await_waiting_cells)
-    shell.events.unregister("pre_run_cell", tell_of_keys)
+    for transformer in (await_waiting_cells, run_questions):
+        shell.input_transformers_cleanup.remove(transformer)
+    for event, callback in _events(loaded.notebook):
+        shell.events.unregister(event, callback)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     unregister(shell)
     loaded.notebook.close()
     delattr(shell, _ATTRIBUTE)
+
+
+def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
+    """Say in one line that it is loaded: at the end of the cell, which may still name another store."""
+
+    def tell(_result: object = None) -> None:
+        loaded.until_greeted.close()
+        loaded.notebook.tells_store = True
+        print(_greeting(loaded.notebook.config, list(loaded.names), taken))  # noqa: T201 # the one line that says so
+
+    if getattr(shell.displayhook, "exec_result", None) is None:  # no cell loads it
+        tell()
+        return
+    loaded.notebook.tells_store = False
+    shell.events.register("post_run_cell", tell)
+    loaded.until_greeted.callback(shell.events.unregister, "post_run_cell", tell)
+
+
+def _events(notebook: NotebookSession) -> tuple[tuple[str, Callable[[Any], None]], ...]:
+    waiting = notebook.waiting
+    return (
+        ("pre_run_cell", tell_of_keys),
+        ("pre_run_cell", waiting.begin),
+        ("post_run_cell", waiting.end),
+        ("post_run_cell", notebook.turns.refresh),
+    )
 
 
 def _greeting(config: TractJupyter, names: list[str], taken: list[str]) -> str:
@@ -107,19 +147,33 @@ def tell_of_keys(info: Any) -> None:
 
 # Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
 # line must become an expression that is.
-_WAITING_CELL = re.compile(
-    r"\s*%%(?P<name>tract_script\b|tract_run\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"  # ? asks for help
-    r"(?P<line>[^\n]*)\n?"
+_WAITING = r"%%(?P<name>tract_(?:script|run|chat)\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
+_WAITING_CELL = re.compile(rf"\s*{_WAITING}(?P<line>[^\n]*)\n?")
+_UNDER_ANOTHER = re.compile(
+    rf"\s*%%(?P<other>time|timeit|capture|prun)\b[^\n]*\n(?:\s*%%\w+[^\n]*\n)*?\s*{_WAITING}"
 )
 
 
+_WAITING_LINE = re.compile(r"%tract[ \t]+chat[ \t]+resume[ \t]*\n?")
+_AWAITED_LINE = "await get_ipython().run_line_magic('tract', 'chat resume')\n"
+
+
 def await_waiting_cells(lines: list[str]) -> list[str]:
-    """Rewrite a cell that waits to an `await` of it; an input transformer of IPython."""
+    """Rewrite a cell that waits, or a line that does, to an `await` of it; an input transformer of IPython.
+
+    Raises:
+        UsageError: the cell stands below another magic, which cannot wait.
+    """
+    under = _UNDER_ANOTHER.match("".join(lines))
+    if under is not None:
+        raise UsageError(
+            f"%%{under['other']} cannot wait for %%{under['name']}: take its line out. Nothing was run"
+        )
     match = _WAITING_CELL.match("".join(lines))
     if match is None:
-        return lines
+        return [_AWAITED_LINE if _WAITING_LINE.fullmatch(line) else line for line in lines]
     cell = "".join(lines)[match.end() :]
-    if not cell and match["name"] == "tract_run":
+    if not cell and match["name"] in {"tract_run", "tract_chat"}:
         cell = "\n"  # it may be empty, and IPython refuses a magic without any body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
@@ -128,9 +182,21 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
 await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]
 
 
+_QUESTION_LINE = re.compile(r"%tract[ \t]+(?P<line>\w+[ \t]+[^\n]*\?)[ \t]*\n?")
+
+
+def run_questions(lines: list[str]) -> list[str]:
+    """Have a line such as `%tract fork -- And why?` run, which IPython takes for a question to itself."""
+    found = [_QUESTION_LINE.fullmatch(line) for line in lines]
+    return [
+        line if match is None else f"get_ipython().run_line_magic('tract', {match['line']!r})\n"
+        for line, match in zip(lines, found, strict=True)
+    ]
+
+
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
 _MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run|_script)?)\s+(?P<rest>[^\n]*)$"
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
 )
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _OPTIONS = {
@@ -138,7 +204,11 @@ _OPTIONS = {
     "tract_check": ("--strict", "--mode"),
     "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
     "tract_run": ("--profile", "--regenerate", "--model", "--out"),
-}
+    "tract_profile": ("--activate", "--check"),
+    "tract_chat": (
+        "--model", "--profile", "--direct", "--plan", "--cells", "--vars", "--files", "--retry", "--out",
+    ),
+}  # fmt: skip
 
 
 def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
@@ -147,7 +217,8 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        token, words = _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
+        found = _of_profile(notebook, context.full_text, context.cursor_line, line)
+        token, words = found or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
         completions = [
             SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
         ]
@@ -163,6 +234,24 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
 
 
 _Found = tuple[str, "Iterable[tuple[str, str]]"]
+
+
+_PROFILE = "%%tract_profile"
+_LAST_WORD = re.compile(r"[\w.-]*$")
+
+
+def _of_profile(notebook: NotebookSession, text: str, number: int, line: str) -> _Found | None:
+    """Complete a line within a profile that is written as YAML."""
+    if not number or not text.startswith(_PROFILE):
+        return None
+    from tract_jupyter.notebook.profile_cell import body_words
+
+    above = text.splitlines()[1:number]
+    token = _LAST_WORD.search(line)
+    try:
+        return "" if token is None else token[0], body_words(notebook, above, line)
+    except TractError:  # a store that cannot be opened is reported when the cell runs, not at Tab
+        return None
 
 
 def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
@@ -204,8 +293,9 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
             return [(name, "command") for name in commands]
         command = commands.get(parts[0])
         return command.words(notebook, parts[1:-1]) if command else ()
-    if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
-        return _profiles(notebook)
+    values = _values(notebook, magic, parts)
+    if values is not None:
+        return values
     options = _OPTIONS.get(magic.lstrip("%"))
     if options is not None:
         return [(option, "option") for option in options]
@@ -214,6 +304,22 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
     given = {part.partition("=")[0] for part in parts[1:-1]}
     fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given]
     return [*fields, ("--fields", "option"), ("--review", "option")]
+
+
+def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]] | None:
+    """Return the values of the option that is typed; None where it has none to offer."""
+    if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
+        return _profiles(notebook)
+    if not magic.endswith("tract_chat"):
+        return None
+    last = next((part for part in reversed(parts[:-1]) if part.startswith("--")), "")
+    if parts[-1].startswith("-"):
+        return None
+    if last == "--vars":
+        return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
+    if last == "--profile" and parts[-2] == last:
+        return [(name, "profile") for name in ("full", "self", "supervisor")]
+    return None
 
 
 def _profiles(notebook: NotebookSession) -> Iterable[tuple[str, str]]:

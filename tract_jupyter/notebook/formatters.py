@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import Pending
     from tract_jupyter.llm import Models
     from tract_jupyter.models import CompiledContext, DiffResult
-    from tract_jupyter.runs import ForkTable, Run, RunResponse
+    from tract_jupyter.runs import Fork, ForkTable, Run, RunResponse
+    from tract_jupyter.toolkit import ToolsModule
+    from tract_jupyter.tract import Tract
 
 
 def register(shell: InteractiveShell) -> None:
@@ -111,16 +113,52 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
 
 
-def _show_forks(table: ForkTable, **_: object) -> dict[str, str]:
+def _show_fork(fork: Fork, **_: object) -> dict[str, str]:
+    from tract_jupyter.runs import ForkTable
+
+    return _show_forks(ForkTable((fork,)), title=f"Fork {fork.name}", told=(str(fork),))
+
+
+def _show_forks(
+    table: ForkTable, title: str = "Forks", told: tuple[str, ...] = (), **_: object
+) -> dict[str, str]:
     from tract_jupyter.notebook.views.html import Grid, GridView
 
     figures = frozenset({"Steps", "Calls", "Tokens", "Cost"})
     grid = Grid(table.heads, table.rows, code=frozenset({"Name", "Model"}), right=figures)
-    told = () if table.forks else (str(table),)
-    return GridView("Forks", told, (grid,))._repr_mimebundle_()
+    told = told if table.forks else (str(table),)
+    return GridView(title, told, (grid,))._repr_mimebundle_()
+
+
+def tract_view(tract: Tract, **_: object) -> dict[str, str] | None:
+    """Return where a tract stands for IPython; None where it cannot be read, such as a closed one."""
+    from tract_jupyter.exceptions import TractError
+    from tract_jupyter.notebook.views.overview import TractView
+
+    try:
+        return TractView.of(tract)._repr_mimebundle_()
+    except TractError:
+        return None
+
+
+def tools_view(tools: ToolsModule, prefix: str = "", **_: object) -> dict[str, str] | None:
+    """Return tools for IPython; `prefix` is what they are called, if not as their module. None if they are gone."""
+    from tract_jupyter.exceptions import TractError
+    from tract_jupyter.notebook.views.tool_list import ToolsView
+    from tract_jupyter.toolkit import executor_of
+
+    try:
+        executor, namespace = executor_of(tools)
+        name = prefix or tools.__name__.partition(".")[0]
+        return ToolsView.of(executor, name, (), namespace)._repr_mimebundle_()
+    except TractError:
+        return None
 
 
 _FORMATTERS: Final = {
+    ("tract_jupyter.tract", "Tract"): tract_view,
+    ("tract_jupyter.toolkit.stubs", "ToolsModule"): tools_view,
+    ("tract_jupyter.runs.forks", "Fork"): _show_fork,
     ("tract_jupyter.runs.forks", "ForkTable"): _show_forks,
     ("tract_jupyter.llm.registry", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,

@@ -1,4 +1,4 @@
-"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_script`, `%%tract_run`, `%%tract_check`.
+"""`%tract` and the magics of cells: `%%tract_chat`, `%%tract_operation`, `%%tract_run`, `%%tract_profile`, and more.
 
 Each imports what it runs when it runs: `%load_ext` must stay quick.
 """
@@ -6,6 +6,7 @@ Each imports what it runs when it runs: `%load_ext` must stay quick.
 from __future__ import annotations
 
 import functools
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from IPython.core.error import UsageError
@@ -18,7 +19,7 @@ from IPython.core.magic import (
     needs_local_scope,
     no_var_expand,
 )
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from tract_jupyter.exceptions import (
@@ -28,9 +29,11 @@ from tract_jupyter.exceptions import (
     TractError,
     in_one_line,
 )
+from tract_jupyter.notebook.magic_line import MagicLine
 from tract_jupyter.notebook.session import RanCells
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Awaitable, Callable
 
     from tract_jupyter.notebook.operation_cell import Checker
@@ -88,18 +91,27 @@ class TractMagics(Magics):
         self._ran = RanCells(notebook.shell)
         self._checker: Checker | None = None
 
+    def _options(self, magic: Any, line: str, done: str) -> Namespace:
+        """Return the options of a cell magic; `done` is what its cell has done, such as `sent`."""
+        config, shell = self._notebook.config, self._notebook.shell
+        taken = {config.tract_name, config.tools_name, *shell.user_ns_hidden}
+        parser = magic.parser
+        return MagicLine(f"%%{parser.prog}", line, done, taken).parse(parser)
+
     @line_magic
     @_as_typed
-    def tract(self, line: str) -> None:
+    def tract(self, line: str) -> Any:
         """Show and change the context, its operations and tools, and decide what waits for a decision.
 
         %tract            where the context stands
-        %tract log [N]    the newest commits as a graph, and events
+        %tract log [N]    the newest commits as a graph; --events: what else has happened
         %tract compile    the messages that a model would be sent; --at COMMIT for another time
         %tract diff A B   how two contexts differ
-        %tract branch, switch, checkout, tag, pin, skip, undo, redo
+        %tract branch, switch, merge, checkout, tag, pin, skip, undo, redo
+        %tract chat       the turns of the conversation; %tract chat show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
         %tract run ID     one of them as a graph; --prompt shows its prompt, --resume resumes it
+        %tract prompt T   what would be sent if you said T; nothing is asked
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools, with signatures
@@ -114,8 +126,11 @@ class TractMagics(Magics):
         from tract_jupyter.notebook.commands import run_command
 
         view = run_command(self._notebook, line)
+        if isinstance(view, Coroutine):
+            return _told(view)
         if view is not None:
             display(view)
+        return None
 
     @magic_arguments()
     @argument(
@@ -158,7 +173,7 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.operation_cell import define
 
-        options = parse_argstring(self.tract_operation, line)
+        options = self._options(self.tract_operation, line, "defined")
         # a line in front, so that every line number is that of the whole cell
         return define(
             self._notebook,
@@ -238,7 +253,7 @@ class TractMagics(Magics):
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
         from tract_jupyter.scripts import ScriptLimits
 
-        given = parse_argstring(self.tract_script, line)
+        given = self._options(self.tract_script, line, "run")
         bounds = {"seconds": given.timeout, "calls": given.calls}
         limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
         backend: ScriptBackend = "sandbox" if given.sandbox else "kernel"
@@ -274,9 +289,107 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.runs.cell import CellOptions, run_cell
 
-        given = parse_argstring(self.tract_run, line)
+        given = self._options(self.tract_run, line, "sent")
         options = CellOptions(given.profile, given.regenerate, given.model)
         return _told(run_cell(self._notebook, cell, options, given.out))
+
+    @magic_arguments()
+    @argument("name", help="The profile's name; one of that name is replaced.")
+    @argument("--activate", action="store_true", help="Have runs use it from now on.")
+    @argument("--check", action="store_true", help="Only say what is wrong with it; nothing is saved.")
+    @cell_magic
+    @_as_typed
+    def tract_profile(self, line: str, cell: str) -> None:
+        """Write a profile, the operations around a model's call, as YAML.
+
+        It is checked, saved, and shown. Each operation has a name and fields: kind (template, llm, guard, tool,
+        compute, transform, rag, dynamic), text, into (system, user, tail, message, reply), when, after, only_if,
+        required, and the parameters of its kind. They run in the order in which they stand, unless `order` says
+        another::
+
+            %%tract_profile guide --activate
+            description: short answers
+            operations:
+              question:
+                kind: guard
+                engine: liquid
+                text: '{"is_question": true}'
+                outputs: [is_question]
+              style:
+                text: " Be brief."
+                into: system
+                required: true
+
+        Tab completes fields, kinds, functions and tools. Nothing is executed, and no model is asked.
+        """
+        from tract_jupyter.notebook.profile_cell import save_profile
+
+        given = self._options(self.tract_profile, line, "saved")
+        display(save_profile(self._notebook, given.name, cell, activate=given.activate, check=given.check))
+
+    @magic_arguments()
+    @argument(
+        "--model", metavar="NAME", help="Who is asked: PROVIDER/NAME, or another model of the same provider."
+    )
+    @argument(
+        "--profile",
+        metavar="NAME",
+        help="The tools that the model has: full, self or supervisor; full if left out.",
+    )
+    @argument(
+        "--direct",
+        action="store_true",
+        help="The model calls tools itself, instead of writing scripts that do.",
+    )
+    @argument("--plan", action="store_true", help="It has no tools, and says what it would do. Nothing runs.")
+    @argument(
+        "--cells",
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="Send cells along, with what they printed: 3 for the last three, [4] for In [4], [4-6].",
+    )
+    @argument(
+        "--vars",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="Send variables along: of a table its columns and first rows.",
+    )
+    @argument("--files", nargs="+", default=(), metavar="PATH", help="Send text files of this folder along.")
+    @argument(
+        "--retry",
+        action="store_true",
+        help="Ask the last message again, or go on where its turn was left; leave the cell empty.",
+    )
+    @argument(
+        "--out",
+        default="",
+        metavar="NAME",
+        help="Put the response into this variable; its `text` is the reply.",
+    )
+    @cell_magic
+    @_as_typed
+    def tract_chat(self, line: str, cell: str) -> Any:
+        """Say the cell to the model, and show what it answers and does.
+
+        The model acts until it has an answer. It writes scripts that call tools; those that can change something wait
+        for you in the cell::
+
+            %%tract_chat --vars df
+            Which column has gaps, and where do they begin?
+
+        What is sent along is shown with its size before the answer begins. The stop button ends the turn, and what had
+        come is kept. %tract chat show draws a turn again, %tract chat resume goes on with the last one.
+        """
+        from tract_jupyter.notebook.chat.cell import ChatOptions, run_cell
+
+        given = self._options(self.tract_chat, line, "sent")
+        options = ChatOptions(
+            given.model, given.profile, given.direct, given.plan, tuple(given.cells), tuple(given.vars),
+            tuple(given.files), given.retry, given.out,
+        )  # fmt: skip
+        return _told(run_cell(self._notebook, cell, options))
 
     @line_cell_magic
     @_as_typed

@@ -13,8 +13,10 @@ from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.dry_run import ErrorStep, definition_in
-from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
-from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped, heading, style_tag
+from tract_jupyter.notebook.panels.code import code_html
+from tract_jupyter.notebook.panels.render import RECORD_STYLES
+from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
+from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import known_names_of, spec_diff
 from tract_jupyter.review import CodeBlock, block_text, by_rule
 
@@ -185,9 +187,10 @@ class CheckView(View):
         """Return the verdict, and the code with its findings if there are any; everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = "".join(map(code_html, self._blocks()))
-        return (
-            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-check" '
-            f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
+        return output_html(
+            f'<section class="check" data-testid="tract-check" aria-label="{_TITLE}"><p><b>{_TITLE}</b></p>'
+            f"{lines}{code}</section>",
+            *RECORD_STYLES,
         )
 
     def to_text(self) -> str:

@@ -206,6 +206,13 @@ class ScriptOptions:
     out: str
 
 
+def lend_variables(notebook: NotebookSession) -> None:
+    """Let scripts of the kernel find the notebook's variables, where they ask for them."""
+    notebooks = notebook.tract.scripts.notebooks
+    if notebook.shell.user_ns is not notebooks.user_namespace:
+        notebooks.user_namespace = notebook.shell.user_ns
+
+
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
     """Run a cell's code as a script, and show what came of it.
 
@@ -213,10 +220,8 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
         ScriptFailedError: it cannot be run; nothing of it ran.
         ScriptRaisedError: it failed, was stopped, or took too long.
     """
-    scripts = notebook.tract.scripts
-    if notebook.shell.user_ns is not scripts.notebooks.user_namespace:
-        scripts.notebooks.user_namespace = notebook.shell.user_ns
-    run = scripts.prepare(
+    lend_variables(notebook)
+    run = notebook.tract.scripts.prepare(
         code,
         backend=options.backend,
         notebook_id=options.notebook_id,

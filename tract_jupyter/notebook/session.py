@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import LLMError, StoreError
+from tract_jupyter.notebook.chat.standing import TurnsOnDisplay
 from tract_jupyter.notebook.front_end import FrontEnd
+from tract_jupyter.notebook.waiting import WaitingLine
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -45,6 +47,15 @@ class LazyTract:
 
         return [name for name in dir(Tract) if not name.startswith("_")]
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str] | None:
+        """Show where it stands, if it is open."""
+        if not self._notebook.is_open:
+            return None
+        from tract_jupyter.notebook.formatters import tract_view
+
+        self._notebook.waiting.is_told = True
+        return tract_view(self._notebook.tract)
+
     def __repr__(self) -> str:
         if self._notebook.is_open:
             return repr(self._notebook.tract)
@@ -68,6 +79,15 @@ class LazyTools(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         return dir(self.__dict__["_notebook"].tract.tools)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str] | None:
+        """List the tools, if the store is open."""
+        notebook = self.__dict__["_notebook"]
+        if not notebook.is_open:
+            return None
+        from tract_jupyter.notebook.formatters import tools_view
+
+        return tools_view(notebook.tract.tools, notebook.config.tools_name)
 
     def __repr__(self) -> str:
         return "<tools: one function for each tool; tools.list_tools() names them>"
@@ -118,6 +138,10 @@ class NotebookSession:
         self.shell = shell
         self.config = config
         self.front_end = FrontEnd(shell)
+        self.waiting = WaitingLine(self)
+        self.turns = TurnsOnDisplay()
+        self.tells_store = True
+        """False as long as what is printed on loading is still to come: it names the store."""
         self._folder = Path.cwd()
         self._tract: Tract | None = None
         self._advice: Advice | None = None
@@ -135,6 +159,7 @@ class NotebookSession:
         with self._lock:
             if self._tract is None:
                 self._tract = self._open()
+            self.waiting.is_used = True
             return self._tract
 
     @property
@@ -193,14 +218,17 @@ class NotebookSession:
                 self._tract = None
 
     def _open(self, replay: Path | None = None) -> Tract:
+        from tract_jupyter.models import working
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.review import RecordedDecisions, Trust
-        from tract_jupyter.tract import Tract
 
         store = self.config.store
         try:
             place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
-            tract = Tract.open(**place, replay=replay)
+            with working(f"Opening {store}"):
+                from tract_jupyter.tract import Tract
+
+                tract = Tract.open(**place, replay=replay)
         except StoreError as error:
             why = self.why_not_written()
             if not why:
@@ -215,7 +243,9 @@ class NotebookSession:
             ) as error:  # such as an address in the environment that is none: the rest can be used
                 print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
         tract.reviewer.channel = NotebookChannel(
-            self.front_end, RecordedDecisions(self.lock_path, Trust(), _used, self._cell)
+            self.front_end,
+            RecordedDecisions(self.lock_path, Trust(), _used, self._cell),
+            changed=self.waiting.refresh,
         )
         return tract
 
@@ -246,7 +276,8 @@ class NotebookSession:
                 f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
                 f"{self.config.store}."
             )
-        print(told)  # noqa: T201 # the answer to a magic
+        if self.tells_store or self._tract is not None:
+            print(told)  # noqa: T201 # the answer to a magic
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config

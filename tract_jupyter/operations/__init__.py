@@ -1,7 +1,7 @@
 """Dynamic operations: fields and actions as data, which a person reviews before any of their code runs.
 
 * `spec`: the data. `check`: what must hold before anything is made of it. `advice`: what the analysis says of
-  its code.
+  its code. `abilities`: what the code can do, in a sentence.
 * `activation`: the question whether it becomes active. `lifecycle`: all operations of a tract, stored, active,
   quarantined.
 * `registry` and `action`: the classes and functions that are made of an approved spec. `pending`: what firing

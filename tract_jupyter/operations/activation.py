@@ -12,6 +12,7 @@ from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks import Pending, action
 from tract_jupyter.models.schema import type_text
+from tract_jupyter.operations.abilities import abilities, ability_text, change_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
@@ -135,6 +136,7 @@ class PendingActivation(Proposal):
         self._analysed: tuple[OperationSpec, Advice, tuple[CodeBlock, ...]] | None = None
         self._active = active
         self._approved = approved or active
+        self._before: tuple[str, ...] | None = None
 
     @property
     def spec(self) -> OperationSpec:
@@ -246,8 +248,27 @@ class PendingActivation(Proposal):
         """Show the fields, and what the code can access: all of it, or what the last approved version could not."""
         spec, approved = self._spec(), self._approved
         fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
-        reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
+        reach = reach_table(
+            None if approved is None else spec_reach(approved), spec_reach(spec), self._ability()
+        )
         return tuple(table for table in (fields, reach) if table.rows)
+
+    def _ability(self) -> str:
+        """Return what it can do, in a sentence; of another version, compared with the one approved last."""
+        self.code_blocks()
+        now = self._abilities_of(self._spec(), self._analysed[2] if self._analysed else ())
+        if self._approved is None:
+            return ability_text(now)
+        if self._before is None:
+            blocks = analysed_blocks(self._approved, self.tract.operations.advice)
+            self._before = self._abilities_of(self._approved, blocks)
+        return change_text(self._before, now)
+
+    @staticmethod
+    def _abilities_of(spec: OperationSpec, blocks: Iterable[CodeBlock]) -> tuple[str, ...]:
+        inside = {action.name for action in spec.actions.values() if action.is_sandboxed}
+        found = (finding for block in blocks if block.title not in inside for finding in block.findings)
+        return abilities(found, spec_reach(spec))
 
     def said(self) -> dict[str, str]:
         """Return its name, its version, and what happens when it is fired."""

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models.schema import type_text
+from tract_jupyter.operations.abilities import abilities, ability_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 
@@ -79,13 +82,15 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
     return {kind: names for kind, names in found.items() if names}
 
 
-def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> ValueTable:
-    """Show that to a reviewer; say so if nothing is new."""
+def reach_table(
+    old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]], summary: str = ""
+) -> ValueTable:
+    """Show that to a reviewer, under a sentence that sums it up; say so if nothing is new."""
     found = gained(old, new)
     title = "What it can access" if old is None else "What it can access that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
     nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
-    return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
+    return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing", summary)
 
 
 def _code_reach(actions: Iterable[ActionDef]) -> Reach:
@@ -163,6 +168,28 @@ class Advice:
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)
+
+    def ability(self, block: CodeBlock) -> str:
+        """Return what code can do, in a sentence; it says so if a file that it writes exists."""
+        from tract_jupyter.analysis import capabilities_of
+
+        reach = _as_dict(capabilities_of(block.code))
+        verb = "change" if _APPENDS.search(block.code) else "overwrite"
+        files = frozenset(
+            f"{verb}:{path}" if kind == "write" and _exists(path) else f"{kind}:{path}"
+            for kind, _, path in (entry.partition(":") for entry in reach["files"])
+        )
+        return ability_text(abilities(block.findings, {**reach, "files": files}))
+
+
+_APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")
+"""The mode of a file that is not emptied when it is opened."""
+
+
+def _exists(path: str) -> bool:
+    with suppress(OSError, ValueError):  # no path at all
+        return Path(path).expanduser().is_file()
+    return False
 
 
 def _working_directory() -> Path | None:

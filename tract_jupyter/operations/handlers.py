@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.hooks.builtin import BuiltinPending
 from tract_jupyter.models import digest
+from tract_jupyter.operations.abilities import abilities, ability_text, change_text
 from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.activation import Proposal, changes_block, unified_diff
 from tract_jupyter.operations.advice import handler_reach, reach_table
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis import KnownNames
     from tract_jupyter.hooks import HookBus
+    from tract_jupyter.operations.advice import Reach
     from tract_jupyter.review import CodeBlock, ValueTable
 
 
@@ -154,9 +156,15 @@ class PendingHandler(Proposal):
     def tables(self) -> tuple[ValueTable, ...]:
         """Show what the code can access: all of it, or what the version before could not."""
         spec, approved = self.spec, self._approved
-        before = None if approved is None else handler_reach(approved.operation, approved.action)
-        table = reach_table(before, handler_reach(spec.operation, spec.action))
-        return (table,) if table.rows else ()
+        now = handler_reach(spec.operation, spec.action)
+        can = self._abilities(spec.action, now)
+        if approved is None:
+            return (reach_table(None, now, ability_text(can)),)
+        before = handler_reach(approved.operation, approved.action)
+        return (reach_table(before, now, change_text(self._abilities(approved.action, before), can)),)
+
+    def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
+        return abilities(self.tract.operations.advice.block(code, self._known_names()).findings, reach)
 
     def said(self) -> dict[str, str]:
         """Return its name, and what it decides about."""

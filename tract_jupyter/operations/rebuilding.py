@@ -80,7 +80,7 @@ class RemotePending(FieldPending):
         return super()._frozen(fields_json)
 
     @property
-    def subject(self) -> Subject | None:  # type: ignore[override]
+    def subject(self) -> Subject | None:
         """The subject of a standing approval, where one can be given."""
         return None if self._subject is None else super().subject
 

@@ -24,6 +24,12 @@ def consulting_request(instruction: str, shown: str) -> str:
     return f"{instruction}\n\nThe operation that waits:\n{shown}"
 
 
+PLAN: Final = """\
+Only plan this time. You have no tools now, and nothing runs. Say in a few numbered steps what you would do: which \
+tools you would call with what, what each step would change, what could go wrong, and what you would need to know \
+first. Leave out what you would not do. The person reads this and decides whether you are to do it."""
+
+
 RETRY: Final = """\
 That reply was not accepted{colon}
 {diagnosis}

@@ -49,7 +49,8 @@ totals, names, the few rows that matter; never whole results.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
 yield, no del; json, re, math, datetime and collections can be imported. backend="kernel" has all that, and runs only \
-after a person approved the code.
+after a person approved the code, and perhaps changed it. There, notebook_id="user" is the person's own notebook: you \
+see and set their variables, and what you plot is shown to them.
 - A script cannot run scripts. Its calls and its time are limited.
 """
 SEARCH: Final = """\

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-STOPPED: Final = "not run: stopped by the person"
-STOPPED_RUNNING: Final = (
-    "stopped by the person while it ran: whether it was carried out is not known. Look before you do it again"
+TASK_CANCELLED: Final = "stopped, as its task was cancelled"
+TRACT_CLOSED: Final = "stopped, as the tract was closed"
+FAILED: Final = "the turn was ended by an error"
+WENT_ON: Final = "the person went on with something else before it was made"
+UNDECIDED: Final = "nobody decided about it, and the person went on with something else"
+APPROVED_BEFORE: Final = "it was approved, but the person went on with something else before it was made"
+END_UNKNOWN: Final = (
+    "it was begun, and the process ended meanwhile: whether it was carried out is not known. "
+    "Look before you do it again"
 )
-STOPPED_READING: Final = "stopped by the person before it ended"
-WENT_ON: Final = "not run: nobody decided about it, and the person went on with something else"
-FAILED: Final = "not run: the turn ended before, by an error"
 NOTHING: Final = "(no output)"
+FIGURES: Final = "{count} drawn, for the person: a notebook shows it below the cell, and you do not see it"
 BEGUN_BEFORE: Final = (
     "it was begun before, and the process ended meanwhile, so it may have been done already. "
     "Look before you approve"
@@ -32,9 +36,19 @@ NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was ca
 LATE: Final = "not ended: {limit}"
 
 
-def limited(limit: str) -> str:
-    """Return what a call is told that a limit kept from being made."""
-    return f"not run: {limit}"
+def not_run(why: str) -> str:
+    """Return what a call is told that was not made: a limit, Stop, or whatever else kept it from being made."""
+    return f"not run: {why}"
+
+
+def ended_running(why: str) -> str:
+    """Return what a call is told that was being made when the turn ended, and may have changed something."""
+    return f"{why} while it ran: whether it was carried out is not known. Look before you do it again"
+
+
+def ended_reading(why: str) -> str:
+    """Return what a call is told that only read, and was not waited for."""
+    return f"{why} before it ended"
 
 
 def refused(reason: str) -> str:

@@ -1,3 +1,4 @@
+from .answers import check_wait as check_wait
 from .answers import checking as checking
 from .channel import Channel as Channel
 from .channel import NoChannel as NoChannel
@@ -26,6 +27,7 @@ from .display import in_short as in_short
 from .display import lines_text as lines_text
 from .display import needed_pieces as needed_pieces
 from .display import showable as showable
+from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
 from .grants import NOT_SIGNED as NOT_SIGNED
@@ -49,6 +51,7 @@ from .process import is_running as is_running
 from .process import process_text as process_text
 from .process import this_process as this_process
 from .prompt import OWN_WORDS as OWN_WORDS
+from .prompt import action_word as action_word
 from .prompt import ask as ask
 from .prompt import ask_until_decided as ask_until_decided
 from .prompt import read_line as read_line
@@ -61,14 +64,17 @@ from .recorded import take as take
 from .records import ACTIVATE as ACTIVATE
 from .records import RUN as RUN
 from .records import is_waited_for as is_waited_for
+from .request import CHOICES as CHOICES
 from .request import CodeBlock as CodeBlock
 from .request import ReviewAction as ReviewAction
 from .request import ReviewRequest as ReviewRequest
+from .request import TextChoice as TextChoice
 from .request import ValueRow as ValueRow
 from .request import ValueTable as ValueTable
 from .request import findings_text as findings_text
 from .request import request_from_dict as request_from_dict
 from .request import request_to_dict as request_to_dict
+from .request import run_label as run_label
 from .request import show_value as show_value
 from .request import worst_finding as worst_finding
 from .review import Review as Review

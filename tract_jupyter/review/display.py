@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis import split_lines
 from tract_jupyter.models import printable
-from tract_jupyter.review.request import MOST_CHARACTERS
+from tract_jupyter.review.request import CHOICES, MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tract_jupyter.analysis import Finding, RiskLevel
-    from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueRow, ValueTable
+    from tract_jupyter.review.request import CodeBlock, ReviewRequest, TextChoice, ValueRow, ValueTable
 
 
 LONGEST_PIECE = 200
@@ -82,6 +82,23 @@ class ShownRow(NamedTuple):
             yield from part
 
 
+class ShownChoice(NamedTuple):
+    """Two texts for one place, and the one that was decided on if it is another one: the lines of each.
+
+    A line that both sides have is the same piece: it is on display where one of them shows it.
+    """
+
+    ours: tuple[DisplayedPiece, ...]
+    theirs: tuple[DisplayedPiece, ...]
+    decided: tuple[DisplayedPiece, ...]
+    other: tuple[DisplayedPiece, ...]
+
+    def pieces(self) -> Iterator[DisplayedPiece]:
+        """Yield all of it, in order."""
+        for part in self:
+            yield from part
+
+
 def shown_code(block: CodeBlock) -> ShownCode:
     """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
@@ -104,6 +121,19 @@ def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
     return tuple(_row(table, row, pending_id) for row in table.rows)
 
 
+def shown_choice(choice: TextChoice, pending_id: str) -> ShownChoice:
+    """Cut a choice into lines. They count for the question that they are a part of."""
+    of = (pending_id, choice.name)
+    other = None if choice.decided in CHOICES else choice.decided
+    sides = [() if text is None else printable(text).split("\n") for text in (choice.ours, choice.theirs)]
+    lines = list(dict.fromkeys([*sides[0], *sides[1]]))
+    pieces = dict(zip(lines, _keyed(lines, "sides", *of), strict=True))
+    ours, theirs = (tuple(pieces[line] for line in side) for side in sides)
+    decided = _keyed([choice.said], "decided", *of) if choice.decided is not None else ()
+    written = () if other is None else _keyed(printable(other).split("\n"), "other", *of)
+    return ShownChoice(ours, theirs, decided, written)
+
+
 def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
     """Yield the pieces that must have been on display before the request can be approved, in order."""
     for block in request.code:
@@ -111,6 +141,8 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
     for table in request.tables:
         for row in shown_rows(table, request.pending_id):
             yield from (piece for piece in row.pieces() if piece.key)
+    for choice in request.choices:
+        yield from shown_choice(choice, request.pending_id).pieces()
 
 
 def showable(request: ReviewRequest) -> ReviewRequest:
@@ -123,7 +155,9 @@ def showable(request: ReviewRequest) -> ReviewRequest:
         replace(block, code="\n".join(_lines(block.code)[:_SHORT])[: 100 * _SHORT]) for block in request.code
     )
     why = " ".join(filter(None, [TOO_LONG, request.why]))
-    return replace(request, actions=actions, tables=tables, code=code, fields=None, subject=None, why=why)
+    return replace(
+        request, actions=actions, tables=tables, code=code, choices=(), fields=None, subject=None, why=why
+    )
 
 
 # ---
@@ -170,6 +204,7 @@ def _is_too_long(request: ReviewRequest) -> bool:
     texts = [text for block in request.code for text in (block.code, block.description, block.header)]
     rows = [row for table in request.tables for row in table.rows]
     texts += [text for row in rows for text in (row.name, row.type, row.value, row.description)]
+    texts += [one for c in request.choices for one in (c.ours, c.theirs, c.decided) if one is not None]
     characters = sum(map(len, texts))
     if any(row.is_cut for row in rows) or characters > MOST_CHARACTERS:
         return True

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import PendingStatus
     from tract_jupyter.models.schema import Parameter
-    from tract_jupyter.review.decision import Subject
-    from tract_jupyter.review.request import ReviewAction
+    from tract_jupyter.review.request import ReviewAction, ReviewRequest
     from tract_jupyter.review.reviewable import Reviewable
 
     Read = Callable[[str], str]
@@ -35,9 +34,9 @@ _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
 OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
 """Words of the prompt's own."""
 _EXPLAINED = {
-    _EDIT: "edit: change values, then approve",
-    _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
-    _ALWAYS: "always: approve, and never ask {actor} again for these values",
+    _EDIT: "edit: change values, then {verb}",
+    _SESSION: "session: {verb}, and do not ask {actor} again for these values until this kernel or script ends",
+    _ALWAYS: "always: {verb}, and never ask {actor} again for these values",
 }
 _OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 80
@@ -105,8 +104,8 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
-            print(printable(f"  {_explained(ticket.request.subject, choice)}"))  # noqa: T201
-        elif word != choice.label.lower():
+            print(printable(f"  {_explained(ticket.request, choice)}"))  # noqa: T201
+        elif choice.label.lower() != word and not choice.label.startswith("Run "):
             print(f"  {word}: {choice.label.lower()}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     for _ in _tries(ticket):
@@ -215,28 +214,32 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
     )
 
 
-def _explained(subject: Subject | None, word: str) -> str:
+def _explained(request: ReviewRequest, word: str) -> str:
     """Explain a word of the prompt's own, for this request."""
+    subject, approve = request.subject, request.action("approve")
+    verb = "approve" if approve is None else action_word(approve)
     if subject is None or word == _EDIT:
-        return _EXPLAINED[word]
+        return _EXPLAINED[word].format(verb=verb)
     ignored = ", ".join(
         f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
     )
-    return _EXPLAINED[word].format(actor=subject.actor) + (
+    return _EXPLAINED[word].format(actor=subject.actor, verb=verb) + (
         f"; it will not look at {ignored}" if ignored else ""
     )
 
 
-def _word(action: ReviewAction) -> str:
+def action_word(action: ReviewAction) -> str:
     """Return what is typed for an action: its label, or its name, where the label says more."""
     label = action.label.lower()
-    return action.name if label.startswith(f"{action.name} ") else label
+    if action.name == "approve":
+        return label.partition(" ")[0]
+    return action.name if label.startswith(("run ", f"{action.name} ")) else label
 
 
 def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     """List what can be typed: the actions, and words of the prompt's own that are no action's name."""
     request = ticket.request
-    words: dict[str, ReviewAction | str] = {_word(action): action for action in request.actions}
+    words: dict[str, ReviewAction | str] = {action_word(action): action for action in request.actions}
     own = [] if request.fields is None or not len(request.fields) else [_EDIT]
     if request.subject is not None:  # a session is that of the process that asked
         own += [_ALWAYS] if ticket.pending.runs_elsewhere else [_SESSION, _ALWAYS]

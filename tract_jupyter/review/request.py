@@ -77,15 +77,66 @@ class ValueTable:
     """A table of rows under a heading.
 
     `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
-    definition, which somebody proposes), or nothing, where they only explain.
+    definition, which somebody proposes), or nothing, where they only explain. `summary` says in a sentence what such
+    rows say in detail.
     """
 
     title: str
     rows: tuple[ValueRow, ...]
     binds: Literal["values", "rows", "nothing"] = "values"
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class TextChoice:
+    """Two texts for one place. An approval takes one of them, or another text.
+
+    Attributes:
+        name: of the value that says which; it is one of the request's `fields`, where they may be changed: a word of
+            `CHOICES`, or the other text.
+        title: what place it is.
+        ours: the text of one side; None where that leaves the place out.
+        theirs: the text of the other side.
+        sides: what the two are called.
+        decided: what is decided about it: a word of `CHOICES`, the other text, or None.
+        is_needed: True if nothing can be approved before it is decided.
+    """
+
+    name: str
+    title: str
+    ours: str | None
+    theirs: str | None
+    sides: tuple[str, str] = ("ours", "theirs")
+    decided: str | None = None
+    is_needed: bool = True
 
     def __post_init__(self) -> None:
         _make_printable(self, "title")
+        object.__setattr__(self, "sides", tuple(map(printable, self.sides)))
+
+    @property
+    def is_open(self) -> bool:
+        """True if it is to be decided before anything can be approved."""
+        return self.is_needed and self.decided is None
+
+    @property
+    def said(self) -> str:
+        """What is decided, in words; of another text, without it."""
+        words = {
+            "ours": f"takes {self.sides[0]}",
+            "theirs": f"takes {self.sides[1]}",
+            "skip": "leaves it out",
+        }
+        if self.decided is None:
+            return "not decided" if self.is_needed else "no decision needed"
+        return words.get(self.decided, "takes another text")
+
+
+CHOICES = ("ours", "theirs", "skip")
+"""The words that decide a `TextChoice`; every other text is the text itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +162,7 @@ class ReviewRequest:
         why: why a person is asked.
         fields: the values that may be changed before approving, with the present ones as defaults; None if none may.
         subject: what a standing approval could be about; None if it is asked about each time.
+        choices: what is decided by changing the values of the same names in `fields`.
         note: what came of the last answer, where the pending is still open.
     """
 
@@ -125,6 +177,7 @@ class ReviewRequest:
     fields: Parameters | None = None
     subject: Subject | None = None
     note: str = ""
+    choices: tuple[TextChoice, ...] = ()
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "summary", "why", "note")
@@ -137,6 +190,14 @@ class ReviewRequest:
 def _make_printable(what: object, *names: str) -> None:
     for name in names:
         object.__setattr__(what, name, printable(getattr(what, name)))
+
+
+_LONGEST_NAME = 32
+
+
+def run_label(name: str) -> str:
+    """Return the label of what runs something by that name."""
+    return f"Run {name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + '…'}"
 
 
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
@@ -173,6 +234,7 @@ def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
         "actions": [_action_to_dict(action) for action in request.actions],
         "code": [_code_to_dict(block) for block in request.code],
         "tables": [asdict(table) for table in request.tables],
+        "choices": [asdict(choice) for choice in request.choices],
         "fields": None if request.fields is None else _parameters_to_list(request.fields),
         "subject": None if request.subject is None else _subject_to_dict(request.subject),
     }
@@ -190,9 +252,10 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         actions=tuple(_action_from_dict(action) for action in data["actions"]),
         code=tuple(_code_from_dict(block) for block in data["code"]),
         tables=tuple(
-            ValueTable(table["title"], tuple(ValueRow(**row) for row in table["rows"]), table["binds"])
+            ValueTable(**{**table, "rows": tuple(ValueRow(**row) for row in table["rows"])})
             for table in data["tables"]
         ),
+        choices=tuple(TextChoice(**choice) for choice in data["choices"]),
         fields=None if data["fields"] is None else _parameters_from_list("fields", data["fields"]),
         subject=None if data["subject"] is None else Subject(**data["subject"]),
     )
@@ -216,8 +279,14 @@ _BLOCK = {
 _ACTION = {**dict.fromkeys(("name", "label", "style", "description"), _TEXT), "parameters": [_PARAMETER]}
 _TABLE = {
     "title": _TEXT,
+    "summary": _TEXT,
     "binds": _TEXT,
     "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
+}
+_CHOICE = {
+    **dict.fromkeys(("name", "title"), _TEXT),
+    **dict.fromkeys(("ours", "theirs", "decided"), (str, type(None))),
+    "sides": [_TEXT],
 }
 _SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash", "actor"), _TEXT), "values": {}, "ignored": {}}
 _REQUEST = {
@@ -225,6 +294,7 @@ _REQUEST = {
     "actions": [_ACTION],
     "code": [_BLOCK],
     "tables": [_TABLE],
+    "choices": [_CHOICE],
     "fields": [_PARAMETER],
     "subject": _SUBJECT,
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
-_ANSWERED = frozenset({"tool_result", "tool_call", "script_call"})
+_ANSWERED = frozenset({"tool_result", "tool_call", "script_call", "run_script"})
 
 
 class Rejections:

@@ -110,6 +110,11 @@ class Reviewable(Protocol):
         ...
 
     @property
+    def is_destructive(self) -> bool:
+        """True if what it takes away may be gone for good."""
+        ...
+
+    @property
     def is_renewed(self) -> bool:
         """True if, asked again, the newer one replaces the open one, in the same process too."""
         ...

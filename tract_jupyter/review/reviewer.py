@@ -576,10 +576,10 @@ def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
     )
 
 
-def _asker(one: Reviewable | StoredPending) -> tuple[str, str]:
-    """Return who asks: each run is one, as it waits for its own answer."""
+def _asker(one: Reviewable | StoredPending) -> tuple[str, str | None, str]:
+    """Return who asks, and on which branch: each run is one, as it waits for its own answer."""
     by = one.triggered_by or ""
-    return one.actor, by if by.startswith(RUN) else ""
+    return one.actor, one.branch, by if by.startswith(RUN) else ""
 
 
 def _is_left(stored: StoredPending, other: Reviewable) -> bool:

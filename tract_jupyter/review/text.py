@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import counted, printable
-from tract_jupyter.review.display import by_rule, in_short, shown_code, shown_rows
+from tract_jupyter.review.display import by_rule, in_short, shown_choice, shown_code, shown_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.display import DisplayedPiece, ShownCode
-    from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueTable
+    from tract_jupyter.review.request import CodeBlock, ReviewRequest, TextChoice, ValueTable
 
 SHORT_FINGERPRINT = 8
 """The number of digits of a fingerprint that a person is shown."""
@@ -23,6 +23,7 @@ def request_text(ticket: Ticket) -> str:
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
     lines += [line for block in request.code for line in _block_lines(block)]
+    lines += [line for choice in request.choices for line in _choice_lines(choice, request)]
     lines += [line for table in request.tables for line in _table_lines(table, request)]
     lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
     lines += [f"{how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
@@ -42,9 +43,11 @@ def bound_lines(request: ReviewRequest) -> Iterator[str]:
         findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
         yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
         yield from (line for _, line in _numbered(block, code))
+    for choice in request.choices:
+        yield from _choice_lines(choice, request)
     for table in request.tables:
         if table.binds == "nothing" and table.rows:  # or an expression would look like one more value
-            yield f"{table.title}:"
+            yield f"{table.title}: {table.summary}".rstrip()
         for row in shown_rows(table, request.pending_id):
             kind, about = _joined(row.type), _joined(row.description)
             said = [kind, about] if table.binds == "rows" else []
@@ -95,12 +98,24 @@ def _findings_lines(block: CodeBlock) -> list[str]:
     return [f"  {in_short(rule)}" for rule in rules] if len(block.findings) > len(rules) else []
 
 
+def _choice_lines(choice: TextChoice, request: ReviewRequest) -> Iterator[str]:
+    """Yield both texts, and what is decided; a text that is left out has no lines."""
+    shown = shown_choice(choice, request.pending_id)
+    yield f"{choice.title} ({choice.name}): {choice.said}"
+    for side, text, lines in zip(choice.sides, (choice.ours, choice.theirs), shown, strict=False):
+        yield f"  {side}{' leaves it out' if text is None else ':'}"
+        yield from (f"    | {line.text}" for line in lines)
+    if shown.other:
+        yield "  it becomes:"
+        yield from (f"    | {line.text}" for line in shown.other)
+
+
 def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
     rows = []
     for row in shown_rows(table, request.pending_id):
         about = f"  # {_joined(row.description)}" if row.description else ""
         rows.append(f"  {_joined(row.name)}: {_joined(row.type)} = {_joined(row.value)}{about}")
-    return [f"{table.title}:", *rows]
+    return [f"{table.title}: {table.summary}".rstrip(), *rows]
 
 
 def _joined(pieces: Iterable[DisplayedPiece]) -> str:

@@ -3,7 +3,7 @@
 * What there is: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run, as data),
   `kinds` (what an operation does inside), `templates`.
 * Who begins one: `service` (the part `Tract.runs`), `generation` (a reply with or without a profile), `turns` (who
-  answers on a branch, and holds the lease).
+  answers on a branch, and holds the lease), `preview` (a run that asks nobody).
 * What happens: `run` (the loop), `engine` (what its steps work with), `activation`, `plan`, `schedule` (who may
   start; pure), `run_executor` (both hooks and the main call), `coordinator`, `workers`, `attempt`.
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),

@@ -86,6 +86,8 @@ from .model import RunMessage as RunMessage
 from .model import RunNote as RunNote
 from .model import Skip as Skip
 from .plan import make_plan as make_plan
+from .preview import Imagined as Imagined
+from .preview import PromptPreview as PromptPreview
 from .projection import differences as differences
 from .projection import project as project
 from .projection import root_hash as root_hash

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CommitNotFoundError, LLMError, TractError
 from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
-from tract_jupyter.models import check_limit, counted
+from tract_jupyter.models import check_limit, counted, warn
 from tract_jupyter.storage import APPEND
 
 if TYPE_CHECKING:
@@ -184,11 +183,10 @@ class Costs:
         with suppress(TractError):
             cost = self.of_rewrite(*commits)
         if cost.replies:
-            warnings.warn(
+            warn(
                 f"this change takes something from the model: {cost}. undo() brings it back, and "
                 "t.costs.of_rewrite(...) tells it without a change",
                 RewriteWarning,
-                stacklevel=6,
             )
 
     def _place(self, commits: Sequence[str], head: str, context: CompiledContext) -> int:

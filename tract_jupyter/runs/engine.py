@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tract_jupyter.context import Repository, VersionedContext
-    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.llm import ConfiguredLLM, Models, StopSignal
     from tract_jupyter.models import CommitInfo, Delta
     from tract_jupyter.review import Reviewer
     from tract_jupyter.runs.events import RunStarted
@@ -183,9 +183,10 @@ class RunEngine:
         call: MainCall,
         options: RunOptions,
         so_far: Unfinished | None = None,
-    ) -> Ending:
-        """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
-        with self._workers(options) as workers, _signal(options, workers) as abort:
+        stop: StopSignal | None = None,
+    ) -> tuple[Ending, RunHistory]:
+        """Carry a run out, from its beginning or from where it was interrupted, and note its end; `stop` ends it."""
+        with self._workers(options) as workers, _signal(options, workers, stop) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
                 ask=lambda turn: self._main_call(
@@ -197,12 +198,11 @@ class RunEngine:
             artifacts = RunArtifacts(self.artifacts, snapshot.artifacts, lambda: self.is_answered(log.run_id))
             target = TractTarget(
                 self._repository, log.run_id, session=snapshot.session_key, artifacts=artifacts,
-                log=self.reports, branch=snapshot.branch, is_new=so_far is None, before=log.flush,
+                log=self.reports, is_new=so_far is None, before=log.flush,
             )  # fmt: skip
             ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
         call.reply = target.rewritten_reply or call.reply
-        self._end(log, ending)
-        return ending
+        return ending, self._end(log, ending)
 
     @contextmanager
     def aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
@@ -215,15 +215,17 @@ class RunEngine:
                 self._end(log, ABORTED)
             raise
 
-    def _end(self, log: RunLog, ending: Ending) -> None:
+    def _end(self, log: RunLog, ending: Ending) -> RunHistory:
         """Note how a run ended, once, and take back what it asked; one that waits has not ended."""
         events = log.events
-        if ending is not WAITING and not isinstance(events[-1].data, RunFinished):
-            log.add(sealed(events, RunFinished.of(ending)))
+        history = RunHistory.of(events)
+        if ending is not WAITING and history.end is None:
+            log.add(sealed(history, RunFinished.of(ending)))
         log.flush()
         if ending is not WAITING:
             asked = {one.data.pending_id for one in events if isinstance(one.data, OperationWaiting)}
             self._decisions.withdraw(log.run_id, asked)
+        return history
 
     def _note_kept(self, log: RunLog) -> None:
         """Note what was stored right before an interrupt, and not noted any more."""
@@ -252,7 +254,7 @@ class RunEngine:
             llm = None
         return Services(
             llm=llm, models=self._models, call_tool=self._call_tool, functions=self.functions,
-            search=self._search, decisions=self._decisions,
+            search=self.search, decisions=self._decisions,
         )  # fmt: skip
 
     @cached_property
@@ -261,7 +263,7 @@ class RunEngine:
 
         return HistorySearch(self._tract)
 
-    def _search(self, query: str, **how: Any) -> Any:
+    def search(self, query: str, **how: Any) -> Any:
         """Search as `HistorySearch`, which is made when the first operation searches."""
         return self._history_search(query, **how)
 
@@ -388,7 +390,7 @@ class RunEngine:
         try:
             self._generation.carry_out(
                 call.asked, keep=keep,
-                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
+                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
                 on_delta=note,
             )  # fmt: skip
         except _INTERRUPTS as error:
@@ -401,13 +403,16 @@ class RunEngine:
 
 
 @contextmanager
-def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
-    """Make the run's own signal. The caller's gives it, never the reverse; an error that ends the run gives it too."""
-    given = options.abort or Abort()
+def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> Iterator[Abort]:
+    """Make the run's own signal. The caller's and the turn's give it, never the reverse; an error does, too."""
+    given = options.abort
     timeout = None if options.timeout is None else workers.now() + options.timeout
-    abort = Abort(min((one for one in (given.deadline, timeout) if one is not None), default=None))
+    deadlines = [one for one in (timeout, None if given is None else given.deadline) if one is not None]
+    abort = Abort(min(deadlines, default=None))
     with ExitStack() as stack:
-        stack.callback(given.on_set(abort.set))
+        for one in (given, stop):
+            if one is not None:
+                stack.callback(one.on_set(abort.set))
         try:
             yield abort
         except BaseException:

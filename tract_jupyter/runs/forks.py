@@ -6,20 +6,39 @@ cache; only what is asked from there on is new.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import ContentError, DetachedHeadError, LLMError, RunError, UndecidedError
-from tract_jupyter.llm import CostReport, provider_of
-from tract_jupyter.models import TurnOutcome, brief_repr, canonical_json, check_text, one_line
+from tract_jupyter.exceptions import (
+    BranchExistsError,
+    BranchNotFoundError,
+    ContentError,
+    DetachedHeadError,
+    LLMError,
+    RunError,
+    TractError,
+    UndecidedError,
+)
+from tract_jupyter.llm import CostReport, costs_of_block, provider_of
+from tract_jupyter.models import (
+    COMPRESSED_FROM,
+    Priority,
+    TurnOutcome,
+    brief_repr,
+    canonical_json,
+    check_text,
+    one_line,
+)
+from tract_jupyter.storage import ANNOTATE, APPEND, OwnHead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import Models
+    from tract_jupyter.llm import CostLine, Models
+    from tract_jupyter.loop import ToolLoop
     from tract_jupyter.models import CommitInfo, LLMClient
     from tract_jupyter.runs.costs import Costs
     from tract_jupyter.runs.turn import RunResponse
@@ -31,6 +50,8 @@ _HEADS: Final = ("Name", "Changed", "Model", "Outcome", "Text", "Steps", "Calls"
 _TEXT: Final = 48
 _CHANGED: Final = 32
 _TOOL: Final = "tool_io"
+_REPLIES: Final = frozenset({"dialogue", "reasoning"})
+"""The types of content that stand for a reply, and may be asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +141,25 @@ class ForkTable:
     __repr__ = __str__
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where a fork begins.
+
+    Attributes:
+        base: the newest commit that it keeps; None for none.
+        aside: messages that it has and does not send: those that another one takes the place of.
+        question: what the user said last, if the model is to be asked again.
+        answered: the answer that is another one.
+        kept: the answers after that.
+    """
+
+    base: str | None
+    aside: tuple[str, ...] = ()
+    question: str | None = None
+    answered: CommitInfo | None = None
+    kept: tuple[CommitInfo, ...] = ()
+
+
 class Forks:
     """The forks of a tract in this session. Calling it puts them side by side, with what they were forked from.
 
@@ -129,6 +169,7 @@ class Forks:
         chat: asks for a reply, as `Tract.chat` does.
         models: those that a fork may name.
         costs: says what replies cost.
+        loop: says how answers of tools are shown to a model.
     """
 
     def __init__(
@@ -138,12 +179,14 @@ class Forks:
         chat: Callable[..., RunResponse],
         models: Callable[[], Models],
         costs: Costs,
+        loop: Callable[[], ToolLoop],
     ) -> None:
         self._tract = tract
         self._repository = repository
         self._chat = chat
         self._models = models
         self._costs = costs
+        self._loop = loop
         self._made: dict[tuple[str, str | None], list[Fork]] = {}  # by the branch and commit that they left
 
     def __call__(self) -> ForkTable:
@@ -154,7 +197,9 @@ class Forks:
         """
         found: list[Fork] = []
         for (branch, base), forks in self._made.items():
-            found += [self._original(branch, base), *forks]
+            with suppress(BranchNotFoundError):  # it was deleted since
+                found.append(self._original(branch, base))
+            found += forks
         return ForkTable(tuple(found))
 
     def make(
@@ -173,100 +218,257 @@ class Forks:
         Raises:
             TractError: as of `Tract.fork`.
         """
+        _check(prompt, answer, change, options)
         here = self._repository.refs.position
         if here.branch is None:
-            raise DetachedHeadError("HEAD is detached, and a fork comes back to a branch; switch to one")
-        commit = self._repository.commits.get(at or "HEAD")
-        role = self._role(commit)
-        if prompt is not None:
-            check_text(prompt, "prompt")
-            if answer is not None:
-                raise ContentError("a fork has another prompt or another answer; make one fork for each")
-        if answer is not None and role != "tool":
-            raise ContentError(
-                f"commit {commit.short_hash} is no answer of a tool, so there is none to change; log() shows which are"
+            raise DetachedHeadError("HEAD is detached, and a fork stands beside a branch; switch to one")
+        commit = self._repository.commits.get("HEAD" if at is None else at)
+        start = self._start(commit, has_prompt=prompt is not None, has_answer=answer is not None)
+        told = _changed(model, prompt, answer, change, options)
+        with self._asked(model), costs_of_block() as spent:
+            self._models().default.check("chat")
+            head = OwnHead(
+                self._branch(name, start.base),
+                refusal="a fork stays on its own branch, so HEAD cannot be moved from within it; branch(..., "
+                "switch=False) makes a branch",
             )
-        kept = self._later_answers(commit) if role == "tool" else []
-        base = _base(commit, role, kept, has_prompt=prompt is not None, has_answer=answer is not None)
-        name = name or self._free_name()
-        settings, asked = self._asked(model)
-        self._repository.refs.branch(name, source=base, is_empty=base is None)
-        try:
-            if answer is not None:
-                self._answer(commit, answer, kept)
-            if change is not None:
-                change(self._tract)
-            start = self._repository.refs.position.commit_hash
-            with asked:
-                outcome, note, text = self._went_on(prompt, {**settings, **options})
-            fork = self._read(
-                name, base, start, _changed(model, prompt, answer, change, options), outcome, note, text
-            )
-        finally:
-            self._repository.refs.switch(here.branch)
-        self._made.setdefault((here.branch, base), []).append(fork)
+            with self._repository.refs.with_head(head):
+                fork_branch, paid = head.branch or "", spent
+                try:
+                    self._change(fork_branch, start, prompt, answer, change)
+                    paid = (
+                        spent.copy()
+                    )  # what was paid for until here is on the branch, a reply that is cut is not
+                    fork = self._went_on(fork_branch, start.base, told, prompt, options, paid)
+                except BaseException as error:
+                    if self._has_results(start.base, paid=bool(paid)):
+                        error.add_note(
+                            f"Branch {fork_branch!r} of this fork stays, as it has what a model was paid for; "
+                            f"delete_branch({fork_branch!r}, force=True) removes it."
+                        )
+                    else:
+                        self._give_up(head, here.branch)
+                    raise
+        self._made.setdefault((here.branch, start.base), []).append(fork)
         return fork
 
-    # --- where it begins
+    def _change(
+        self,
+        name: str,
+        start: _Start,
+        prompt: str | None,
+        answer: object,
+        change: Callable[[Any], object] | None,
+    ) -> None:
+        """Change what is to be changed."""
+        for one in start.aside:
+            self._repository.commits.annotate(
+                one, Priority.SKIP, "set aside in a fork, where another one comes"
+            )
+        if answer is not None:
+            self._answer(start, answer)
+        if change is not None:
+            change(self._tract)
+            if prompt is None:
+                self._ask_again(start, name)
 
-    def _role(self, commit: CommitInfo) -> str:
-        content = self._repository.commits.entry(commit.commit_hash).content
-        return "tool" if commit.content_type == _TOOL else str(content.get("role") or commit.content_type)
-
-    def _later_answers(self, answer: CommitInfo) -> list[CommitInfo]:
-        """Return the answers that follow one directly: those to the other calls of its step."""
-        later: list[CommitInfo] = []
-        for info in self._repository.history.log(None):
-            if info.commit_hash == answer.commit_hash:
-                following = []
-                for one in reversed(later):
-                    if one.content_type != _TOOL:
-                        break
-                    following.append(one)
-                return following
-            later.append(info)
-        return []  # it is on another branch
-
-    def _free_name(self) -> str:
-        taken = {one.name for one in self._repository.refs.list_branches()}
-        return next(name for number in range(1, len(taken) + 2) if (name := f"fork-{number}") not in taken)
-
-    def _asked(self, model: Any) -> tuple[dict[str, Any], AbstractContextManager[object]]:
-        """Return the options that have a model asked, and what has another client asked meanwhile."""
-        if model is None:
-            return {}, nullcontext()
-        models = self._models()
-        if isinstance(model, str) and model not in models and provider_of(model.strip()) is None:
-            return {"model": check_text(model, "model")}, nullcontext()  # of the same client
-        return {}, models.lent(model)
-
-    # --- what is changed
-
-    def _answer(self, commit: CommitInfo, answer: object, kept: list[CommitInfo]) -> None:
-        """Commit another answer of a tool, and again those of the calls after it."""
-        commits = self._repository.commits
-        text = answer if isinstance(answer, str) else canonical_json(answer)
-        content = commits.entry(commit.commit_hash).content
-        metadata = {key: value for key, value in commit.metadata.items() if key != "original_content"}
-        with self._repository.writer.batch():
-            commits.commit({**content, "payload": {"content": text}, "status": None}, metadata=metadata)
-            for one in kept:
-                commits.commit(commits.entry(one.commit_hash).content, metadata=dict(one.metadata))
-
-    def _went_on(self, prompt: str | None, options: dict[str, Any]) -> tuple[str, str, str]:
-        """Ask, and return how that ended; errors of a model are an outcome like others."""
+    def _went_on(
+        self,
+        name: str,
+        base: str | None,
+        changed: str,
+        prompt: str | None,
+        options: dict[str, Any],
+        before: Iterable[CostLine],
+    ) -> Fork:
+        """Ask, and return what came of it; errors of a model, or of a function that stands for one, are an outcome."""
+        begin = self._repository.refs.position.commit_hash
+        outcome, note, text = ERROR, "", ""
         try:
             response = self._chat(prompt, **options)
         except (LLMError, RunError, UndecidedError) as error:
-            return ERROR, str(error), ""
-        return str(response.outcome), response.note, response.text
+            note = str(error)
+        except TractError:  # it was asked for in a way that cannot be
+            raise
+        except Exception as error:  # noqa: BLE001 # a model may be anybody's function
+            note = f"{type(error).__name__}: {error}"
+        else:
+            outcome, note, text = str(response.outcome), response.note, response.text
+        return self._read(name, base, begin, changed, outcome, note, text, before)
+
+    # --- where it begins
+
+    def _start(self, commit: CommitInfo, *, has_prompt: bool, has_answer: bool) -> _Start:
+        """Return where a fork begins at a commit."""
+        role = self._role(commit)
+        if has_answer:
+            if role != "tool":
+                raise ContentError(
+                    f"commit {commit.short_hash} is no answer of a tool, so there is none to change; log() shows "
+                    "which are"
+                )
+            return _Start(commit.parent_hash, answered=commit, kept=tuple(self._later_answers(commit)))
+        if has_prompt and role == "user":
+            return _Start(commit.parent_hash)
+        # the answers of a step stay together; and what was called before a prompt has its answers
+        later = self._later_answers(commit) if role == "tool" or (has_prompt and role == "assistant") else []
+        end = later[-1] if later else commit
+        said = [one for one in self._repository.compiler.of(end.commit_hash).messages if one.role != "system"]
+        if has_prompt:
+            is_open = bool(said) and said[-1].role == "user" and said[-1].commit_hash is not None
+            return _Start(end.commit_hash, (str(said[-1].commit_hash),) if is_open else ())
+        replies: list[str] = []
+        while said and said[-1].role == "assistant":
+            replies.append(self._reply(said.pop().commit_hash, commit))
+        if not said or said[-1].commit_hash is None:
+            raise ContentError(
+                f"before commit {commit.short_hash} nothing was said that a model could reply to; give a prompt, or "
+                "another commit"
+            )
+        base: str | None = end.commit_hash
+        while base is not None:  # what is only about those replies goes with them
+            info = self._repository.commits.get(base)
+            if not {info.commit_hash, info.edit_target}.intersection(replies):
+                break
+            replies = [one for one in replies if one != base]
+            base = info.parent_hash
+        asked = next((one.commit_hash for one in reversed(said) if one.role == "user"), None)
+        return _Start(base, tuple(replies), question=asked)
+
+    def _reply(self, found: str | None, commit: CommitInfo) -> str:
+        """Return the commit of a reply, which may be asked for again."""
+        info = None if found is None else self._repository.commits.get(found)
+        if info is None or info.content_type not in _REPLIES or COMPRESSED_FROM in info.metadata:
+            what = "a summary" if info is not None and COMPRESSED_FROM in info.metadata else "no reply"
+            raise ContentError(
+                f"what the context ends with at commit {commit.short_hash} is {what} of a model, so there is no "
+                "question to ask again; give a prompt, or another commit"
+            )
+        return info.commit_hash
+
+    def _role(self, commit: CommitInfo) -> str:
+        if commit.operation != APPEND:
+            return commit.operation
+        content = self._repository.commits.entry(commit.commit_hash).content
+        return "tool" if commit.content_type == _TOOL else str(content.get("role") or commit.content_type)
+
+    def _later_answers(self, commit: CommitInfo) -> list[CommitInfo]:
+        """Return the answers that follow a commit directly, on the current branch or else on another one."""
+        refs = self._repository.refs
+        tips = [refs.position.commit_hash, *(one.commit_hash for one in refs.list_branches())]
+        for tip in dict.fromkeys(tips):
+            if tip is None or commit.commit_hash not in self._ancestors(tip):
+                continue
+            following: list[CommitInfo] = []
+            for info in self._since(tip, commit.commit_hash):
+                if info.content_type != _TOOL:
+                    break
+                following.append(info)
+            return following
+        return []
+
+    def _ancestors(self, tip: str) -> set[str]:
+        with self._repository.timelines.lock:
+            return {step.commit_hash for step in self._repository.timelines.at(tip).steps}
+
+    def _branch(self, name: str | None, base: str | None) -> str:
+        """Make the branch of a fork, and return its name."""
+        refs = self._repository.refs
+        if name is not None:
+            refs.branch(name, source=base, switch=False, is_empty=base is None)
+            return name
+        for number in count(1):
+            free = f"fork-{number}"
+            with suppress(BranchExistsError):
+                refs.branch(free, source=base, switch=False, is_empty=base is None)
+                return free
+        raise AssertionError
+
+    @contextmanager
+    def _asked(self, model: Any) -> Iterator[None]:
+        """Have another model asked in this fork, and what is chosen within it count there alone."""
+        models = self._models()
+        if model is None:
+            with models.default.apart():
+                yield
+        elif isinstance(model, str) and model not in models and provider_of(model.strip()) is None:
+            with models.default.apart(check_text(model, "model")):  # of the same client
+                yield
+        else:
+            with models.lent(model):
+                yield
+
+    def _has_results(self, base: str | None, *, paid: bool) -> bool:
+        """Return True if the current branch has a reply that its base has not; if something was paid, anything new."""
+        try:
+            before = set() if base is None else self._ancestors(base)
+            here = self._repository.refs.position.commit_hash
+            new = set() if here is None else self._ancestors(here) - before
+            roles = {self._role(self._repository.commits.get(one)) for one in new}
+        except TractError:  # the store cannot be read, or the branch is gone
+            return True
+        return "assistant" in roles or (paid and bool(roles - {ANNOTATE}))
+
+    def _give_up(self, head: OwnHead, back: str) -> None:
+        """Remove the branch of a fork that came to nothing."""
+        name, head.branch = head.branch or "", back
+        with suppress(TractError):
+            self._repository.refs.delete(name, force=True)
+
+    # --- what is changed
+
+    def _answer(self, start: _Start, answer: object) -> None:
+        """Commit another answer of a tool, as a model is shown it, and again those of the calls after it."""
+        if start.answered is None:
+            return
+        commits, commit = self._repository.commits, start.answered
+        content = commits.entry(commit.commit_hash).content
+        metadata = {key: value for key, value in commit.metadata.items() if key != "original_content"}
+        shown = self._loop().shown(
+            answer if isinstance(answer, str) else canonical_json(answer),
+            str(metadata.get("tool_call_id", "")),
+            1 + len(start.kept),
+        )
+        if shown.whole is not None:
+            metadata["original_content"] = shown.whole
+        with self._repository.writer.batch():
+            commits.commit({**content, "payload": {"content": shown.text}, "status": None}, metadata=metadata)
+            for one in start.kept:
+                commits.commit(commits.entry(one.commit_hash).content, metadata=dict(one.metadata))
+
+    def _ask_again(self, start: _Start, name: str) -> None:
+        """Say the question again if `change` has put something else into its place, such as a summary.
+
+        Raises:
+            ContentError: there is nothing to reply to.
+        """
+        here = self._repository.refs.position.commit_hash
+        messages = () if here is None else self._repository.compiler.of(here).messages
+        said = [one for one in messages if one.role != "system"]
+        if said and said[-1].role != "assistant":
+            return
+        if here is None or start.question is None or start.question in self._ancestors(here):
+            raise ContentError(
+                f"after `change`, the context on {name!r} ends with nothing that a model could reply to; give a "
+                "prompt, which comes after it"
+            )
+        entry = self._repository.commits.entry(start.question)
+        self._repository.commits.commit(entry.content, metadata=dict(entry.info(Priority.NORMAL).metadata))
 
     # --- what came of it
 
     def _read(
-        self, name: str, base: str | None, start: str | None, changed: str, outcome: str, note: str, text: str
+        self,
+        name: str,
+        base: str | None,
+        start: str | None,
+        changed: str,
+        outcome: str,
+        note: str,
+        text: str,
+        before: Iterable[CostLine] = (),
     ) -> Fork:
-        """Return a fork with the figures of the commits after `start`."""
+        """Return a fork with the figures of the commits after `start`, and with what was spent before."""
         head = self._repository.refs.at(name).commit_hash
         since = self._since(head, start)
         replies = [one for one in since if self._role(one) == "assistant"]
@@ -274,7 +476,7 @@ class Forks:
         models = [str(one.generation_config.get("model") or "") for one in replies]
         return Fork(
             name, base, head, changed, outcome, note, text, models[-1] if models else "", len(replies),
-            sum(one.content_type == _TOOL for one in since), CostReport.of(lines),
+            sum(one.content_type == _TOOL for one in since), CostReport.of([*before, *lines]),
         )  # fmt: skip
 
     def _since(self, head: str | None, start: str | None) -> list[CommitInfo]:
@@ -299,24 +501,40 @@ class Forks:
         return self._read(branch, base, base, ORIGINAL, outcome, "", text)
 
 
-def _base(
-    commit: CommitInfo, role: str, later: list[CommitInfo], *, has_prompt: bool, has_answer: bool
-) -> str | None:
-    """Return the newest commit that a fork keeps."""
-    if has_answer or (role == "user" and has_prompt) or (role == "assistant" and not has_prompt):
-        return commit.parent_hash
-    return later[-1].commit_hash if later else commit.commit_hash
+def _check(prompt: object, answer: object, change: object, options: dict[str, Any]) -> None:
+    if prompt is not None:
+        if not check_text(prompt, "prompt").strip():
+            raise ContentError(
+                "the prompt is empty, so no fork was made; leave it out to have the context answered"
+            )
+        if answer is not None:
+            raise ContentError("a fork has another prompt or another answer; make one fork for each")
+    if change is not None and not callable(change):
+        raise ContentError(
+            f"change is a function that is called with the fork's tract, such as lambda t: t.compress(), not "
+            f"{brief_repr(change)}"
+        )
+    if "text" in options:
+        raise ContentError("a fork has no text: what the user says is its prompt")
 
 
 def _changed(model: Any, prompt: str | None, answer: object, change: Any, options: dict[str, Any]) -> str:
     told = []
     if model is not None:
-        told.append(f"model {model}" if isinstance(model, str) else f"model {type(model).__name__}")
+        told.append(f"model {model if isinstance(model, str) else _name_of(model)}")
     if prompt is not None:
         told.append(f"prompt {brief_repr(prompt)}")
     if answer is not None:
         told.append(f"answer {brief_repr(answer)}")
     if change is not None:
-        told.append(getattr(change, "__name__", "change"))
+        told.append(_name_of(change, "change"))
     told += [f"{name}={brief_repr(value)}" for name, value in options.items()]
     return ", ".join(told) or "again"
+
+
+def _name_of(given: Any, otherwise: str = "") -> str:
+    """Return how a function or a client is called; of a function without a name, the line that it stands in."""
+    name, code = getattr(given, "__name__", type(given).__name__), getattr(given, "__code__", None)
+    if name != "<lambda>" or code is None:
+        return str(name)
+    return f"{otherwise} in line {code.co_firstlineno}".lstrip()

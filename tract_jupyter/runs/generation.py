@@ -32,7 +32,7 @@ from tract_jupyter.review import deciding
 from tract_jupyter.runs.turns import Turns, left_open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
@@ -41,8 +41,12 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import Offer
     from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
     from tract_jupyter.review import Reviewer
+    from tract_jupyter.runs.model import RunMessage
     from tract_jupyter.storage import Position, StoredPending
 
+
+_UNSAID: Final = "f" * 64
+"""The commit of a message that is not committed."""
 
 _GENERATE: Final = "generate"
 """The name of the built-in operation whose pending, `PendingGeneration`, is a reply."""
@@ -217,7 +221,6 @@ class Generation:
         asked: ReplyRequest,
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
-        on: str | None = None,
         on_delta: Callable[[Delta], object] | None = None,
     ) -> dict[str, Any]:
         """Ask the model, and return the fields of its reply.
@@ -226,16 +229,10 @@ class Generation:
             asked: how the model is asked.
             prompt: what is sent instead of the context, in OpenAI's shape.
             replaces: the commit whose place the reply takes.
-            on: the branch that the reply is for; otherwise the current one.
             on_delta: is given what comes, piece by piece, of a model that can stream.
         """
         client = asked.through(self._llm.for_operation("chat"))
-        branch, context = self.to_be_answered()
-        if on not in {None, branch}:
-            raise BranchMovedError(
-                f"the reply is for branch {on!r}, and the current one is {branch!r}; the model was not asked. "
-                f"switch({on!r}), then generate() again"
-            )
+        branch, context = self.to_be_answered(self._repository.refs.position)
         self._check(asked)
         fields = {
             **self._request(asked, branch, context, prompt, replaces),
@@ -283,7 +280,7 @@ class Generation:
 
     def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
         """Return the options of the client, and the tools that it offers the model, if the caller names any."""
-        everything = {**self._llm.settings.get("chat", {}), **asked.options}
+        everything = {**self._llm.options("chat"), **asked.options}
         tools = everything.pop("tools", None)
         return everything, tools
 
@@ -359,6 +356,27 @@ class Generation:
                 "the context is empty; commit what the model should reply to first, as user(text)"
             )
         return here.branch or "", context
+
+    def with_said(self, text: str) -> tuple[str, CompiledContext]:
+        """Return the current branch and its context, as if the user had said something more; nothing is committed."""
+        from tract_jupyter.models import CompiledContext, Message
+
+        if not text.strip():
+            return self.to_be_answered()
+        here = self.check_place()
+        counter = self._repository.counter
+        context = self._repository.compiler.compile(at_commit=here.commit_hash) if here.commit_hash else None
+        before = context or CompiledContext.empty(counter.name)
+        tokens = counter.count_text(text) + PER_MESSAGE
+        said = Message("user", text, commit_hash=_UNSAID, token_count=tokens)
+        return here.branch or "", replace(
+            before, messages=(*before.messages, said), token_count=before.token_count + tokens
+        )
+
+    def tokens_of(self, messages: Iterable[RunMessage]) -> int:
+        """Return the tokens of a prompt, as they are counted or estimated here."""
+        counter = self._repository.counter
+        return sum(counter.count_text(one.content) + PER_MESSAGE for one in messages)
 
     def check_place(self) -> Position:
         """Return where a reply goes, if it can."""

@@ -355,7 +355,7 @@ def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str
         UnknownRunError: the beginning is missing.
         ContentError: something has no JSON form.
     """
-    return digest(covered(events, end))
+    return digest(covered(RunHistory.of(events), end))
 
 
 def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
@@ -364,28 +364,27 @@ def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
     Raises:
         UnknownRunError, ContentError: as of `root_hash`.
     """
-    return any(root == digest(covered(events, version=version)) for version in (_VERSION, _LISTED))
+    history = RunHistory.of(events)
+    return any(root == digest(covered(history, version=version)) for version in (_VERSION, _LISTED))
 
 
-def sealed(events: Iterable[RunEvent], end: RunFinished) -> RunFinished:
+def sealed(run: RunHistory | Iterable[RunEvent], end: RunFinished) -> RunFinished:
     """Return the end of a run with its root hash: the last event to add.
 
     Raises:
         ContentError: something has no JSON form.
     """
-    return end.model_copy(update={"root_hash": root_hash(events, end)})
+    history = run if isinstance(run, RunHistory) else RunHistory.of(run)
+    return end.model_copy(update={"root_hash": digest(covered(history, end))})
 
 
 def differences(one: Iterable[RunEvent], other: Iterable[RunEvent]) -> list[str]:
     """In which parts two runs differ, such as `results.before_main_llm.world`; none if their root hashes are equal."""
-    return list(_differing(covered(one), covered(other), ""))
+    return list(_differing(covered(RunHistory.of(one)), covered(RunHistory.of(other)), ""))
 
 
-def covered(
-    events: Iterable[RunEvent], end: RunFinished | None = None, version: int = _VERSION
-) -> dict[str, Any]:
-    """Return what the hash covers, as JSON."""
-    history = RunHistory.of(events)
+def covered(history: RunHistory, end: RunFinished | None = None, version: int = _VERSION) -> dict[str, Any]:
+    """Return what the hash covers, as JSON; `end` is how it ends, if the history does not tell yet."""
     is_listed = version == _LISTED
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main

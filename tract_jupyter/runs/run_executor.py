@@ -429,8 +429,10 @@ class RunExecutor:
             written = _written(given, report, self.turn)
             # it is stored before the next wait: until then the report, stored with the effects, tells as much
             self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
+        if not report.required_error:
+            return None
         failed = [one.operation_id for one in report.entries if one.status is EffectStatus.ERROR]
-        return next((name for name in failed if operations[name].config.required), None)
+        return next(name for name in failed if operations[name].config.required)
 
     def ask(self) -> MainReply:
         """Make the main call, unless its reply was kept before the run was interrupted (R13)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
@@ -14,6 +14,7 @@ from tract_jupyter.exceptions import (
     BranchMovedError,
     BranchNotFoundError,
     ContentError,
+    LLMError,
     ProfileError,
     RunError,
     RunFailedError,
@@ -40,18 +41,19 @@ from tract_jupyter.runs.turns import is_held
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.llm import ConfiguredLLM, Cost, Models
     from tract_jupyter.loop import Offer, ToolLoop
-    from tract_jupyter.models import ChatResponse, Validator
+    from tract_jupyter.models import ChatResponse, CompiledContext, Validator
     from tract_jupyter.review import Signer
     from tract_jupyter.runs.engine import RunEngine
     from tract_jupyter.runs.events import OnEvent, RunEvent
     from tract_jupyter.runs.generation import Generation
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Operation, Run, Skip
+    from tract_jupyter.runs.preview import PromptPreview
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
@@ -241,36 +243,25 @@ class Runs:
         chosen = self._profile_of(profile)
         triggers = chain([Trigger(trigger)], repeat(Trigger.GENERATE))
         is_plain = chosen is None and trigger == Trigger.GENERATE and on_event is None and options is None
+        waiting = None
         if not self._generation.turns.is_asked:  # what was said just now looked at this first
             self._llm.check()
             self._generation.check_place()
-            again = None if is_plain else self._again(asked, Trigger(trigger), chosen, options, on_event)
-            if again is not None:
-                return again
+            waiting = None if is_plain else self._waiting_run()
+            again = (Trigger(trigger), chosen, MainCall(asked), options or RunOptions())
+            if waiting is not None and self._is_again(waiting, *again):
+                return self.resume(waiting[0], on_event=on_event, run=options, validator=asked.validator)
         with self._generation.turns.answering(is_new=trigger == Trigger.GENERATE) as held:
 
             def request(offer: Offer) -> ChatResponse:
                 one, now = asked.offering(offer), next(triggers)
                 if is_plain:
                     return self._generation.carry_out(one)
-                return self._step(held, now, chosen, MainCall(one), options or RunOptions(), on_event, offer)
+                step = (now, chosen, MainCall(one), options or RunOptions())
+                is_again = waiting is not None and not held.has_run and self._is_again(waiting, *step)
+                return self._step(held, *step, on_event, offer, waiting[0] if waiting and is_again else None)
 
             return self._make_loop().turn(turn, request)
-
-    def _again(
-        self,
-        asked: ReplyRequest,
-        trigger: Trigger,
-        profile: OperationProfile | None,
-        options: RunOptions | None,
-        on_event: OnEvent | None,
-    ) -> ChatResponse | None:
-        """Go on with the run that waits, if it is what is asked for."""
-        waiting = self._waiting_run()
-        options = options or RunOptions()
-        if waiting is None or not self._is_again(waiting[1], trigger, profile, MainCall(asked), options):
-            return None
-        return self.resume(waiting[0], on_event=on_event, run=options, validator=asked.validator)
 
     def _step(
         self,
@@ -281,26 +272,23 @@ class Runs:
         options: RunOptions,
         on_event: OnEvent | None,
         offer: Offer,
+        waiting: str | None,
     ) -> ChatResponse:
-        """Make one request of a turn as a run, with the operations around it."""
-        from tract_jupyter.runs.workers import Abort
-
+        """Make one request of a turn as a run, with the operations around it; as `waiting` if that run is due."""
         engine = self._engine
-        if turn.has_run:
-            turn.lease.hold_for(uuid4().hex)
+        if turn.has_run or waiting is not None:
+            turn.lease.hold_for(waiting or uuid4().hex)
             turn.here = None
         turn.has_run = True
-        log = RunLog(self._database, self._rows, turn.lease.run_id, on_event=on_event)
-        abort = Abort(None if options.abort is None else options.abort.deadline)
-        with ExitStack() as stack:
-            stack.callback(offer.stop.on_set(abort.set))
-            if options.abort is not None:
-                stack.callback(options.abort.on_set(abort.set))
-            stack.enter_context(_told(turn, log))
-            stack.enter_context(engine.aborted_by_ctrl_c(log))
-            snapshot = self._begin(log, turn, engine, trigger, profile, call, options)
-            ending = engine.carry_out(snapshot, log, turn.lease, call, replace(options, abort=abort))
-            return self._response(log, call, ending)
+        events = [] if waiting is None else self.events(waiting)
+        log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=on_event)
+        with _told(turn, log), engine.aborted_by_ctrl_c(log):
+            so_far = None if waiting is None else self._resumed(log, call.asked.validator)
+            snapshot = None if so_far is None else so_far.snapshot
+            if snapshot is None:
+                snapshot = self._begin(log, turn, engine, trigger, profile, call, options)
+            ended = engine.carry_out(snapshot, log, turn.lease, call, options, so_far, offer.stop)
+            return self._response(log, call, *ended)
 
     def resume(
         self,
@@ -335,21 +323,77 @@ class Runs:
         with self._generation.turns.resuming(
             run_id, branch, question
         ) as turn:  # what is read before may be old
-            events = self.events(run_id)
-            so_far = unfinished(events)
-            self._check_resumable(so_far, validator)
-            self._check_models(_left(so_far), so_far.snapshot.trigger, self._engine.kinds)
-            log = RunLog(self._database, self._rows, run_id, events, on_event=on_event)
-            log.add(RunResumed(process=this_process()))
+            log = RunLog(self._database, self._rows, run_id, self.events(run_id), on_event=on_event)
+            so_far = self._resumed(log, validator)
             settings = so_far.snapshot.settings
             call = MainCall(
                 ReplyRequest(**settings["reply"], options=dict(settings["options"]), validator=validator)
             )
             with _told(turn, log), self._engine.aborted_by_ctrl_c(log):
-                ending = self._engine.carry_out(
+                ended = self._engine.carry_out(
                     so_far.snapshot, log, turn.lease, call, run or RunOptions(), so_far
                 )
-                return self._response(log, call, ending)
+                return self._response(log, call, *ended)
+
+    def preview(
+        self,
+        text: str = "",
+        *,
+        profile: str | OperationProfile | None = None,
+        run: RunOptions | None = None,
+    ) -> PromptPreview:
+        """Return what would be sent if this were said now. Nobody is asked, nothing is called, and nothing is stored.
+
+        Operations that only compute do so in memory; what others would ask or call is noted, and a stand-in takes the
+        place of what would come back.
+
+        Args:
+            text: what the user would say; empty for the context as it stands.
+            profile: as of `Tract.generate`.
+            run: its variables count.
+
+        Raises:
+            ContentError: there is nothing that could be answered.
+            RunError: there is no such profile, or it is not used.
+        """
+        from tract_jupyter.runs.preview import rehearsed
+
+        _check_run(run, None)
+        branch, context = self._generation.with_said(check_text(text, "what the user would say"))
+        chosen, call = self._profile_of(profile), MainCall(ReplyRequest())
+        snapshot = self._snapshot(
+            self._engine, branch, context, Trigger.GENERATE, chosen, call, run or RunOptions(), _drawn()
+        )
+        made, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
+        tokens = self._generation.tokens_of(made.run.prompt or snapshot.plain_prompt)
+        connection = self._llm.connection("chat")
+        return replace(
+            made, tools=context.tools, model="" if connection is None else str(connection), tokens=tokens,
+            token_source=context.token_source, cost=self._price_of(tokens),
+            why_not="" if made.run.prompt else _why_not(ending),
+        )  # fmt: skip
+
+    def _price_of(self, tokens: int) -> Cost | None:
+        from tract_jupyter.llm import Usage
+
+        if self._llm.connection("chat") is None:
+            return None
+        with suppress(LLMError):  # without a key, say
+            cost = self._llm.for_operation("chat").price(Usage(tokens, 0, 0, 0))
+            return None if cost is None else replace(cost, is_estimate=True)
+        return None
+
+    def _resumed(self, log: RunLog, validator: Validator | None) -> Unfinished:
+        """Note that a run goes on, and return how far it had come.
+
+        Raises:
+            TractError: as of `resume`.
+        """
+        so_far = unfinished(log.events)
+        self._check_resumable(so_far, validator)
+        self._check_models(_left(so_far), so_far.snapshot.trigger, self._engine.kinds)
+        log.add(RunResumed(process=this_process()))
+        return so_far
 
     def is_waiting(self, question: str) -> bool:
         """Return whether a run that answers a message of the user waits for a person."""
@@ -421,7 +465,10 @@ class Runs:
         except BranchNotFoundError:
             return False
         if snapshot.trigger is Trigger.GENERATE:
-            return snapshot.turn_id is None or self._generation.turns.is_open(snapshot.turn_id, head)
+            turns, base = self._generation.turns, snapshot.base_commit
+            if snapshot.turn_id is None or turns.is_open(snapshot.turn_id, head):
+                return True
+            return base is not None and turns.is_due(base, head)  # a later step, after answers of tools
         messages = () if head is None else self._repository.compiler.of(head).messages
         return any(one.commit_hash == snapshot.replaces for one in messages)
 
@@ -460,14 +507,14 @@ class Runs:
 
     def _is_again(
         self,
-        begun: RunStarted,
+        waiting: tuple[str, RunStarted],
         trigger: Trigger,
         profile: OperationProfile | None,
         call: MainCall,
         options: RunOptions,
     ) -> bool:
         """Return True if a waiting run is what is asked for: the same turn with the same profile and settings."""
-        start = run_setup(self._generation.to_be_answered()[1], trigger)
+        begun, start = waiting[1], run_setup(self._generation.to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
             trigger, start.turn_id, operations, _settings(call), plain(dict(options.variables))
@@ -485,10 +532,31 @@ class Runs:
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
         branch, context = self._generation.to_be_answered(turn.here)
+        self._check_models(() if profile is None else profile.compile().operations, trigger, engine.kinds)
+        with self._repository.writer.batch():
+            # both can be seen in what templates make of them
+            drawn = self._llm.drawn("run", _drawn)
+            snapshot = self._snapshot(engine, branch, context, trigger, profile, call, options, drawn)
+            snapshot = signed(self._signer, log.run_id, snapshot)
+            log.add(snapshot)
+            log.flush()
+        return snapshot
+
+    def _snapshot(
+        self,
+        engine: RunEngine,
+        branch: str,
+        context: CompiledContext,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
+        drawn: Sequence[Any],
+    ) -> RunStarted:
+        """Return what a run goes by, unsigned; `drawn` are a seed and a time."""
         start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
-        self._check_models(operations, trigger, engine.kinds)
         name = "" if profile is None else profile.profile_id
         # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
         session = (
@@ -496,31 +564,23 @@ class Runs:
             if profile is None
             else session_key(self._repository.tract_id, None, name, profile.session_id)
         )
-        with self._repository.writer.batch():
-            state = engine.artifacts.at(context.head)
-            counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
-            start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
-            # both can be seen in what templates make of them
-            seed, clock = self._llm.drawn(
-                "run", lambda: [secrets.randbits(32), datetime.now(UTC).isoformat()]
-            )
-            snapshot = RunStarted(
-                trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
-                profile=None if profile is None else profile.name, session_key=session,
-                operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
-                user_commit=start.user_commit, base_commit=context.head, turn_id=start.turn_id,
-                replaces=start.replaces, activation_skips=counted.skips, seed=seed,
-                profile_id=name or None,
-                counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
-                artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
-                clock=clock, variables=plain(dict(options.variables)) if options.variables else {},
-                settings=_settings(call),
-                mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
-            )  # fmt: skip
-            snapshot = signed(self._signer, log.run_id, snapshot)
-            log.add(snapshot)
-            log.flush()
-        return snapshot
+        state = engine.artifacts.at(context.head)
+        counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
+        start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
+        seed, clock = drawn
+        return RunStarted(
+            trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
+            profile=None if profile is None else profile.name, session_key=session,
+            operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
+            user_commit=start.user_commit, base_commit=context.head, turn_id=start.turn_id,
+            replaces=start.replaces, activation_skips=counted.skips, seed=seed,
+            profile_id=name or None,
+            counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
+            artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
+            clock=clock, variables=plain(dict(options.variables)) if options.variables else {},
+            settings=_settings(call),
+            mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
+        )  # fmt: skip
 
     def _unrewritten(
         self,
@@ -557,14 +617,13 @@ class Runs:
         if missing := kinds.missing_models(due, self._make_models().client):
             raise ProfileError(missing)
 
-    def _response(self, log: RunLog, call: MainCall, ending: Ending) -> RunResponse:
+    def _response(self, log: RunLog, call: MainCall, ending: Ending, history: RunHistory) -> RunResponse:
         """Return the reply, or raise the error that tells why there is none."""
         events = log.events
         if ending is WAITING:
             raise self._waiting(project(events))
         if call.raised is not None and not isinstance(call.raised, Exception):
             raise call.raised
-        history = RunHistory.of(events)
         commit, main = history.reply_commit, history.main
         is_cut = ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}
         if commit is None or main is None or is_cut:
@@ -601,6 +660,19 @@ class Runs:
             f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
         )
         raise UnknownRunError(f"{what}; t.runs(), or %tract runs, lists them")
+
+
+def _drawn() -> list[Any]:
+    return [secrets.randbits(32), datetime.now(UTC).isoformat()]
+
+
+def _why_not(ending: Ending) -> str:
+    details = ending.details
+    who = f"operation {details['operationId']!r}" if "operationId" in details else "it"
+    why = (
+        details.get("errorMessage") or details.get("skippedReason") or details.get("errorCode") or "not done"
+    )
+    return f"the model would not be asked, as {who} is required: {why}"
 
 
 def _settings(call: MainCall) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, RunError
+from tract_jupyter.exceptions import CommitNotFoundError, RunError
 from tract_jupyter.models import role_of
 from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
@@ -133,7 +133,6 @@ class TractTarget(RunTarget):
     Args:
         repository: where the turn is.
         run_id, session, artifacts, log: see `RunTarget`.
-        branch: that the run began on; the current one if left out.
         is_new: whether the run begins, so that it cannot have committed anything before.
         before: called first in each transaction; stores what the effects come of, so that neither is there alone.
     """
@@ -146,13 +145,11 @@ class TractTarget(RunTarget):
         session: str | None = None,
         artifacts: ArtifactStore | None = None,
         log: CommitLog | None = None,
-        branch: str | None = None,
         is_new: bool = False,
         before: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(run_id, session, artifacts, log)
         self._repository = repository
-        self._branch = branch or repository.refs.position.branch
         self._is_new = is_new
         self._before = before
         self.rewritten_reply: CommitInfo | None = None
@@ -163,20 +160,9 @@ class TractTarget(RunTarget):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction of the store for commits, artifacts and the report.
-
-        Raises:
-            BranchMovedError: the current branch is another one than at the run's start.
-        """
+        """One transaction of the store for commits, artifacts and the report."""
         # those of a database join the batch, which must come first: it takes the writer's lock before the store's
-        writer = self._repository.writer
-        with self._in_memory(), writer.batch():
-            current = writer.position.branch
-            if current != self._branch:
-                raise BranchMovedError(
-                    f"the run began on branch {self._branch!r}, and the current one is {current!r}; nothing was "
-                    f"committed. switch({self._branch!r}), then generate() again"
-                )
+        with self._in_memory(), self._repository.writer.batch():
             self._before()
             yield
 

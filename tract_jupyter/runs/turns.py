@@ -314,7 +314,7 @@ class Turns:
         Raises:
             RunError: somebody else answers on this branch.
         """
-        with self._held(uuid4().hex, here.branch, None, sets_aside=True) as turn:
+        with self._held(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
             with self._writer.batch():
                 newest = self._newest_append(self._writer.position.commit_hash)
                 last = None if newest is None else newest.commit_hash
@@ -363,7 +363,7 @@ class Turns:
             return
         here = self._refs.position
         question = self._question(here.commit_hash) if is_new else None
-        with self._held(uuid4().hex, here.branch, question) as turn:
+        with self._held(uuid4().hex, here.branch, question, here.branch) as turn:
             turn.here = self._refs.position
             if turn.lease.open and is_new:
                 again = self._again(turn.lease, self.last_said(turn.here.commit_hash))
@@ -393,6 +393,13 @@ class Turns:
             later = role if role in {"user", "assistant"} else later
         return False
 
+    def is_due(self, commit: str, at: str | None) -> bool:
+        """Return True if nobody has said anything since a message of a history: a request from there is due."""
+        for one, role in self._timelines.newest(at):
+            if one == commit or role in {"user", "assistant"}:
+                return one == commit
+        return False
+
     def is_still_said(self, head: str, now: str | None) -> bool:
         """Return True if the history of the commit `now` has the message that the context of a commit ends with.
 
@@ -416,9 +423,20 @@ class Turns:
 
     @contextmanager
     def _held(
-        self, run_id: str, branch: str | None, question: str | None, *, sets_aside: bool = False
+        self,
+        run_id: str,
+        branch: str | None,
+        question: str | None,
+        on: str | None = None,
+        *,
+        sets_aside: bool = False,
     ) -> Iterator[OpenTurn]:
-        with Lease(self._database, self._rows, run_id, branch, question) as lease:
+        """Hold a branch, and stay on `on`, or where HEAD is, whoever moves that meanwhile."""
+        refs = self._refs
+        with (
+            Lease(self._database, self._rows, run_id, branch, question) as lease,
+            refs.with_head(refs.own_head(on)),
+        ):
             turn = OpenTurn(self, lease)
             token = _turn.set(turn)
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context import Damage, verify
 from tract_jupyter.exceptions import RunError, StoreError, TractError
-from tract_jupyter.models import text_of
+from tract_jupyter.models import text_of, tracked, working
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
@@ -64,7 +64,7 @@ def verify_runs(
     found: list[Damage] = []
     with database.read() as connection:
         reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.all(connection)}
-        for run_id, stored in list(rows.by_run(connection)):
+        for run_id, stored in tracked(list(rows.by_run(connection)), "Checking runs"):
             where = f"run {run_id}"
             problems = _of_run(connection, commits, rows, stored, reports)
             found += [Damage(where, problem) for problem in problems]
@@ -164,7 +164,7 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
     for event in events:
         if isinstance(event.data, OperationFinished | MainFinished):
             log.add(event.data)
-    with closing(_NoWorkers()) as workers:
+    with working(f"Replaying run {recorded.run_id[:8]}"), closing(_NoWorkers()) as workers:
         dependencies = RunDependencies(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
         ending = RunLoop(
             RunExecutor(so_far.snapshot, log, _target(recorded, so_far.snapshot), dependencies, so_far)

@@ -1,5 +1,6 @@
 from .call_log import StoredLog as StoredLog
 from .limits import ScriptLimits as ScriptLimits
+from .pendings import RUN_SCRIPT as RUN_SCRIPT
 from .pendings import PendingScript as PendingScript
 from .pendings import PendingScriptCall as PendingScriptCall
 from .result import OutputKind as OutputKind

@@ -13,14 +13,17 @@ import builtins
 import inspect
 import os
 import re
+import sys
 import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExecutionError, nearest
+from tract_jupyter.models import counted
+from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.scripts.script import MAIN
+from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
 from tract_jupyter.toolkit import calling
 
@@ -44,7 +47,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
     body, value = run.script.compiled(has_tools=_has_tools(namespace))
     process = os.getpid()
     run.script.register()
-    stopper = run.stopper
+    stopper, figures = run.stopper, _figures()
     with stopper.watched(lambda: run.meter.is_over_time):
         try:
             with captured(run.capture), calling(run.calls, executor), stopper.stoppable():
@@ -66,6 +69,15 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
                 # It forked: this process has a copy of the store's connection, and nothing more to do here.
                 os._exit(0 if run.status is ScriptStatus.COMPLETED else 1)
             run.calls.end()
+    new = _figures() - figures
+    if new > 0:
+        run.notes = (*run.notes, FIGURES.format(count=counted(new, "figure")))
+
+
+def _figures() -> int:
+    """Return how many figures are open; a notebook shows them below the cell, where no script sees them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return 0 if pyplot is None else len(pyplot.get_fignums())
 
 
 def _has_tools(namespace: Mapping[str, Any]) -> bool:
@@ -131,10 +143,16 @@ class ScriptNotebooks:
         """Return the id that is meant; without one, the user's own namespace, or `main` if there is none.
 
         Raises:
-            ScriptFailedError: it is no id.
+            ScriptFailedError: it is no id, or `user` where there is no notebook of a user.
         """
         if notebook_id is None:
             return MAIN if self.user_namespace is None else USER
+        if notebook_id == OWN:
+            if self.user_namespace is None:
+                raise ScriptFailedError(
+                    f"{OWN!r} is the notebook of the person, and there is none here; name another one"
+                )
+            return USER
         return checked_id(notebook_id)
 
     def namespace(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
@@ -196,7 +214,7 @@ class ScriptNotebooks:
         Raises:
             ScriptFailedError: it exists, or its id is not valid.
         """
-        check_new(self.resolved(notebook_id), self._notebooks)
+        check_new(checked_id(notebook_id), self._notebooks)
         self._opened(notebook_id)
 
     def _opened(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
@@ -228,6 +246,8 @@ def check_new(notebook_id: str, notebooks: Collection[str]) -> None:
     Raises:
         ScriptFailedError: one has.
     """
+    if notebook_id == OWN:
+        raise ScriptFailedError(f"{OWN!r} is the notebook of the person; give the new one another id")
     if notebook_id in notebooks:
         raise ScriptFailedError(
             f"there is a script notebook {notebook_id!r} already; run code in it, or give the new one another id"

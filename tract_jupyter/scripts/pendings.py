@@ -6,10 +6,12 @@ import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TrustError
-from tract_jupyter.hooks import Pending, action, value_rows
+from tract_jupyter.hooks import FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus
+from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, findings_text, origins
+from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import ToolPending
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Asked
 
 
+RUN_SCRIPT: Final = "run_script"
+"""The operation of `PendingScript`, as its requests and rows name it."""
 _SAME: Final = ("code", "call", "first_line", "notebook_id")
 """The parts of a script's state by which it is known to stand at the same call."""
 
@@ -131,39 +135,52 @@ class PendingScriptCall(ToolPending):
         ).rstrip()
 
 
-class PendingScript(Pending):
+class PendingScript(FieldPending):
     """A script for the kernel, where nothing contains it. Nothing of it runs before it is approved.
+
+    Whoever is asked may change the code first. It is asked about each time: no standing approval covers it.
 
     Args:
         code: all of it.
-        notebook_id: whose variables it would see.
-        options: see `Pending`.
+        notebook_id: whose variables it would see; `user` for the user's own.
+        options: see `Pending`. `execute_fn` runs the code that its fields have then.
     """
 
-    in_view = frozenset({"code"})
+    kind = "script"
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Run", "reject": "Reject"}
+    definition_hash = ""
+    in_view = frozenset({"code", "notebook_id"})
 
     def __init__(self, code: str, *, notebook_id: str, **options: Any) -> None:
-        super().__init__("run_script", fields={"code": code, "notebook_id": notebook_id}, **options)
+        super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
+        self.field_parameters = Parameters("script", [Parameter("code", str)])
 
     @property
     def title(self) -> str:
         """The title, with the name of the notebook."""
-        return f"Run a script in the kernel, with the variables of {self.fields['notebook_id']!r}"
+        notebook = self.fields["notebook_id"]
+        whose = "your variables" if notebook == OWN else f"the variables of {notebook!r}"
+        return f"Run a script in the kernel, with {whose}"
 
     def binding(self) -> Subject:
         """Bind all of the code, and where it would run."""
         return Subject("script", "kernel", "", self.fields)
+
+    @property
+    def subject(self) -> None:
+        """None: a script for the kernel is asked about each time."""
 
     def why(self) -> str:
         """Return why a person is asked."""
         found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
         calls = "Its calls of tools that do not only read are asked about when it comes to them."
-        return f"{self.actor} wrote this code. {reach} {calls} {found}".rstrip()
+        author = "The model" if self.actor.startswith("agent:") else self.actor
+        return f"{author} wrote this code. {reach} {calls} {found}".rstrip()
 
     def summary(self) -> str:
-        """Return what it is."""
-        return "Python code that calls tools, run as a whole."
+        """Return what the code can do, as far as its text tells."""
+        return str(self.tract.operations.advice.ability(*self.code_blocks()))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code, with the findings of the analysis."""
@@ -171,5 +188,21 @@ class PendingScript(Pending):
         return (advice.code_block("script", self.fields["code"], tools=tools),)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return no tables: the code says everything."""
-        return ()
+        """Return the name of the notebook, if it is not the user's own: else the code says everything."""
+        notebook = self.fields["notebook_id"]
+        return (
+            () if notebook == OWN else (ValueTable("Where it runs", value_rows({"notebook": notebook}, {})),)
+        )
+
+    @property
+    def _values(self) -> Mapping[str, Any]:
+        return {"code": self.fields["code"]}
+
+    def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with other code.
+
+        Raises:
+            ScriptSyntaxError: it is not Python.
+        """
+        Script(values["code"], 1).compiled()
+        return {**self.fields, **values}

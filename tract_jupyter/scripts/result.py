@@ -23,6 +23,8 @@ OutputKind = Literal["stdout", "stderr", "display", "result"]
 _MOST_FOR_MODELS = 10_000
 _MOST_FAILED_FOR_MODELS = 20
 _LONGEST_ERROR = 500
+_MOST_NOTED = 100  # tools, and lines
+_CHARACTERS_PER_TOKEN = 4
 
 
 class ScriptStatus(StrEnum):
@@ -86,8 +88,8 @@ class ScriptResult:
         call_count: how many calls it made; `calls` has the newest 10,000 of them.
         savings: what the calls would have cost in tokens, one by one; zeros where nothing was called.
         pending_id: what it waits for, where it is paused.
-        notes: sentences about an earlier run that did not complete: how many calls were answered from it, and what
-            could not be.
+        notes: sentences for whoever wrote it: how many calls were answered from an earlier run that did not complete,
+            what could not be, and how many figures it drew.
     """
 
     code: str
@@ -167,6 +169,30 @@ class ScriptResult:
         if self.notes:
             told["notes"] = list(self.notes)
         return told
+
+    def to_note(self) -> dict[str, Any]:
+        """Return what is noted of it beside its answer.
+
+        `by_tool` has calls, failures, seconds and about the tokens of results by tool; `by_line` has calls and seconds
+        by line, as texts; `one_by_one` are the tokens that separate calls would have sent.
+        """
+        by_tool: dict[str, list[float]] = {}
+        by_line: dict[str, list[float]] = {}
+        for call in self.calls:
+            of_tool = by_tool.setdefault(call.tool, [0, 0, 0.0, 0])
+            of_line = by_line.setdefault(str(call.line), [0, 0.0])
+            sums = (1, not call.success, call.seconds, call.result_size // _CHARACTERS_PER_TOKEN)
+            of_tool[:] = [round(before + more, 3) for before, more in zip(of_tool, sums, strict=True)]
+            of_line[:] = [of_line[0] + 1, round(of_line[1] + call.seconds, 3)]
+        return {
+            "status": self.status.value,
+            "calls": self.call_count,
+            "seconds": round(self.seconds, 3),
+            "saved": self.savings.saved,
+            "one_by_one": self.savings.one_by_one,
+            "by_tool": dict(list(by_tool.items())[:_MOST_NOTED]),
+            "by_line": dict(list(by_line.items())[:_MOST_NOTED]),
+        }
 
     def __repr__(self) -> str:
         calls = counted(self.call_count, "tool call")

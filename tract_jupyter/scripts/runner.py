@@ -16,12 +16,13 @@ from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, taken_up
-from tract_jupyter.scripts.script import MAIN, Script
+from tract_jupyter.scripts.script import MAIN, OWN, Script
 from tract_jupyter.toolkit import (
     CODE_MODE,
     TOKENS_PER_CALL,
     Exchanged,
     Savings,
+    call_notes,
     current_caller,
     get_profile,
     profile_of,
@@ -103,7 +104,7 @@ class Scripts:
         Args:
             code: plain Python; `await` may stand at the top level.
             backend: where it is to run: `kernel` or `sandbox`.
-            notebook_id: whose variables it sees; the user's own, or `main`, if left out.
+            notebook_id: whose variables it sees: in the kernel `user` for the user's own, as if left out; else `main`.
             limits: what it may take.
             live: is given what it prints, as it comes.
             first_line: the number of its first line, for what names lines.
@@ -121,6 +122,11 @@ class Scripts:
         script = Script(code, first_line)
         script.compiled()
         check_choice(backend, ("kernel", "sandbox"), "backend")
+        if backend == "sandbox" and notebook_id == OWN:
+            raise ScriptFailedError(
+                "the sandbox does not see the variables of the person; backend='kernel' does, once a person has "
+                "approved the code"
+            )
         if not (limits is None or isinstance(limits, ScriptLimits)):
             raise ScriptFailedError(
                 f"limits are made with ScriptLimits(seconds=60), or None for the usual ones; not {brief_repr(limits)}"
@@ -150,7 +156,7 @@ class Scripts:
         """
         run.meter.start()
         if run.backend == "sandbox":
-            self.sandbox.run(run, fresh=fresh)
+            self._run_in_sandbox(run, fresh=fresh)
         else:
             self._run_in_kernel(run, fresh=fresh)
         return self._recorded(run)
@@ -187,6 +193,9 @@ class Scripts:
         self.results.append(result)
         self._executor.savings += result.savings
         self._record(_event(result))
+        notes = call_notes()
+        if notes is not None:
+            notes.script = result.to_note()
         return result
 
     def _exchanged(self) -> Exchanged:
@@ -232,14 +241,29 @@ class Scripts:
 
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
-        replay = ScriptReplay(self._stored_log(run.script.script_hash, run.notebook_id), anew=run.anew)
-        run.calls.log = replay.log
+        replay = self._replay(run, run.notebook_id)
         try:
             run_in_kernel(run, namespace, self._executor)
         finally:
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
-            run.notes = replay.notes()
+            run.notes = (*replay.notes(), *run.notes)
         self.notebooks.restore(namespace)
+
+    def _run_in_sandbox(self, run: ScriptRun, *, fresh: bool) -> None:
+        # the two backends have notebooks of their own, which may be called the same
+        replay = self._replay(run, f"sandbox:{run.notebook_id}")
+        try:
+            self.sandbox.run(run, fresh=fresh)
+        finally:
+            # one that failed has told its model so, one that waits is saved as a whole: only a death leaves a log
+            replay.end(completed=True)
+            run.notes = replay.notes()
+
+    def _replay(self, run: ScriptRun, notebook: str) -> ScriptReplay:
+        """Have a run's calls answered from the run before it, as far as that came."""
+        replay = ScriptReplay(self._stored_log(run.script.script_hash, notebook), anew=run.anew)
+        run.calls.log = replay.log
+        return replay
 
     def run(
         self,

@@ -24,6 +24,8 @@ _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowE
 
 MAIN = "main"
 """The id of the script notebook whose variables a script sees if nothing else is said."""
+OWN: Final = "user"
+"""The id by which a script for the kernel asks for the variables of the person."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ long.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.review import check_wait
 from tract_jupyter.storage import Order, raise_in, whole_context
 
 if TYPE_CHECKING:
@@ -100,9 +102,10 @@ class Stopper:
 
     @whole_context
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Watch the time from a separate thread, and repeat orders that were not obeyed."""
+        """Watch from a separate thread whether it is still wanted, and repeat orders that were not obeyed."""
+        run = contextvars.copy_context().run
         watcher = threading.Thread(
-            target=self._watch, args=(is_over,), name="tract-script-watch", daemon=True
+            target=run, args=(self._watch, is_over), name="tract-script-watch", daemon=True
         )
         watcher.start()
         try:
@@ -113,8 +116,8 @@ class Stopper:
     def _watch(self, is_over: Callable[[], bool]) -> None:
         pause = _LOOK_SECONDS
         while not self._ended.wait(pause):
-            if not self.reason and is_over():
-                self.reason = "timed_out"
+            if not self.reason:
+                self.reason = "timed_out" if is_over() else "interrupted" if _is_stopped() else ""
             if self.reason:
                 self._order()
                 pause = _AGAIN_SECONDS
@@ -125,3 +128,12 @@ class Stopper:
             is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
             if self._strike is not None and not is_patient:
                 self._strike()
+
+
+def _is_stopped() -> bool:
+    """Return True if nobody waits for the script any more: the turn that runs it was stopped."""
+    try:
+        check_wait()
+    except Exception:  # noqa: BLE001 # whatever ends a wait
+        return True
+    return False

@@ -9,17 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models import PendingStatus
+from tract_jupyter.prompts import refused
 from tract_jupyter.scripts.pendings import PendingScript
 from tract_jupyter.scripts.script import MAIN
-from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, refusal
+from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, note_question, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.hooks import Pending
     from tract_jupyter.review import Reviewer
+    from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import ScriptBackend, Scripts
 
 NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
+Whose = Annotated[
+    str,
+    "Whose variables the script sees: those of a script notebook; in the kernel, 'user' for the person's own.",
+]
 Where = Annotated[
     Literal["sandbox", "kernel"], "The sandbox runs at once; the kernel after a person approved the code."
 ]
@@ -52,7 +59,7 @@ class _ScriptTools:
         code: Annotated[
             str, "Plain Python. It calls tools as tools.NAME(...) and prints what you need to know."
         ],
-        notebook_id: NotebookId = MAIN,
+        notebook_id: Whose = MAIN,
         backend: Where = "sandbox",
     ) -> Any:
         """Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression.
@@ -60,19 +67,27 @@ class _ScriptTools:
         Variables stay. The sandbox runs it at once, without files, network or packages; the kernel after a person
         approved the code. Calls that write are asked about one by one.
         """
-        run = self._scripts().prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
+        scripts = self._scripts()
+        run = scripts.prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
         if backend == "sandbox" or actor == "user":
-            return self._scripts().execute(run).to_dict()
+            return scripts.execute(run).to_dict()
+
+        def approved(pending: Pending) -> ScriptResult:
+            now = pending.fields["code"]
+            changed = scripts.prepare(now, backend=backend, notebook_id=notebook_id, author=actor)
+            return scripts.execute(run if now == code else changed)
+
         pending = PendingScript(
-            code, notebook_id=run.notebook_id, tract=self._tract, actor=actor,
-            execute_fn=lambda _: self._scripts().execute(run),
-        )  # fmt: skip
+            code, notebook_id=notebook_id, tract=self._tract, actor=actor, execute_fn=approved
+        )
         with self._reviewer.claimed(pending) as asked:
             pending = asked
+            note_question(pending)
             self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
-            return ToolResult("notebook_execute", success=False, error=refusal(pending), denied=True)
-        return pending.result.to_dict()
+            return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
+        told: dict[str, Any] = pending.result.to_dict()
+        return told if pending.result.code == code else {"changed_by_the_person": pending.result.code, **told}
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
         """Make a script notebook: a namespace that keeps its variables from script to script."""

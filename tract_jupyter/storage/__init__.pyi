@@ -47,7 +47,9 @@ from .questions import StoredPending as StoredPending
 from .refs import AGENT_HEAD as AGENT_HEAD
 from .refs import BRANCHES as BRANCHES
 from .refs import HEAD as HEAD
+from .refs import OWN_HEADS as OWN_HEADS
 from .refs import Move as Move
+from .refs import OwnHead as OwnHead
 from .refs import Position as Position
 from .refs import ReflogRows as ReflogRows
 from .refs import RefRows as RefRows

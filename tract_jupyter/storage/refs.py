@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import and_, bindparam, exists, or_, select
 
-from tract_jupyter.exceptions import BranchNotFoundError, StoreCorruptError
+from tract_jupyter.exceptions import BranchError, BranchNotFoundError, StoreCorruptError
 from tract_jupyter.storage.columns import from_json, now_text, optional
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import commits, reflog, refs, tag_annotations, tag_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -44,7 +46,7 @@ _AT_HEAD = (
     .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == bindparam("head_name"))
 )
 _AT_BRANCH = (
-    select(*_AT_TIP)
+    select(refs.c.name, *_AT_TIP)
     .select_from(refs.outerjoin(commits, commits.c.commit_hash == refs.c.commit_hash))
     .where(refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch"))
 )
@@ -96,6 +98,28 @@ class Position(NamedTuple):
         )
 
 
+@dataclass(eq=False)
+class OwnHead:
+    """A HEAD that lives as long as what is under way in this context: a fork, or a turn.
+
+    The store's HEAD may be moved meanwhile, by another thread, notebook or process; this one stays. A thread has it
+    that runs in a copy of the context.
+
+    Attributes:
+        branch: the current one here; None once it follows HEAD away from all branches.
+        follows: whether it goes along where HEAD is moved from here.
+        refusal: why it must not be moved at all; empty if it may be.
+    """
+
+    branch: str | None
+    follows: bool = False
+    refusal: str = ""
+
+
+OWN_HEADS: Final[ContextVar[Mapping[RefRows, OwnHead]]] = ContextVar("tract_own_heads", default={})  # noqa: B039 # never written to
+"""The HEADs of this context, by whose they are."""
+
+
 class RefRows:
     """The refs of one tract.
 
@@ -114,8 +138,18 @@ class RefRows:
 
     def position(self, connection: Connection) -> Position:
         """Return the position of HEAD, read in one statement."""
-        names = {"tract_id": self.tract_id, "head_name": self.head_name}
-        rows = _POSITION.rows(connection, names)
+        own = OWN_HEADS.get().get(self)
+        if own is not None and own.branch is not None:
+            rows = _BRANCH_POSITION.rows(
+                connection, {"tract_id": self.tract_id, "branch": BRANCHES + own.branch}
+            )
+            if not rows:
+                raise BranchNotFoundError(
+                    f"branch {own.branch!r} was deleted while a turn or a fork went on there; its commits are still "
+                    "addressable by their hashes"
+                )
+        else:
+            rows = _POSITION.rows(connection, {"tract_id": self.tract_id, "head_name": self.head_name})
         if not rows and self.head_name != HEAD:
             raise BranchNotFoundError(
                 "the branch that this agent was deployed on was deleted, and its commits are still addressable by "
@@ -133,7 +167,7 @@ class RefRows:
         rows = _BRANCH_POSITION.rows(connection, names)
         if not rows:
             return None
-        return Position(branch, *rows[0]) if rows[0][0] else Position(branch, None)
+        return Position(branch, *rows[0][1:]) if rows[0][1] else Position(branch, None)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
         """Return the commit that a branch points at, None before its first commit."""
@@ -163,12 +197,22 @@ class RefRows:
 
     def is_current(self, connection: Connection, branch: str) -> bool:
         """Return True if this HEAD, or the tract's own, is on a branch."""
+        own = OWN_HEADS.get().get(self)
+        if own is not None and own.branch == branch:
+            return True
         where = (refs.c.tract_id == self.tract_id, refs.c.name.in_((HEAD, self.head_name)))
         query = select(refs.c.name).where(*where, refs.c.symbolic_target == BRANCHES + branch)
         return connection.scalar(query) is not None
 
     def point_head(self, connection: Connection, branch: str | None, commit_hash: str | None = None) -> None:
-        """Make `branch` the current one; without a branch, detach HEAD at `commit_hash`."""
+        """Make `branch` the current one; without a branch, detach HEAD at `commit_hash`.
+
+        Raises:
+            BranchError: the HEAD of this context must not be moved.
+        """
+        own = OWN_HEADS.get().get(self)
+        if own is not None and own.refusal:
+            raise BranchError(own.refusal)
         target = {
             "symbolic_target": BRANCHES + branch if branch is not None else None,
             "commit_hash": commit_hash,
@@ -178,12 +222,17 @@ class RefRows:
             == 0
         ):
             connection.execute(refs.insert().values(tract_id=self.tract_id, name=self.head_name, **target))
+        if own is not None and own.follows:
+            own.branch = branch
 
     def move(
         self, connection: Connection, branch: str, old: str | None, new: str | None, *, current: bool = False
     ) -> bool:
         """Point a branch from `old` to `new`; False if it does not point at `old`, or is not `current`, any more."""
         names = {"of_tract": self.tract_id, "branch": BRANCHES + branch, "old": old, "new": new}
+        own = OWN_HEADS.get().get(self)
+        if own is not None and own.branch is not None and current:
+            return own.branch == branch and _MOVE.run(connection, names) == 1
         if not current:
             return _MOVE.run(connection, names) == 1
         return _MOVE_CURRENT.run(connection, {**names, "head_name": self.head_name}) == 1

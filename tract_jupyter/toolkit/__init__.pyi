@@ -2,11 +2,15 @@ from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
 from .callers import SCRIPT_FILES as SCRIPT_FILES
+from .callers import CallNotes as CallNotes
 from .callers import Permission as Permission
 from .callers import allowing as allowing
+from .callers import call_notes as call_notes
 from .callers import calling as calling
 from .callers import current_caller as current_caller
 from .callers import current_profile as current_profile
+from .callers import note_question as note_question
+from .callers import noting as noting
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
 from .definitions import ToolDefinition as ToolDefinition
@@ -53,6 +57,7 @@ from .savings import Savings as Savings
 from .savings import schema_tokens as schema_tokens
 from .stubs import ToolBridge as ToolBridge
 from .stubs import ToolsModule as ToolsModule
+from .stubs import executor_of as executor_of
 from .stubs import generate_tools_module as generate_tools_module
 from .stubs import make_stub as make_stub
 from .toolset import SchemaFormat as SchemaFormat

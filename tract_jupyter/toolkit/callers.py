@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -156,8 +157,47 @@ def question(tool: ToolDefinition, values: dict[str, Any]) -> Any:
 
 def waiting(pending: Any) -> AbstractContextManager[None]:
     """Stop the clock of the calling script, if any, while a person is asked."""
+    note_question(pending)
     caller = _caller.get()
     return nullcontext() if caller is None else caller.waiting(pending)
+
+
+def note_question(pending: Any) -> None:
+    """Note that a person is asked within the call that is made."""
+    notes = _notes.get()
+    if notes is not None:
+        notes.asked.append(pending)
+
+
+@dataclass(eq=False)
+class CallNotes:
+    """What is noted of one call while it is made.
+
+    Attributes:
+        asked: the pendings that a person was asked within it.
+        script: what its script did, as `ScriptResult.to_note`; None if it ran none.
+    """
+
+    asked: list[Any] = field(default_factory=list)
+    script: dict[str, Any] | None = None
+
+
+_notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)
+
+
+@whole_context
+def noting(notes: CallNotes) -> Iterator[None]:
+    """Have what is worth telling of a call within this noted there."""
+    token = _notes.set(notes)
+    try:
+        yield
+    finally:
+        _notes.reset(token)
+
+
+def call_notes() -> CallNotes | None:
+    """Return where to note what is worth telling of the call that is made; None if nobody wants to know."""
+    return _notes.get()
 
 
 _allowance: ContextVar[Callable[[], str] | None] = ContextVar("_allowance", default=None)

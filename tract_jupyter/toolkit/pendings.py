@@ -51,6 +51,12 @@ class ToolQuestion(FieldPending):
         """The current arguments of the call."""
         raise NotImplementedError
 
+    @property
+    def is_destructive(self) -> bool:
+        """True if what the tool takes away may be gone for good."""
+        tool = self.tract.executor.get(self.tool_name)
+        return tool is not None and bool(tool.traits.destructive)
+
     def check_branch(self) -> None:
         """Check that the call would write to the branch that it was asked about on.
 

@@ -111,7 +111,8 @@ class _Helpers:
     def __init__(self, bridge: ToolBridge, module: str, namespace: str) -> None:
         self._bridge = bridge
         self._module = module
-        self._namespace = namespace
+        self.executor = bridge.executor
+        self.namespace = namespace
         self._stubs: dict[str, tuple[Callable[..., Any], ToolDefinition]] = {}
         self._spaces: dict[str, ToolsModule] = {}
 
@@ -125,7 +126,7 @@ class _Helpers:
         stub, definition = self._stubs.get(name, (None, None))
         if definition is not None and executor.get(definition.name) is definition:
             return stub
-        if not self._namespace and name in executor.namespaces():
+        if not self.namespace and name in executor.namespaces():
             return self._space(name)
         functions = self.functions()
         if name in functions:
@@ -141,11 +142,11 @@ class _Helpers:
 
     def functions(self) -> dict[str, ToolDefinition]:
         """Return the tools of this namespace by their Python names."""
-        return functions(self._bridge.executor.tools(), self._namespace)
+        return functions(self._bridge.executor.tools(), self.namespace)
 
     def names(self) -> list[str]:
         """Return the Python names of the tools and namespaces here."""
-        return [*self.functions(), *([] if self._namespace else self._bridge.executor.namespaces())]
+        return [*self.functions(), *([] if self.namespace else self._bridge.executor.namespaces())]
 
     def list_tools(self) -> dict[str, str]:
         """Return every tool's Python name and the first line of what it does."""
@@ -174,7 +175,7 @@ class _Helpers:
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
         """Return these tools, and those of the namespaces here."""
-        return self.functions() if self._namespace else all_functions(self._bridge.executor.tools())
+        return self.functions() if self.namespace else all_functions(self._bridge.executor.tools())
 
     @property
     def call_log(self) -> deque[CallRecord]:
@@ -213,6 +214,12 @@ def _bind(tool: ToolDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return tool.parameters.bind(args, kwargs)
     except ParameterError as error:
         raise ToolExecutionError(tool.name, kwargs, "; ".join(error.problems)) from error
+
+
+def executor_of(module: ToolsModule) -> tuple[ToolExecutor, str]:
+    """Return what runs the tools of a module, and whose they are: its namespace, empty for `tools` itself."""
+    helpers: _Helpers = module.__dict__["__helpers__"]
+    return helpers.executor, helpers.namespace
 
 
 def generate_tools_module(bridge: ToolBridge, name: str = "tools") -> ToolsModule:

@@ -191,7 +191,7 @@ def test_the_context_is_compiled_once(ask, monkeypatch):
     compiled = []
     generation = tract._parts.generation
     look = generation.to_be_answered
-    monkeypatch.setattr(generation, "to_be_answered", lambda: compiled.append(look()) or compiled[-1])
+    monkeypatch.setattr(generation, "to_be_answered", lambda *at: compiled.append(look(*at)) or compiled[-1])
     tract.generate()
     assert len(compiled) == 1
 

@@ -15,7 +15,7 @@ def block_of(code):
 
 
 def rows(html):
-    return re.findall(r'<details class="tract-rule"[^>]*data-code="(\w+)"', html)
+    return re.findall(r'<details class="row rule"[^>]*data-code="(\w+)"', html)
 
 
 def test_a_row_for_each_rule_the_worst_first():
@@ -41,11 +41,11 @@ def test_the_count_names_each_level_worst_first():
 
 def test_many_findings_leave_notes_for_the_worst_of_each_high_rule_only():
     html = code_html(block_of(MANY))
-    notes = re.findall(r'class="tract-finding tract-(\w+)" role="note" data-code="(\w+)"', html)
+    notes = re.findall(r'class="mark (\w+)" role="note" data-code="(\w+)"', html)
     assert ("critical", "TJ101") in notes
     assert len(notes) == len(set(notes)) == 2
     assert {level for level, _ in notes} <= {"critical", "high"}
-    assert len(re.findall(r'class="tract-tag[^>]*>TJ101<', html)) == 12  # each line says by which rule
+    assert len(re.findall(r'class="tag">[^/]*>TJ101<', html)) == 12  # each line says by which rule
 
 
 def test_few_findings_are_all_told_under_their_lines():

@@ -63,9 +63,7 @@ def test_nothing_to_change_and_nothing_to_grant():
     assert standing_form(None, elsewhere=False) is None
 
 
-@pytest.mark.parametrize(
-    ("elsewhere", "scopes"), [(False, ["once", "session", "always"]), (True, ["once", "always"])]
-)
+@pytest.mark.parametrize(("elsewhere", "scopes"), [(False, ["session", "always"]), (True, ["always"])])
 def test_how_long_an_approval_may_hold(elsewhere, scopes):
     offer = standing_form(Subject("tool", "read", "0" * 64, {"path": "a/b", "n": 3}), elsewhere=elsewhere)
     assert [name for name, _ in offer["scopes"]] == scopes

@@ -2,7 +2,11 @@
 
 import pytest
 
-from tract_jupyter.notebook.panels import Panel
+from tract_jupyter.models.schema import Parameters
+from tract_jupyter.notebook.panels import Panel, record_html
+from tract_jupyter.review import Ticket
+from tract_jupyter.scripts import PendingScript
+from tract_jupyter.toolkit import PendingToolCall
 
 
 @pytest.fixture
@@ -125,3 +129,60 @@ def test_a_page_says_nothing_about_what_is_shown(ticket):
         {"content": {"data": {"method": "update", "state": forged, "buffer_paths": []}}, "buffers": []}
     )
     assert (panel.view, panel.heard) == (shown, "")
+
+
+def of_script(tract, code, notebook_id="user"):
+    return Panel(Ticket(PendingScript(code, notebook_id=notebook_id, tract=tract), lambda _: None)).view
+
+
+def test_a_script_stands_there_as_its_code(tract):
+    view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
+    assert view["with_html"] == "<code>rows = tools.status() ⏎ print(rows)</code>"
+    assert "Can call the tool status" in view["risk_html"]
+    assert view["needed"] == 3
+    assert view["is_short"]
+    assert view["body_html"].startswith('<div class="code"')
+    assert 'data-name="code"' in view["body_html"]
+    assert "<table" not in view["body_html"]
+    assert not of_script(tract, "x = 1\n" * 16)["is_short"]
+
+
+def test_a_script_that_was_changed_shows_what_ran(tract):
+    ticket = tract.reviewer.show(PendingScript("top = 3\nprint(top)", notebook_id="user", tract=tract))
+    click(Panel(ticket), arguments='{"edits":{"code":"top = 5\\nprint(top)"}}')
+    line = record_html(ticket).partition("<summary")[2].partition("</summary>")[0]
+    assert "top = 5 ⏎ print(top)" in line
+    assert "code changed" in line
+
+
+def test_a_script_says_whose_variables_it_sees(tract):
+    view = of_script(tract, "x = 1", "draft")
+    assert view["needed"] == 3  # the line, and the name of the notebook
+    assert "draft" in view["with_html"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv ("),
+        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv ("),
+        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv ("),
+        ("table.to_csv('new.csv')", "Can write new.csv ("),
+    ],
+)
+def test_a_script_that_writes_over_a_file_says_so(tract, tmp_path, monkeypatch, code, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sightings.csv").write_text("1")
+    assert said in of_script(tract, code)["risk_html"]
+
+
+@pytest.mark.parametrize("is_destructive", [False, True])
+def test_what_may_be_gone_for_good_is_told(tract, is_destructive):
+    @tract.tool(destructive=is_destructive)
+    def drop(path: str) -> None:
+        """Drop a file."""
+
+    pending = PendingToolCall(
+        "drop", {"path": "a"}, parameters=Parameters.of(drop), definition_hash="f" * 64, tract=tract
+    )
+    assert Panel(Ticket(pending, lambda _: None)).view["is_destructive"] is is_destructive

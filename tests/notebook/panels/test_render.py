@@ -80,7 +80,7 @@ def test_everything_is_escaped(ticket):
 def test_the_record_names_no_address_and_stands_alone(ticket):
     html = record_html(ticket())
     assert "<style>" in html
-    assert "://" not in html
+    assert "://" not in html.replace("xmlns='http://www.w3.org/2000/svg'", "")
     assert "src=" not in html
 
 
@@ -103,9 +103,9 @@ def test_a_finding_stands_under_its_line_and_marks_the_place():
         "act", "a = 1\nos.system('x')\nb = 2\n", (finding(2, 0, 9),), header="def act(pending):"
     )
     html = code_html(block)
-    assert re.search(r"<mark class=\"tract-high\">(<span[^>]*>|</span>)*os", html)
+    assert re.search(r"<u class=\"high\">(<span[^>]*>|</span>)*os", html)
     text = outline(html).text
-    assert text.index("os.system('x')") < text.rindex("TJ101 line 2: why") < text.index("b = 2")
+    assert text.index("os.system('x')") < text.rindex("high why") < text.index("b = 2")
     assert text.index("do this") < text.index("os.system('x')")
 
 
@@ -114,8 +114,8 @@ def test_findings_that_overlap_are_marked_once_under_the_worst():
         "act", "abcdef", (finding(1, 0, 4, RiskLevel.LOW), finding(1, 2, 6, RiskLevel.CRITICAL))
     )
     html = code_html(block)
-    assert html.count("<mark") == 1
-    assert '<mark class="tract-critical">' in html
+    assert html.count("<u class") == 1
+    assert '<u class="critical">' in html
     assert outline(html).text.count("abcdef") == 1
 
 
@@ -184,15 +184,15 @@ ASKING = CodeBlock("Asked by a cell", "a = 1\ntools.go()\nb = 2\n", first_line=1
 def test_the_line_that_asked_is_marked_and_counted_as_in_its_file():
     html = code_html(ASKING)
     assert re.findall(r'aria-hidden="true">(\d+)<', html) == ["11", "12", "13"]
-    (row,) = re.findall(r'<div class="tract-line tract-asked" role="group" aria-label="([^"]*)">', html)
+    (row,) = re.findall(r'<div class="asks" role="group" aria-label="([^"]*)">', html)
     assert row == "line 12, which asked"
-    assert html.index("tract-asked") > html.index(">11<")
+    assert html.index("asks") > html.index(">11<")
 
 
 def test_a_finding_in_a_block_that_begins_later_stands_under_its_line():
     block = CodeBlock("act", "a = 1\nb = 2\n", (finding(12, 0, 1),), first_line=11)
     text = outline(code_html(block)).text
-    assert text.index("b = 2") < text.index("TJ101 line 12: why")
+    assert text.index("b = 2") < text.index("high why")
 
 
 def test_text_forms_point_at_the_line_that_asked(ticket, monkeypatch):
@@ -208,10 +208,10 @@ def test_text_forms_point_at_the_line_that_asked(ticket, monkeypatch):
 def test_why_a_person_is_asked_is_one_line_while_it_is_open(ticket):
     made = ticket()
     html = body_html(made)
-    assert html.count('class="tract-why"') == 1
+    assert html.count('class="why"') == 1
     assert "the worst of level critical" in outline(html).text
     answer(made, "reject", reason="no")
-    assert "tract-why" not in body_html(made)
+    assert 'class="why"' not in body_html(made)
 
 
 def test_what_an_activation_makes_is_no_result_to_show(tract, spec):

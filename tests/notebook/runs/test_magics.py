@@ -69,7 +69,7 @@ def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
     [
         ("%%tract_run --regenerate\nAnd this?", "leave the cell empty"),
         ("%%tract_run --profile reserch\nAnd this?", "there is no profile 'reserch'"),
-        ("%%tract_run --nothing\nx", "unrecognized arguments"),
+        ("%%tract_run --nothing\nx", "%%tract_run has no option '--nothing'"),
     ],
 )
 def test_a_mistake_in_a_cell_says_nothing_to_the_model(shell, model, cell, told):
@@ -246,14 +246,15 @@ def test_completions(shell):
     run_id = ran(shell)[:8]
     for line, offered in {
         f"%tract run {run_id[:2]}": {run_id},
-        f"%tract run {run_id} --": {"--prompt", "--resume", "--replay"},
+        f"%tract run {run_id} --": {"--prompt", "--resume", "--replay", "--dry"},
         f"%tract run {run_id} {run_id[:1]}": set(),
         "%tract profile re": {"research"},
         "%tract profile research --a": {"--activate", "--adopt"},
         "%%tract_run --profile r": {"research"},
         "%%tract_run --re": {"--regenerate"},
     }.items():
-        context = type("Context", (), {"line_with_cursor": line, "cursor_position": len(line)})
+        typed = {"line_with_cursor": line, "cursor_position": len(line), "full_text": line, "cursor_line": 0}
+        context = type("Context", (), typed)
         found = shell.ip.Completer.custom_matchers[-1](context)
         assert {one.text for one in found["completions"]} == offered, line
 

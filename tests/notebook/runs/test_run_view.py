@@ -147,7 +147,15 @@ def many(count):
                  for n in range(count)))  # fmt: skip
 
 
-@pytest.mark.parametrize("count", [1, 5, 30, 200])
+def test_many_operations_are_lines_of_stages():
+    html = html_of(many(200))
+    assert html.count('class="tract-chip ') == 200
+    assert html.partition("tract-run-graph")[2].count('<details class="row">') <= 12
+    assert len(html) < 4_000 * 205
+    assert len(RunView(many(200)).to_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("count", [1, 5, 30, 60])
 def test_any_number_has_its_place(count):
     html = html_of(many(count))
     assert len(nodes_of(html)) == count

@@ -10,13 +10,15 @@ from pydantic import BaseModel
 from tract_jupyter.context import Heads, answers, check_planned
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
 from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
-from tract_jupyter.hooks.introspection import reading
+from tract_jupyter.hooks.introspection import gated, reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.models import Conflict, ConflictKind, Resolution, counted
-from tract_jupyter.review import ValueRow, ValueTable
+from tract_jupyter.models import Conflict, ConflictKind, Resolution, counted, text_of
+from tract_jupyter.models.schema import Parameter, Parameters
+from tract_jupyter.review import CHOICES, TextChoice, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.context import Compressor, Merge, MergePreview, Rebase, Source
     from tract_jupyter.models import Resolver
@@ -45,6 +47,7 @@ class PendingCompress(GuidedPending):
 
     name = "compress"
     label = "Compress the context"
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "summaries": "The summaries, in the order of what they stand for.",
         "source_commits": "Hashes of the commits that each summary stands for.",
@@ -171,6 +174,7 @@ class PendingGC(BuiltinPending):
 
     name = "gc"
     label = "Garbage collection"
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Collect garbage", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "commits_to_remove": "Hashes of the commits that would go.",
         "tokens_to_free": "How many tokens they have together.",
@@ -229,7 +233,6 @@ class PendingMerge(GuidedPending):
     """
 
     name = "merge"
-    label = "Merge"
     about: ClassVar[Mapping[str, str]] = {
         "source_branch": "The branch that is merged.",
         "target_branch": "The branch that it is merged into.",
@@ -244,7 +247,9 @@ class PendingMerge(GuidedPending):
         **GuidedPending.about,
         **PLACE,
     }
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Merge", "reject": "Reject"}
     in_view = frozenset({"conflicts", "resolutions"})
+    machinery = frozenset({*PLACE, "source_head"})
     resolutions = Field()
     source_branch = Field()
     target_branch = Field()
@@ -256,6 +261,52 @@ class PendingMerge(GuidedPending):
         super().__init__(fields, run=self._run, **options)
         self._merge = merge
         self._resolver = resolver
+
+    @property
+    def title(self) -> str:
+        """The heading of its panel."""
+        return f"Merge {self.source_branch} into {self.target_branch}"
+
+    @property
+    def without_button(self) -> frozenset[str]:  # type: ignore[override] # retrying takes a resolver
+        """What the values of the conflicts say, and what nobody here could do."""
+        values = {"set_resolution", "edit_resolution", "edit_interactive"}
+        return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
+
+    @gated  # not an @action: only the arguments that were given are stored
+    def approve(
+        self,
+        edits: Annotated[
+            dict[str, Any] | None, "Decisions by the keys of conflicts: ours, theirs, skip, or another text."
+        ] = None,
+    ) -> Any:
+        """Decide what is left to decide, merge, and return the result."""
+        return self.through_gate("approve", {} if edits is None else {"edits": edits}, self.run_approved)
+
+    def editable(self) -> Parameters | None:
+        """Return a value for each conflict: `ours`, `theirs`, `skip`, or another text."""
+        if not self.status.is_open:
+            return None
+        chosen = [(conflict["key"], self._value_of(conflict["key"])) for conflict in self.conflicts]
+        return Parameters(self.name, [Parameter(key, _Value, made, _HOW) for key, made in chosen])
+
+    def edited(
+        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
+    ) -> AbstractContextManager[None]:
+        """Decide about conflicts as the `edits` of an approval say; back again if the block raises.
+
+        Raises:
+            ParameterError: there is no such conflict, or a decision is no text.
+        """
+        edits, fields = arguments.get("edits"), self.fields
+        if edits and action == "approve":
+            known = Parameters(self.name, [Parameter(c["key"], _Value, None, _HOW) for c in self.conflicts])
+            given = known.validate(dict(edits))
+            made = {key: _made_of(given[key]) for key in edits}
+            left = {key: was for key, was in self.resolutions.items() if key not in made}
+            decided = {key: decision for key, decision in made.items() if decision is not None}
+            fields = {**fields, "resolutions": {**left, **decided}}
+        return self._changed(fields, keep=keep)
 
     @action
     def set_resolution(self, key: Key, action: How, text: str | None = None, reason: str = "") -> None:
@@ -325,27 +376,47 @@ class PendingMerge(GuidedPending):
 
     def summary(self) -> str:
         """Describe what would happen."""
+        count = len(self.conflicts)
         left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
-        state = (
-            f"{left} of {len(self.conflicts)} conflicts are not decided."
-            if left
-            else "All conflicts are decided."
-        )
-        return (
-            f"Merge {self.source_branch!r} into {self.target_branch!r}. {state}{_told_rewrite(self.fields)}"
-        )
+        open_ = f"{left} of {counted(count, 'conflict')} {'is' if left == 1 else 'are'} not decided."
+        state = open_ if left else "All conflicts are decided." if count else "Nothing collides."
+        return f"{state}{_told_rewrite(self.fields)}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show each conflict with both sides and what is decided."""
+        """Show what explains the conflicts, which are `choices`: the text before, and the reason of each decision."""
         rows = []
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
-            chosen = "not decided" if decided is None else decided["replacement"] or decided["action"]
-            parts = {name: conflict[name] for name in ("ours", "theirs", "base", "target", "is_blocking")}
+            parts = {name: conflict[name] for name in ("base", "target", "is_blocking")}
             told = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
-            sides = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
-            rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
-        return (ValueTable("Conflicts", tuple(rows), "rows"),)
+            text = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
+            rows.append(ValueRow(conflict["key"], conflict["kind"], text))
+        summary = "Their texts before, and the reasons of decisions."
+        return (ValueTable("About the conflicts", tuple(rows), "nothing", summary),)
+
+    def choices(self) -> tuple[TextChoice, ...]:
+        """Show each conflict with both sides and what is decided."""
+        sides = (f"ours, {self.target_branch}", f"theirs, {self.source_branch}")
+        return tuple(
+            TextChoice(
+                conflict["key"],
+                f"Message {conflict['target'][:8]}: {_COLLISIONS[conflict['kind']]}",
+                conflict["ours"],
+                conflict["theirs"],
+                sides,
+                self._value_of(conflict["key"]),
+                is_needed=conflict["is_blocking"],
+            )
+            for conflict in self.conflicts
+        )
+
+    def _value_of(self, key: str) -> str | None:
+        """Return the decision about a conflict as its value: a word, or the other text."""
+        made = self.resolutions.get(key)
+        if made is None or made["action"] != "replace":
+            return None if made is None else str(made["action"])
+        replacement = made["replacement"]
+        return replacement if isinstance(replacement, str) else text_of(replacement)
 
     def check_touched(self) -> None:
         """Check that the other branch is where it was, and that what collides is what was shown."""
@@ -384,6 +455,27 @@ class PendingMerge(GuidedPending):
 
     def _conflicts(self) -> Sequence[Conflict]:
         return self._look(self.fields).result.conflicts
+
+
+_Value = str | None
+_HOW = "ours, theirs, skip, or the text that it becomes."
+_COLLISIONS = {
+    "both_edit": "both sides changed it",
+    "skip_vs_edit": "one side leaves it out, the other changed it",
+    "edit_plus_append": "one side changed it, the other wrote on with the text before",
+}
+
+
+def _made_of(value: str | None) -> dict[str, Any] | None:
+    """Return the resolution that a value of a conflict means; None for none."""
+    if value is None:
+        return None
+    is_word = value in CHOICES
+    return {
+        "action": value if is_word else "replace",
+        "replacement": None if is_word else value,
+        "reason": "",
+    }
 
 
 def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -440,6 +532,7 @@ class PendingRebase(BuiltinPending):
 
     name = "rebase"
     label = "Rebase"
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Rebase", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "target_base": "The branch to go on from.",
         "replay_plan": "The own commits that would be placed anew, oldest first.",

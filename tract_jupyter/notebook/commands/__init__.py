@@ -1,8 +1,8 @@
 """The commands of `%tract`, a file for each subject.
 
-`history` and `review` are about the context and what waits for a decision, `models` about language models and money,
-`cassette` about recording and replaying, `forks` about going on in another way, `tools` about operations and tools,
-`runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
+`history` and `review` are about the context and what waits for a decision, `chat` about turns, `models` about language
+models and money, `cassette` about recording and replaying, `forks` about going on in another way, `tools` about
+operations and tools, `runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
 
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MODULES = (
     "tract_jupyter.notebook.commands.history",
+    "tract_jupyter.notebook.commands.chat",
     "tract_jupyter.notebook.commands.models",
     "tract_jupyter.notebook.commands.cassette",
     "tract_jupyter.notebook.commands.forks",
@@ -62,6 +63,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     command = commands.get(name)
     if command is None:
         raise _unknown(name)
+    notebook.waiting.is_told = notebook.waiting.is_told or command.tells_waiting
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
     else:

@@ -31,6 +31,7 @@ class Command:
         run: takes the notebook's state and the words after the name; returns what IPython shows, or None.
         completes: what Tab offers: options, and functions that take the notebook's state and the words before.
         whole_line: pass the rest of the line as one word, with every space in it.
+        tells_waiting: it says itself how many questions wait.
     """
 
     usage: str
@@ -38,6 +39,7 @@ class Command:
     run: Callable[[NotebookSession, list[str]], Any]
     completes: tuple[str | Callable[[NotebookSession, list[str]], Words], ...] = ()
     whole_line: bool = False
+    tells_waiting: bool = False
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context import diff_contexts
-from tract_jupyter.exceptions import OperationError
+from tract_jupyter.exceptions import MergeConflictError, OperationError
 from tract_jupyter.models import CompiledContext, Priority, counted, text_of
 from tract_jupyter.notebook.commands.command import (
     Command,
@@ -20,7 +20,9 @@ from tract_jupyter.notebook.commands.command import (
 )
 from tract_jupyter.notebook.views.commit_graph import Graph, graph
 from tract_jupyter.notebook.views.diff import diff_view
-from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.notebook.views.events import EventsView
+from tract_jupyter.notebook.views.html import Grid, GridView, View
+from tract_jupyter.notebook.views.overview import TractView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from tract_jupyter.context import UndoStep
     from tract_jupyter.models import DiffResult
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.storage import Event
     from tract_jupyter.tract import Tract
 
 _HOVER = 600
@@ -36,16 +37,18 @@ _CONTENT = frozenset({"append", "edit"})
 
 
 @dataclass(frozen=True)
-class ViewSequence:
+class ViewSequence(View):
     """Views that are shown one under the other in one output."""
 
     parts: tuple[Any, ...]
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {
-            "text/html": "".join(part.to_html() for part in self.parts),
-            "text/plain": "\n\n".join(part.to_text() for part in self.parts),
-        }
+    def to_html(self) -> str:
+        """Return one after the other."""
+        return "".join(part.to_html() for part in self.parts)
+
+    def to_text(self) -> str:
+        """Return them with a blank line in between."""
+        return "\n\n".join(part.to_text() for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -63,47 +66,20 @@ class BundleView:
         return self.bundle["text/plain"]
 
 
-def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
+def _status(notebook: NotebookSession, rest: list[str]) -> TractView:
     no_arguments("status", rest)
-    status = notebook.tract.status()
-    head = f" at {status.head[:8]}" if status.head else ", empty"
-    lines = [
-        (
-            f"Branch {status.branch}{head}: {counted(status.commit_count, 'commit')}, "
-            f"{counted(status.message_count, 'message')}, "
-            f"{status.tokens} tokens ({status.token_source})"
-        ),
-        f"Operations: {', '.join(status.operations) or 'none'}",
-    ]
-    if status.waiting:
-        lines.append(f"Waiting for a decision: {status.waiting} (%tract inbox)")
-    if status.quarantined:
-        lines.append(f"Stored but not approved here: {', '.join(status.quarantined)} (%tract review NAME)")
-    if status.quarantined_handlers:
-        listed = ", ".join(status.quarantined_handlers)
-        lines.append(
-            f"Saved handlers not approved here: {listed} (%tract review NAME); until then you are asked instead"
-        )
-    scripts = notebook.tract.scripts
-    if scripts.runs:
-        saved = scripts.savings
-        lines.append(
-            f"Scripts: {scripts.runs:,}" + (f"; {saved.verdict}: {saved.arithmetic}" if saved.in_code else "")
-        )
-    return GridView(f"tract in {status.location}", tuple(lines))
+    return TractView.of(notebook.tract)
 
 
-def _log(notebook: NotebookSession, words: list[str]) -> ViewSequence:
+def _log(notebook: NotebookSession, words: list[str]) -> View:
+    with_events, words = option(words, "--events")
     current_only, words = option(words, "--current")
     number = limit("log", words)
     tract = notebook.tract
-    parts: list[Any] = [_graph(tract, number, all_branches=not current_only)]
-    events = tract.events(limit=number)
-    if events:
-        rows = tuple(map(_event_row, events))
-        grid = Grid(("What", "By", "Details", "When"), rows, code=frozenset({"What"}))
-        parts.append(GridView("Events", (), (grid,)))
-    return ViewSequence(tuple(parts))
+    drawn = _graph(tract, number, all_branches=not current_only)
+    if not with_events:
+        return drawn
+    return ViewSequence((drawn, EventsView.of(tract.events(limit=number))))
 
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
@@ -149,6 +125,19 @@ def _switch(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("switch BRANCH", words, 1, 1)
     notebook.tract.switch(name)
     return _here(notebook.tract, f"Switched to {notebook.tract.current_branch}")
+
+
+def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
+    """Merge a branch; what both sides changed is asked about, in a panel."""
+    (name,) = arguments("merge BRANCH", words, 1, 1)
+    tract = notebook.tract
+    try:
+        merged = tract.merge(name, triggered_by="%tract merge")
+    except MergeConflictError:
+        tract.reviewer.show(tract.propose_merge(name, triggered_by="%tract merge"))
+        return None
+    how = {"fast_forward": "it just moved on", "clean": "nothing collided"}.get(merged.merge_type, "")
+    return _here(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
 
 
 def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -239,32 +228,16 @@ def _here(tract: Tract, said: str) -> GridView:
     )
 
 
-def _event_row(event: Event) -> tuple[str, ...]:
-    return (event.event_type, event.actor, _details(event), when(event.created_at))
-
-
-def _details(event: Event) -> str:
-    data = event.data
-    if event.event_type == "rejected":
-        return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
-    if event.event_type == "decision":
-        reason = f", because: {data['reason']}" if data.get("reason") else ""
-        left = f": {data['outcome']}" if data.get("outcome") else ""
-        return (
-            f"{data['action']}: {data['title']}{reason}{left} ({data['channel']}, {data['fingerprint'][:8]})"
-        )
-    if event.event_type == "operation.activated":
-        return f"{data['name']} version {data['version']}"
-    if event.event_type == "failed":
-        return f"{data['action']}: {data['error']}"
-    return ", ".join(f"{key}={str(value)[:80]}" for key, value in data.items() if value is not None)
-
-
 _VERBS = {"pinned": "pin", "skip": "skip", "normal": "unpin", "important": "important"}
 
 COMMANDS = (
-    Command("status", "show where the context stands; the default", _status),
-    Command("log [N] [--current]", "show the newest N commits as a graph, and events", _log, ("--current",)),
+    Command("status", "show where the context stands; the default", _status, tells_waiting=True),
+    Command(
+        "log [N] [--current] [--events]",
+        "show the newest N commits as a graph; --events tells what else has happened",
+        _log,
+        ("--current", "--events"),
+    ),
     Command(
         "compile [--at COMMIT]",
         "show the messages that a commit stands for",
@@ -281,6 +254,12 @@ COMMANDS = (
         "branch [NAME [FROM]]", "list branches, or create one and switch to it", _branch, (commit_words,)
     ),
     Command("switch BRANCH", "switch to another branch; - is the previous one", _switch, (branch_words,)),
+    Command(
+        "merge BRANCH",
+        "merge another branch; what both sides changed is decided in a panel",
+        _merge,
+        (branch_words,),
+    ),
     Command("checkout COMMIT", "go to the context as it was at a commit", _checkout, (commit_words,)),
     Command("tag [COMMIT TAG]", "list tags, or add one to a commit", _tag, (commit_words,)),
     Command(

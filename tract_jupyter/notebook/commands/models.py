@@ -13,6 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
 from tract_jupyter.models import counted, one_line
+from tract_jupyter.notebook.chat.context import parse_message
 from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
 from tract_jupyter.notebook.views.html import Grid, GridView
 
@@ -201,7 +202,9 @@ def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
         else ""
     )
     rows = tuple(
-        (one_line(turn.text, _QUESTION), *_figures(turn.report)) for turn in turns if turn.report.lines
+        (one_line(parse_message(turn.text)[1], _QUESTION), *_figures(turn.report))
+        for turn in turns
+        if turn.report.lines
     )
     grids = (
         Grid(_HEADS, _lines(report), "This session", code=frozenset({"Model"}), right=_RIGHT),

@@ -14,8 +14,19 @@ from tract_jupyter.models import digest, one_line, printable
 from tract_jupyter.notebook.commands.command import Command, no_arguments
 from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.pictures import planned
+from tract_jupyter.notebook.runs.stages import is_many, stages_html
 from tract_jupyter.notebook.runs.view import legend_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, GridView, View, escaped, heading, style_tag
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    Grid,
+    GridView,
+    View,
+    escaped,
+    heading,
+    root_html,
+    style_tag,
+)
+from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +53,7 @@ def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     no_arguments("profiles", words)
     rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
-    hint = "None yet: tract.profiles.save(OperationProfile.of(NAME, [run_operation(...), ...])) keeps one."
+    hint = "None yet: %%tract_profile NAME keeps one, and %%tract_profile? explains how."
     told = () if rows else (hint,)
     return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
@@ -170,6 +181,18 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
     )
 
 
+def saved_view(tract: Tract, name: str, said: str) -> ProfileView:
+    """Return the view of a profile that is stored."""
+    return _shown(_entry(tract, name), said)
+
+
+def unsaved_view(profile: OperationProfile, said: str) -> ProfileView:
+    """Return the view of a profile that is not stored."""
+    return ProfileView(
+        profile.name, profile.compile().operations, profile.lint(), said=said, standing="not saved"
+    )
+
+
 def _about_block(ref: BlockRef) -> str:
     block = ref.block
     name = block.block_id if block.name == block.block_id else f"{block.block_id} ({block.name})"
@@ -233,19 +256,20 @@ class ProfileView(View):
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""
-        styles = style_tag("views/views.css", "views/runs.css", "views/display.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
+        grid = styled(f'<div class="tract">{self._grid().to_html()}</div>')
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
         said = f"<p>{escaped(self.said)}</p>" if self.said else ""
-        return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" '
-            f'aria-label="Profile"><header>'
-            f"{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
+        page = (
+            f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
             f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
             f'<details class="tract-section"{self._opened}><summary {OWN_KEYS}>Operations <span class="tract-about">'
-            f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
-            f"</div></details>{self._given_html()}</section>"
+            f'{len(self.operations):,}</span></summary><div class="tract-canvas">{grid}'
+            f"</div></details>{self._given_html()}"
         )
+        named = 'data-testid="tract-profile" aria-label="Profile"'
+        return styles + root_html(page, "tract-views tract-run", tag="section", attributes=named)
 
     def to_text(self) -> str:
         """Return a line for each operation and warning."""
@@ -270,6 +294,9 @@ class ProfileView(View):
         nodes = planned(self.operations)
         if not nodes:
             return '<p class="tract-dim">It has no operations.</p>'
+        if is_many(nodes):
+            stages = stages_html(nodes, None)
+            return f'<div class="tract-plan" data-testid="tract-profile-graph">{stages}</div>{legend_html(nodes)}'
         return (
             f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
             f'{OWN_KEYS} tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'

@@ -23,6 +23,7 @@ from tract_jupyter.review import (
     RecordableDecisions,
     Ticket,
     Trust,
+    action_word,
     deciding,
     how_to_decide,
     merged,
@@ -82,7 +83,9 @@ def _where(notebook: str) -> str:
 
 
 def _signed_with(trust: Trust) -> str:
-    return f"Signed with your secret, {trust.source}. A run on another machine needs it, too; the README says how."
+    return (
+        f"Signed with your secret, {trust.source}. A run elsewhere needs it, too; docs/headless.md says how."
+    )
 
 
 def _active(tract: Tract) -> set[str]:
@@ -218,10 +221,10 @@ def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
 
 
 def _form(action: ReviewAction) -> str:
-    parameters = list(action.parameters)
+    parameters, word = list(action.parameters), action_word(action)
     if len(parameters) == 1 and action.style == "reject":
-        return f"{action.name} {parameters[0].name.upper()}"
-    return " ".join([action.name, *map(_placeholder, parameters)])
+        return f"{word} {parameters[0].name.upper()}"
+    return " ".join([word, *map(_placeholder, parameters)])
 
 
 def _placeholder(parameter: Parameter) -> str:
@@ -513,13 +516,14 @@ def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 
 COMMANDS = (
-    Command("inbox", "show what waits for a decision, whichever kernel asked", _inbox),
+    Command("inbox", "show what waits for a decision, whichever kernel asked", _inbox, tells_waiting=True),
     Command(
         _USAGE,
         "decide by typing, with a panel or without; the oldest request if no ID is given",
         _decide,
         (_waiting_words,),
         whole_line=True,
+        tells_waiting=True,
     ),
     Command("grants [revoke ID]", "list standing approvals, or revoke one", _grants, (_grant_words,)),
     Command(

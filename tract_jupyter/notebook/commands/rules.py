@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.commands.command import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, GridView, View, heading, style_tag
+from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis import Rule
@@ -55,14 +55,15 @@ class RulePage(View):
 
     def to_html(self) -> str:
         """Return the page, everything escaped."""
-        from tract_jupyter.notebook.panels.code import STATIC_STYLES, page_html
+        from tract_jupyter.notebook.panels.code import page_html
+        from tract_jupyter.notebook.panels.render import RECORD_STYLES
+        from tract_jupyter.notebook.views.styles import output_html
 
         about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
-        title = heading(f"{self.rule.code} {self.rule.name}", 3, about)
-        return (
-            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel tract-rule-page">'
-            f"<header>{title}</header>{page_html(self.rule)}</section>"
+        title = (
+            f"<p><b>{escaped(f'{self.rule.code} {self.rule.name}')}</b> <small>{escaped(about)}</small></p>"
         )
+        return output_html(f"<section>{title}{page_html(self.rule)}</section>", *RECORD_STYLES)
 
     def to_text(self) -> str:
         """Return the page as Markdown."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import Command, limit
 from tract_jupyter.notebook.runs.cell import RunDisplay, close, inspected, view_of
-from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.notebook.views.html import Grid, GridView, View, ago
 from tract_jupyter.runs import OperationStatus, RunStatus, project
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 _NAME = 40
 _REPLY = 60
 _WAYS = ("--prompt", "--resume", "--replay")
-_USAGE = "run [ID] [--prompt | --resume | --replay]"
+_DRY = "--dry"
+_USAGE = "run [ID] [--prompt | --resume | --replay], run --dry OPERATION [TEXT] [--profile NAME]"
+_PROMPT_USAGE = "prompt [TEXT] [--profile NAME]"
+_PROFILE = re.compile(r"(?:^|\s)--profile(?:\s+|=)(\S+)")
 
 
 def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -40,7 +45,7 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
     return (
         run.run_id[:8],
-        when(run.started_at) if run.started_at else "",
+        ago(run.started_at, datetime.now(UTC)) if run.started_at else "",
         run.trigger.value,
         standing(run, is_interrupted=is_open and not tract.runs.is_going_on(run.run_id))
         + (f": {run.failed_type.value}" if run.failed_type else ""),
@@ -51,7 +56,49 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
     )
 
 
+def _prompt(notebook: NotebookSession, words: list[str]) -> View:
+    from tract_jupyter.notebook.runs.preview import PreviewView
+
+    text, profile = _said(words)
+    tract = notebook.tract
+    return PreviewView.of(tract, tract.runs.preview(text, profile=profile))
+
+
+def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
+    """Show what one operation would do, without asking anybody."""
+    from tract_jupyter.notebook.runs.preview import OperationPreviewView
+
+    text, profile = _said([" ".join(words)])
+    name, _, rest = text.partition(" ")
+    if not name or name.startswith("-"):
+        raise OperationError(f"usage: %tract {_USAGE}; got run --dry {' '.join(words)}".rstrip())
+    preview = notebook.tract.runs.preview(_unquoted(rest.strip()), profile=profile)
+    return OperationPreviewView.of(preview, name)
+
+
+def _said(words: list[str]) -> tuple[str, str | None]:
+    """Return what would be said, and the profile that is named.
+
+    Raises:
+        OperationError: there is another option.
+    """
+    line = words[0] if words else ""
+    found = _PROFILE.search(line)
+    text = line if found is None else f"{line[: found.start()]}{line[found.end() :]}"
+    text = _unquoted(text.strip())
+    if text.startswith("--"):
+        raise OperationError(f"usage: %tract {_PROMPT_USAGE}; got prompt {line}")
+    return text, None if found is None else found[1]
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
+
+
 def _run(notebook: NotebookSession, words: list[str]) -> Any:
+    if words[:1] == [_DRY]:
+        return _dry_run(notebook, words[1:])
     ways = [word for word in words if word in _WAYS]
     names = [word for word in words if word not in _WAYS]
     if len(ways) > 1 or len(names) > 1 or any(name.startswith("-") for name in names):
@@ -103,6 +150,13 @@ def _replay(tract: Tract, run_id: str) -> GridView:
     )
 
 
+def _profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return the profiles after `--profile`, to complete with."""
+    if given[-1:] != ["--profile"]:
+        return []
+    return [(one.name, "profile") for one in notebook.tract.profiles.list()]
+
+
 def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
     """Return the ids of runs, to complete with."""
     if any(not word.startswith("-") for word in given):
@@ -114,8 +168,16 @@ COMMANDS = (
     Command("runs [N]", "list the newest runs: a model's call with the operations around it", _runs),
     Command(
         _USAGE,
-        "show a run as a graph (the newest if left out) or its prompt; resume it; check it by a replay",
+        "show a run as a graph (the newest if left out) or its prompt; resume it; check it by a replay; "
+        "--dry tries one operation out",
         _run,
-        (_words, *_WAYS),
+        (_words, *_WAYS, _DRY),
+    ),
+    Command(
+        _PROMPT_USAGE,
+        "show what would be sent to the model now: with operations, tokens and price; nothing is asked",
+        _prompt,
+        (_profile_words, "--profile"),
+        whole_line=True,
     ),
 )

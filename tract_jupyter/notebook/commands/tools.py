@@ -10,6 +10,7 @@ from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.commands.review import code_text
 from tract_jupyter.notebook.views.html import Grid, GridView
+from tract_jupyter.notebook.views.tool_list import ToolsView
 from tract_jupyter.toolkit import python_name
 
 if TYPE_CHECKING:
@@ -67,18 +68,13 @@ def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> G
     return Grid(heads, rows, "Active", code=frozenset({"Name", "Fields", "Actions", "Hash"}))
 
 
-def _tools(notebook: NotebookSession, rest: list[str]) -> GridView:
-    no_arguments("tools", rest)
-    locks = notebook.tract.executor.locks
-    rows = tuple(
-        (
-            f"{notebook.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
-            ("reads" if tool.traits.read_only else "writes") + (", locked" if tool.name in locks else ""),
-            tool.description.partition("\n")[0],
+def _tools(notebook: NotebookSession, words: list[str]) -> ToolsView:
+    view = ToolsView.of(notebook.tract.executor, notebook.config.tools_name, words)
+    if words and not view.tools:
+        raise OperationError(
+            f"no tool has {' '.join(words)!r} in its name or description; %tract tools lists all"
         )
-        for tool in notebook.tract.executor.tools().values()
-    )
-    return GridView("Tools", (), (Grid(("Call", "", "Description"), rows, code=frozenset({"Call"})),))
+    return view
 
 
 _MCP_USAGE = "mcp [add NAME [--trust-annotations] -- COMMAND ... | add NAME URL | remove NAME | list]"
@@ -193,7 +189,7 @@ def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, s
 
 COMMANDS = (
     Command("ops", "list active operations, and stored ones that nobody here has approved", _ops),
-    Command("tools", "list every tool with its signature", _tools),
+    Command("tools [WORD ...]", "list every tool with its signature, or those about something", _tools),
     Command(
         _MCP_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_mcp_words,)
     ),

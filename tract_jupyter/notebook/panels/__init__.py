@@ -1,8 +1,8 @@
 """Panels: a request on display in a cell's output.
 
-`panel` is the widget of one request, `questions` that of all that one step asks, `inbox` that of what waits; `render`
-and `code` make the HTML of all of them and of the record that stays in a saved notebook. The scripts and styles lie
-beside them.
+`panel` is the widget of one request, `questions` that of all that one step asks, `inbox` that of what waits; `row` says
+what stands in the three lines of a request, `render` and `code` make the HTML beneath and the record that stays in a
+saved notebook. The scripts and styles lie beside them; `requestRow` of request.js draws a request in any widget.
 """
 
 from __future__ import annotations

@@ -16,3 +16,6 @@ from .questions import QuestionPanel as QuestionPanel
 from .render import body_html as body_html
 from .render import record_html as record_html
 from .render import record_text as record_text
+from .render import row_html as row_html
+from .row import headline_html as headline_html
+from .row import row_view as row_view

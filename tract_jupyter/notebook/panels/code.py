@@ -1,7 +1,8 @@
-"""Code as HTML: one row a line, highlighted, under a list of the findings.
+"""Code as HTML: one row a line, highlighted; it wraps, so that nothing hides at the right.
 
-A line with findings ends with their rules, and their places are marked. Under it stands what matters most only, so that
-code with many findings can still be read: the worst of each rule at a high level; all of them where they are few.
+A line with findings has a mark in the margin and ends with their rules, and their places are underlined. Under it
+stands what matters most only, so that code with many findings can still be read: the worst of each rule at a high
+level; all of them where they are few. The list of all of them is folded above.
 A line is one row, a long one several, each of which says by its key whether it was on display.
 """
 
@@ -12,7 +13,7 @@ import keyword
 import re
 from collections import Counter
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pygments.lexer import inherit, words
 from pygments.lexers import get_lexer_by_name
@@ -22,7 +23,9 @@ from pygments.token import STANDARD_TYPES, Name, Number, Punctuation, Token
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading
+from tract_jupyter.notebook.views.diff import side_by_side
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, pieces_html
+from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import by_rule, lines_text, shown_code
 
 if TYPE_CHECKING:
@@ -32,30 +35,39 @@ if TYPE_CHECKING:
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding, Rule
-    from tract_jupyter.review import CodeBlock, Occurrence, RuleFindings, ShownLine
+    from tract_jupyter.review import CodeBlock, DisplayedPiece, Occurrence, RuleFindings, ShownLine
 
 
-STATIC_STYLES = ("panels/record.css", "panels/code.css")
-"""The style sheets of whatever shows code and needs no script."""
+STATIC_STYLES = (LOOK, "panels/record.css")
+"""The style sheets of whatever shows code and values."""
 
 _SHOWN_PLACES = 12
 
 
 def findings_html(block: CodeBlock) -> str:
-    """Return the number of findings, a row for each rule, and what is to be said about the analysis itself."""
-    note = f'<p class="tract-analysis">{escaped(block.analysis_note)}</p>' if block.analysis_note else ""
+    """Return the findings in one line that unfolds to a row for each rule, and what is to be said of the analysis."""
+    note = f'<p class="dim">{escaped(block.analysis_note)}</p>' if block.analysis_note else ""
     if not block.findings:
         return note
     rows = "".join(_rule_html(rule, block.title) for rule in by_rule(block.findings))
+    part, label = escaped(f"{block.title} findings"), escaped(f"Findings in {block.title}")
     return (
-        f'<div class="tract-findings" role="group" aria-label="{escaped(f"Findings in {block.title}")}">'
-        f'<p class="tract-count">{_count_html(block)}</p>{rows}</div>{note}'
+        f'<details class="more findings" data-part="{part}"><summary {OWN_KEYS}><i class="chev"></i>'
+        f'{_count_html(block)}</summary><div class="list" role="group" aria-label="{label}">{rows}</div>'
+        f"</details>{note}"
     )
 
 
 def chip_html(level: RiskLevel, text: str = "") -> str:
     """Return a level as a word on its colour."""
-    return f'<span class="tract-chip tract-{level.value}">{escaped(text or level.value)}</span>'
+    return f'<span class="chip {level.value}">{escaped(text or level.value)}</span>'
+
+
+def sub_html(text: str, about: str | Iterable[DisplayedPiece] = "") -> str:
+    """Return the heading of a part of a request, with a note behind it."""
+    said = escaped(about) if isinstance(about, str) else pieces_html(about)
+    more = f" <small>{said}</small>" if said else ""
+    return f'<div class="sub" role="heading" aria-level="4">{escaped(text)}{more}</div>'
 
 
 def _count_html(block: CodeBlock) -> str:
@@ -64,16 +76,16 @@ def _count_html(block: CodeBlock) -> str:
     chips = " ".join(
         chip_html(level, f"{counts[level]} {level}") for level in reversed(RiskLevel) if counts[level]
     )
-    return f"{counted(total, 'finding')}: {chips}"
+    return f"<span>{counted(total, 'finding')}:</span> {chips}"
 
 
 def _rule_html(rule: RuleFindings, title: str) -> str:
     part = escaped(f"{title} {rule.code}")
     return (
-        f'<details class="tract-rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary {OWN_KEYS}>'
-        f'{chip_html(rule.level)} <code>{escaped(rule.code)}</code> <span class="tract-what">{_what(rule)}</span> '
-        f'<span class="tract-where">{rule.where}</span></summary>'
-        f'<div class="tract-rule-body">{_reasons_html(rule)}{_page_html(rule, part)}</div></details>'
+        f'<details class="row rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary {OWN_KEYS}>'
+        f'<i class="chev"></i>{chip_html(rule.level)} <code>{escaped(rule.code)}</code> '
+        f'<span class="cut">{_what(rule)}</span> <span class="num">{rule.where}</span></summary>'
+        f'<div class="body"><p>{_what(rule)}.</p>{_reasons_html(rule)}{_page_html(rule, part)}</div></details>'
     )
 
 
@@ -87,12 +99,12 @@ def _what(rule: RuleFindings) -> str:
 def _reasons_html(rule: RuleFindings) -> str:
     reasons = "".join(
         f"<li>{escaped(reason.text)}{'' if reason.level == rule.level else ' ' + chip_html(reason.level)}"
-        f'<ul class="tract-places">{_places_html(reason.places)}</ul></li>'
+        f'<ul class="dim">{_places_html(reason.places)}</ul></li>'
         for reason in rule.reasons()
     )
     remedies = dict.fromkeys(finding.remedy for finding in rule.findings if finding.remedy)
-    instead = "".join(f'<p class="tract-remedy"><b>Instead:</b> {escaped(remedy)}</p>' for remedy in remedies)
-    return f'<ul class="tract-reasons">{reasons}</ul>{instead}'
+    instead = "".join(f"<p><b>Instead:</b> {escaped(remedy)}</p>" for remedy in remedies)
+    return f"<ul>{reasons}</ul>{instead}"
 
 
 def _places_html(places: Iterable[Occurrence]) -> str:
@@ -106,8 +118,8 @@ def _page_html(rule: RuleFindings, part: str) -> str:
     if known is None:
         return ""
     return (
-        f'<details class="tract-manual" data-part="{part} page"><summary {OWN_KEYS}>About rule {escaped(rule.code)} '
-        f"{escaped(known.name)}</summary>{page_html(known)}</details>"
+        f'<details class="more" data-part="{part} page"><summary {OWN_KEYS}><i class="chev"></i>About rule '
+        f"{escaped(rule.code)} {escaped(known.name)}</summary>{page_html(known)}</details>"
     )
 
 
@@ -122,8 +134,8 @@ def page_html(rule: Rule) -> str:
     parts = []
     # of a split by one group, every second part is what the group found
     for number, part in enumerate(_FENCED.split(rule.manual())):
-        parts.append(f"<pre>{_as_typed(part)}</pre>" if number % 2 else _prose_html(part))
-    return f'<div class="tract-page">{"".join(parts)}</div>'
+        parts.append(f'<pre class="out">{_as_typed(part)}</pre>' if number % 2 else _prose_html(part))
+    return f'<div class="page">{"".join(parts)}</div>'
 
 
 def _prose_html(text: str) -> str:
@@ -132,7 +144,9 @@ def _prose_html(text: str) -> str:
     for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
         first, _, rest = block.partition("\n")
         title = _HEADING.fullmatch(first)
-        parts.append(heading(title[1], 5) if title else "")
+        parts.append(
+            f'<div class="sub" role="heading" aria-level="5">{escaped(title[1])}</div>' if title else ""
+        )
         paragraph = (rest if title else block).strip()
         parts.append(f"<p>{_inline_html(paragraph)}</p>" if paragraph else "")
     return "".join(parts)
@@ -155,12 +169,22 @@ Piece = tuple[str, str]
 """A CSS class and a text."""
 
 
-def code_html(block: CodeBlock) -> str:
-    """Return the block under its title, all of it. Everything is escaped, and what cannot be seen is marked."""
+def code_html(block: CodeBlock, named: str = "") -> str:
+    """Return the block under its title, all of it. Everything is escaped, and what cannot be seen is marked.
+
+    A difference stands side by side, where nothing is approved by it.
+
+    Args:
+        block: the code.
+        named: the value that the code is, where that alone is asked about: then no title stands over it.
+    """
     shown = shown_code(block)
+    title = sub_html(block.title, shown.description)
+    if block.language == "diff" and block.binds == "nothing":
+        return f"{title}{side_by_side(block.code)}"
     texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
     lines = highlighted("\n".join(texts), block.language)
-    rows = [_row("", piece.key, escaped(piece.text), "tract-header") for piece in shown.header]
+    rows = [_row("", piece.key, escaped(piece.text), "", kind="dim") for piece in shown.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
@@ -171,11 +195,12 @@ def code_html(block: CodeBlock) -> str:
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
         rows += [_finding_html(finding) for finding in findings if finding in noted]
     label = f"{block.title}: code, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
-    return (
-        f"{heading(block.title, 4, shown.description)}{findings_html(block)}"
-        f'<div class="tract-code" {OWN_KEYS}'
-        f' tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
+    name = f' data-name="{escaped(named)}"' if named else ""
+    code = (
+        f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
+        f"{''.join(rows)}</div>"
     )
+    return f"{code}{findings_html(block)}" if named else f"{title}{findings_html(block)}{code}"
 
 
 def _line_html(
@@ -184,7 +209,7 @@ def _line_html(
     """Return a row for each piece of the line: the first has its number, the last the rules that found something."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
-    css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
+    css = " ".join([*(["asks"] if asked else []), *([f"mark {worst.value}"] if worst else [])])
     label = f"line {line.number}, which asked" if asked else ""
     rows: list[str] = []
     position = 0
@@ -202,11 +227,12 @@ def _tags_html(findings: list[Finding]) -> str:
     reasons: dict[tuple[str, RiskLevel], list[str]] = {}
     for finding in findings:
         reasons.setdefault((finding.code, finding.level), []).append(finding.reason)
-    return "".join(
-        f'<span class="tract-tag tract-{level.value}" title="{escaped(" ".join([f"{level}:", *dict.fromkeys(why)]))}">'
+    tags = " ".join(
+        f'<span class="chip {level.value}" title="{escaped(" ".join([f"{level}:", *dict.fromkeys(why)]))}">'
         f"{escaped(code)}</span>"
         for (code, level), why in reasons.items()
     )
+    return f'<span class="tag">{tags}</span>' if tags else ""
 
 
 def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
@@ -216,20 +242,22 @@ def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
 
 
-def _row(number: str, key: str, content: str, css: str, label: str = "", tags: str = "") -> str:
+def _row(
+    number: str, key: str, content: str, css: str, label: str = "", tags: str = "", kind: str = ""
+) -> str:
     named = f' role="group" aria-label="{label}"' if label else ""
+    look = f' class="{css}"' if css else ""
     line = f' data-line="{key}"' if key else ""
     return (
-        f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
-        f"<code{line}>{content or ' '}</code>{tags}</div>"
+        f'<div{look}{named}><span class="n" aria-hidden="true">{number}</span>'
+        f'<span class="{f"c {kind}" if kind else "c"}"{line}>{content or " "}</span>{tags}</div>'
     )
 
 
 def _finding_html(finding: Finding) -> str:
     return (
-        f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{escaped(finding.code)}">'
-        f"<b>{finding.level.value}</b> <code>{escaped(finding.code)}</code> line {finding.span.line}: "
-        f"{escaped(finding.reason)}</div>"
+        f'<div class="mark {finding.level.value}" role="note" data-code="{escaped(finding.code)}"><span class="says">'
+        f"<b>{finding.level.value}</b> {escaped(finding.reason)}</span></div>"
     )
 
 
@@ -291,18 +319,26 @@ def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
     return tuple(map(tuple, lines))
 
 
+_LOOKS: Final = {
+    **dict.fromkeys(("k", "kn", "kc", "kd", "ow"), "k"),
+    **dict.fromkeys(("s", "s1", "s2", "sa", "sd", "se", "si"), "s"),
+    **dict.fromkeys(("mi", "mf", "mh", "mo", "mb"), "m"),
+    **dict.fromkeys(("nf", "nc"), "f"),
+    **dict.fromkeys(("nb", "bp"), "b"),
+    **dict.fromkeys(("c", "c1"), "o"),
+    "gi": "gi",
+    "gd": "gd",
+    "gu": "o",
+}
+"""The class that our style sheets have for a class of Pygments."""
+
+
 @cache
 def _css(kind: _TokenType) -> str:
-    """Return the class of a token, empty if the style sheet says nothing about it."""
+    """Return the class of a token, empty if it looks like plain text."""
     while kind not in STANDARD_TYPES:
         kind = kind.parent or Token
-    return STANDARD_TYPES[kind] if STANDARD_TYPES[kind] in _styled() else ""
-
-
-@cache
-def _styled() -> frozenset[str]:
-    """Return the classes of tokens that `code.css` gives a look."""
-    return frozenset(re.findall(r"\.tract-panel \.([a-z]{1,2}\d?)(?=[ ,{])", asset("panels/code.css")))
+    return _LOOKS.get(STANDARD_TYPES[kind], "")
 
 
 def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
@@ -327,7 +363,7 @@ def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], fi
         start, end = max(first_column, first), min(last_column, last)
         if start < end:
             parts.append(_pieces_html(_cut(pieces, position, start)))
-            parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')
+            parts.append(f'<u class="{level.value}">{_pieces_html(_cut(pieces, start, end))}</u>')
             position = end
     return "".join(parts) + _pieces_html(_cut(pieces, position, last))
 

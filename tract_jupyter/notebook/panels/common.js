@@ -13,23 +13,18 @@ const ELEMENT = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-// Brings the line that asked into view within its code; the page itself stays where it is.
-const showAsked = (body) => requestAnimationFrame(() => {
-  for (const row of body.querySelectorAll(".tract-code .tract-asked")) {
-    const code = row.closest(".tract-code");
-    code.scrollTop += row.getBoundingClientRect().top - code.getBoundingClientRect().top - (code.clientHeight - row.clientHeight) / 2;
-  }
-});
-
 const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
 const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;
 const PAGE = String(performance.timeOrigin); // tells one loading of the page from the next
 const RELOADED =
   "The page was reloaded after this was asked, so a saved notebook will not show the decision; %tract log does.";
-const UNHEARD = "No answer from the kernel yet: it is busy, restarted or disconnected.";
+const UNHEARD =
+  "The kernel has not answered for 3 s: it is busy, restarted or disconnected. Your answer is kept and sent again; it counts "
+  + "once. After a restart the question is in %tract inbox.";
 const HEARD = "The kernel has received the decision and carries it out as soon as it is free.";
-const LOST = "This panel has lost its kernel. Waiting requests are kept: run %tract inbox in a new kernel.";
+const LOST =
+  "This panel has lost its kernel; nothing was decided here. Waiting questions are kept: run %tract inbox in a new kernel.";
 
 // What was on display, by key: what stood in view for as long as it takes to notice. A jump to the end leaves gaps.
 // All panels of the page share it: code that one of them showed has the same keys in another one.
@@ -37,11 +32,32 @@ const SEEN = (globalThis.tractSeen ??= new Set());
 // What each panel of the page does when more was seen, by whichever of them: code that two of them show is read once.
 const WATCHERS = (globalThis.tractWatchers ??= new Set());
 const STAY = 300; // milliseconds
+// What stood in view, but not for as long as that.
+const PASSED = new Set();
 // Of a part that is taller than what shows of it (a long line at 400 %): how far down it stood in view, from its top.
 const READ_TO = new WeakMap();
 const TALL = 60; // pixels; what is lower fits into any window
-const keysOf = (part) => part.dataset.line.split(" ").filter(Boolean);
+const keysOf = (part) => (part.dataset.line ?? "").split(" ").filter(Boolean);
 const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
+// The parts around it that scroll by themselves, from the inside out.
+const boxesOf = (part, place) => {
+  const boxes = [];
+  for (let one = part.parentElement; one && one !== place.parentElement; one = one.parentElement)
+    if (one.scrollHeight > one.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(one).overflowY)) boxes.push(one);
+  return boxes;
+};
+
+// Brings a part into the middle of what scrolls around it; the page itself stays where it is.
+const bring = (part, place) => {
+  for (const box of boxesOf(part, place))
+    box.scrollTop += part.getBoundingClientRect().top - box.getBoundingClientRect().top - (box.clientHeight - part.clientHeight) / 2;
+};
+const showAsked = (body, place) => requestAnimationFrame(() => {
+  for (const row of body.querySelectorAll(".asks")) bring(row, place);
+});
+
+// How many parts were in view too briefly, and are to be shown again.
+const passedIn = (place) => new Set(linesIn(place).flatMap(keysOf).filter((key) => PASSED.has(key) && !SEEN.has(key))).size;
 
 // How many of the `needed` keys the place has not shown yet. What is not there at all counts as not shown.
 const unseenIn = (place, needed) => needed - new Set(linesIn(place).flatMap(keysOf).filter((key) => SEEN.has(key))).size;
@@ -52,18 +68,17 @@ function readOn(place) {
   const part = linesIn(place).find((one) => !keysOf(one).every((key) => SEEN.has(key)));
   if (!part) return;
   for (let fold = part.closest("details:not([open])"); fold; fold = fold.parentElement.closest("details:not([open])")) fold.open = true;
-  const box = part.closest(".tract-code, .tract-long");
+  const boxes = boxesOf(part, place);
   const readTo = READ_TO.get(part)?.end ?? 0;
   const fits = !readTo && part !== tried; // what stood there last time, and does not count yet, is to begin at the top
   tried = part;
-  if (box) {
-    box.scrollTop += part.getBoundingClientRect().top + readTo - box.getBoundingClientRect().top - 4;
-    box.focus({ preventScroll: true });
-    if (fits) box.scrollIntoView({ block: "nearest" });
-  }
+  for (const box of boxes) box.scrollTop += part.getBoundingClientRect().top + readTo - box.getBoundingClientRect().top - 4;
+  boxes[0]?.focus({ preventScroll: true });
+  if (fits) boxes.at(-1)?.scrollIntoView({ block: "nearest" });
   if (fits) { part.scrollIntoView({ block: "nearest" }); return; }
   const mark = ELEMENT("i", { class: "tract-mark" });
   place.append(mark);
+  Object.assign(mark.style, { position: "absolute", left: 0, width: "1px", height: "1px" });
   mark.style.top = `${part.getBoundingClientRect().top + readTo - place.getBoundingClientRect().top - place.clientTop}px`;
   mark.scrollIntoView({ block: "start" });
   mark.remove();
@@ -79,6 +94,7 @@ function watching(changed) {
   const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const { target, intersectionRatio } = entry;
+      if (stays.has(target) && intersectionRatio < 0.95) keysOf(target).forEach((key) => PASSED.add(key));
       clearTimeout(stays.get(target));
       stays.delete(target);
       if (intersectionRatio >= 0.95) stays.set(target, setTimeout(() => note(target), STAY));
@@ -113,8 +129,9 @@ function watching(changed) {
   const watch = (place) => {
     for (const part of linesIn(place)) if (!keysOf(part).every((key) => SEEN.has(key))) observer.observe(part);
   };
+  const again = (place) => linesIn(place).forEach(look); // counted from now on: it did not stand there in full
   const close = () => { WATCHERS.delete(tell); observer.disconnect(); stays.forEach(clearTimeout); cancelAnimationFrame(due); };
-  return { watch, close };
+  return { watch, again, close };
 }
 
 // Buttons that would approve: not before all was on display. What is not measured yet is not shown yet.
@@ -197,25 +214,4 @@ function follow(model, panel, draw, kernel) {
     model.off("change:view", draw);
     kernel.close();
   };
-}
-
-// A section with a heading, a badge and an alert, the same for both panels.
-function frame(id, testid) {
-  // No "$" here is a formula. JupyterLab's commands look at the element with the focus before they look for
-  // `data-lm-suppress-shortcuts` further out, so keys end here.
-  const panel = ELEMENT("section", {
-    class: "tract-panel mathjax_ignore", "data-lm-suppress-shortcuts": "true", "aria-labelledby": `${id}-title`, "data-testid": testid,
-  });
-  const message = ELEMENT("div", { class: "tract-message", role: "alert" });
-  const badge = ELEMENT("span", { class: "tract-badge", role: "status", tabindex: "-1" });
-  const title = ELEMENT("div", { id: `${id}-title`, class: "tract-title", role: "heading", "aria-level": 3 });
-  const header = ELEMENT("header", {}, title, badge);
-  panel.addEventListener("keydown", (event) => event.stopPropagation()); // or the notebook takes "a", "b", "d d"
-  const lost = () => {
-    panel.dataset.status = "stale";
-    badge.textContent = "disconnected";
-    panel.setAttribute("aria-busy", "false");
-    message.textContent = LOST;
-  };
-  return { panel, header, title, badge, message, lost };
 }

@@ -1,7 +1,12 @@
 // Forms: an action with its inputs, values to change before approving, and how long an approval holds.
+// Each gives its element, and what collects from it pairs of a name and JSON text.
 // Values are read as JSON text, since a number of JavaScript would round a large one.
 
-function input(parameter, id) {
+// One of a few characters fits into the line of values; the others stand in the form beneath.
+const isShort = (parameter) =>
+  parameter.kind !== "fixed" && (parameter.text ?? "").length < 60 && !/[\r\n]/.test(parameter.text ?? "");
+
+function input(parameter, id, isInLine = false) {
   const shared = { id, name: parameter.name, required: parameter.required, "aria-describedby": `${id}-help` };
   if (parameter.kind === "boolean" && parameter.value !== null)
     return ELEMENT("input", { ...shared, required: false, type: "checkbox", checked: parameter.value === true });
@@ -15,8 +20,8 @@ function input(parameter, id) {
   if (parameter.kind === "integer" || parameter.kind === "number")
     return ELEMENT("input", { ...shared, type: "number", step: parameter.kind === "integer" ? 1 : "any", value: parameter.text });
   const json = parameter.kind === "json";
-  if (!json && parameter.text.length < 60 && !/[\r\n]/.test(parameter.text))
-    return ELEMENT("input", { ...shared, type: "text", value: parameter.text, placeholder: parameter.placeholder });
+  if ((!json || isInLine) && isShort(parameter))
+    return ELEMENT("input", { ...shared, class: json && "mono", type: "text", value: parameter.text, placeholder: json ? "JSON" : parameter.placeholder });
   const rows = Math.min(8, Math.max(1, Math.ceil(parameter.text.length / 60), parameter.text.split("\n").length));
   return ELEMENT("textarea", { ...shared, rows, spellcheck: "false", placeholder: json ? "JSON" : "" }, parameter.text);
 }
@@ -40,11 +45,11 @@ function read(parameter, control) {
 
 function labelled(parameter, id, star = parameter.required) {
   if (parameter.kind === "fixed")
-    return [null, ELEMENT("div", { class: "tract-input" }, ELEMENT("b", {}, parameter.label), ELEMENT("span", { class: "tract-help" }, parameter.help))];
+    return [null, ELEMENT("div", { class: "in" }, ELEMENT("b", {}, parameter.label), ELEMENT("small", {}, parameter.help))];
   const control = input(parameter, id);
   const label = ELEMENT("label", { for: id }, parameter.label, star ? " *" : "");
-  const help = ELEMENT("span", { class: "tract-help", id: `${id}-help` }, parameter.help);
-  return [control, ELEMENT("div", { class: "tract-input" }, label, control, help)];
+  const help = ELEMENT("small", { id: `${id}-help` }, parameter.help);
+  return [control, ELEMENT("div", { class: "in" }, label, control, help)];
 }
 
 // Runs `readOne`; text that cannot be read marks its control and ends the submission.
@@ -55,122 +60,178 @@ function marking(control, label, readOne) {
     return value;
   } catch (error) {
     control.setAttribute("aria-invalid", "true");
-    control.closest("details")?.setAttribute("open", "");
-    control.focus();
-    throw new Error(`${label}: this is not valid JSON. ${error.message}`);
+    throw Object.assign(new Error(`${label}: this is not valid JSON. Nothing was decided; correct it and try again. (${error.message})`), { control });
   }
 }
 
 const object = (pairs) => `{${pairs.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;
 
-// "Change values…": an input for each, of which those that differ are sent.
-function editing(parameters, id) {
-  const summary = ELEMENT("summary", {}, "Change values…");
-  const element = ELEMENT("details", { class: "tract-more", "data-part": "edits" }, summary);
-  const rows = ELEMENT("div", { class: "tract-inputs" });
-  const fields = [];
-  for (const parameter of parameters) {
-    const [control, row] = labelled(parameter, `${id}.edit.${parameter.name}`, false);
-    rows.append(row);
-    if (control) fields.push([parameter, control, held(control)]);
-  }
-  element.append(ELEMENT("p", { class: "tract-help" }, "Changed values are checked again and recorded."), rows);
-  const changed = () => fields.filter(([, control, before]) => held(control) !== before);
-  element.addEventListener("input", () => {
-    const count = changed().length;
-    summary.textContent = count ? `Change values… (${count} changed)` : "Change values…";
+// The inputs of an action, each with its label.
+function inputsOf(parameters, id) {
+  const made = parameters.map((parameter) => [parameter, ...labelled(parameter, `${id}-${parameter.name}`)]);
+  const collect = () => made.flatMap(([parameter, control]) => {
+    const text = control && marking(control, parameter.label, () => read(parameter, control));
+    return text === undefined || text === null ? [] : [[parameter.name, text]];
   });
-  const collect = () => {
-    const pairs = changed().map(([parameter, control]) =>
-      [parameter.name, marking(control, parameter.label, () => read(parameter, control)) ?? (parameter.kind === "text" && !parameter.nullable ? '""' : "null")]);
-    return pairs.length ? [["edits", object(pairs)]] : [];
-  };
-  return [element, collect];
+  return { rows: made.map(([, , row]) => row), controls: made.map(([, control]) => control).filter(Boolean), collect };
 }
 
-// One value of "Don't ask again…": exactly this, or what fits a pattern.
+// Values to change before approving, of which those that differ are sent. A short one has its input in the line of values,
+// where a click on it opens it; the others stand in `rows`. `told` is called when one has changed.
+function editing(parameters, id, line, body, told) {
+  const fields = [];
+  const rows = [];
+  const shownOf = (name) => [...line.querySelectorAll(".value")].find((one) => one.dataset.name === name);
+  for (const parameter of parameters) {
+    const code = body.querySelector(`.code[data-name="${CSS.escape(parameter.name)}"]`);
+    if (code && parameter.kind !== "fixed") {
+      fields.push(inCode(parameter, `${id}.edit.${parameter.name}`, code, told));
+      continue;
+    }
+    const shown = isShort(parameter) ? shownOf(parameter.name) : null;
+    if (shown) {
+      fields.push(inLine(parameter, `${id}.edit.${parameter.name}`, shown, told));
+      rows.push(fields.at(-1).row);
+    } else {
+      const [control, row] = labelled(parameter, `${id}.edit.${parameter.name}`, false);
+      rows.push(row);
+      if (!control) continue;
+      const before = held(control);
+      control.addEventListener("input", told);
+      fields.push({ parameter, control, isChanged: () => held(control) !== before, show: () => {}, close: () => {}, settle: () => {} });
+    }
+  }
+  const changed = () => fields.filter((field) => field.isChanged());
+  const collect = () => {
+    const pairs = changed().map(({ parameter, control, show }) => {
+      const readOne = () => marking(control, parameter.name, () => read(parameter, control));
+      try {
+        return [parameter.name, readOne() ?? (parameter.kind === "text" && !parameter.nullable ? '""' : "null")];
+      } catch (error) { show(true); throw error; }
+    });
+    return pairs.length ? [["edits", object(pairs)]] : [];
+  };
+  const restored = () => { for (const field of fields) field.close(); };
+  // Where the line is cut, all of them stand in the form.
+  const settle = (isCut) => { for (const field of fields) field.settle(isCut); };
+  return { rows, changed, collect, restored, settle };
+}
+
+// Code with a button under it: an input takes its place, with what was asked in it.
+function inCode(parameter, id, code, told) {
+  const control = ELEMENT("textarea", { id, name: parameter.name, class: "script", rows: parameter.text.split("\n").length, spellcheck: "false", "aria-label": parameter.label, hidden: true }, parameter.text);
+  const before = held(control);
+  const press = ELEMENT("button", { type: "button", class: "plain", "data-after-reading": true });
+  const isChanged = () => held(control) !== before;
+  const show = (on) => {
+    control.hidden = !on;
+    code.hidden = on;
+    press.textContent = on ? "Undo the change" : "Change the code";
+  };
+  press.addEventListener("click", () => {
+    if (press.getAttribute("aria-disabled") === "true") return;
+    const isOpen = !control.hidden;
+    control.value = before;
+    show(!isOpen);
+    told();
+    (isOpen ? press : control).focus({ preventScroll: true });
+  });
+  control.addEventListener("input", told);
+  code.after(control, press);
+  show(false);
+  return { parameter, control, isChanged, show, close: () => show(isChanged()), settle: () => {} };
+}
+
+// A value of the line as a button that becomes an input; Enter keeps what was typed, Escape what was there.
+function inLine(parameter, id, shown, told) {
+  const control = input(parameter, id, true);
+  const before = held(control);
+  const open = ELEMENT("button", { type: "button", class: "plain change", "aria-label": `Change ${parameter.name}`, title: "Change this value" });
+  const label = ELEMENT("label", { for: id, class: "dim mono" }, `${parameter.name}=`);
+  const help = ELEMENT("span", { class: "said", id: `${id}-help` }, parameter.help);
+  const field = ELEMENT("span", { class: "with-in", hidden: true }, label, control, help);
+  const now = ELEMENT("code", { class: "changed", hidden: true });
+  const code = shown.querySelector("code");
+  const isChanged = () => held(control) !== before;
+  const text = () => (control.tagName === "SELECT" ? control.selectedOptions[0].textContent : String(held(control)));
+  const line = shown.parentElement;
+  const show = (on) => {
+    field.hidden = !on;
+    open.hidden = on;
+    line.classList.toggle("edited", on); // the others make room meanwhile
+    shown.classList.toggle("open", on);
+    code.hidden = on || isChanged();
+    now.hidden = on || !isChanged();
+    now.textContent = `${parameter.name}=${text()}`;
+    told();
+  };
+  const close = () => show(false);
+  const row = ELEMENT("div", { class: "in", hidden: true }, ELEMENT("label", { for: id }, parameter.name), ELEMENT("small", {}, parameter.help));
+  const settle = (isCut) => {
+    if (isCut === !row.hidden || !field.hidden) return;
+    row.hidden = !isCut;
+    open.hidden = isCut;
+    if (isCut) row.insertBefore(control, row.lastChild); else field.insertBefore(control, help);
+    if (!isCut) close();
+  };
+  open.addEventListener("click", () => { show(true); control.focus(); control.select?.(); });
+  control.addEventListener("keydown", (event) => {
+    if (!row.hidden || (event.key !== "Enter" && event.key !== "Escape")) return;
+    if (event.ctrlKey || event.metaKey) { close(); return; } // the row decides
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.key === "Escape") { control.removeAttribute("aria-invalid"); if (control.type === "checkbox") control.checked = before; else control.value = before; }
+    close();
+    open.focus({ preventScroll: true });
+  });
+  control.addEventListener("input", told);
+  control.addEventListener("blur", () => setTimeout(() => { if (row.hidden && !field.hidden && !field.contains(document.activeElement) && control.getAttribute("aria-invalid") !== "true") close(); }));
+  shown.append(now, open, field);
+  return { parameter, control, row, isChanged, show: (on) => { if (row.hidden) show(on); }, close: () => { if (row.hidden) close(); }, settle };
+}
+
+// One value of "Always…": exactly this, or what fits a pattern.
 function patterned(value, id) {
-  const exact = ELEMENT("option", { value: "exact" }, "exactly this value");
-  const select = ELEMENT("select", { id, name: `${value.name}-how`, disabled: true }, exact, ELEMENT("option", { value: "pattern" }, "values that match the pattern"));
-  const text = ELEMENT("input", { id: `${id}.pattern`, name: value.name, type: "text", value: value.text, placeholder: value.placeholder, "aria-label": `Pattern for ${value.name}`, hidden: true });
+  const exact = ELEMENT("option", { value: "exact" }, "is exactly this");
+  const select = ELEMENT("select", { id, name: `${value.name}-how` }, exact, ELEMENT("option", { value: "pattern" }, "fits the pattern"));
+  const text = ELEMENT("input", { id: `${id}.pattern`, class: "mono", name: value.name, type: "text", value: value.text, placeholder: value.placeholder, "aria-label": `Pattern for ${value.name}`, hidden: true });
   const show = () => { text.hidden = select.value === "exact"; text.required = !text.hidden; };
   select.addEventListener("change", () => { show(); if (!text.hidden) text.focus(); });
-  const label = ELEMENT("label", { for: id }, ELEMENT("b", {}, value.name), " = ", ELEMENT("code", {}, value.shown));
+  const label = ELEMENT("label", { for: id }, ELEMENT("b", {}, value.name));
   const readText = () => {
     if (text.value === "*" || (value.is_text && !text.value.trim().startsWith("["))) return JSON.stringify(text.value);
     if (!value.is_text) JSON.parse(text.value);
     try { return Array.isArray(JSON.parse(text.value)) || !value.is_text ? text.value : JSON.stringify(text.value); } catch { return JSON.stringify(text.value); }
   };
   const collect = () => (select.value === "exact" ? [] : [[value.name, marking(text, value.name, readText)]]);
-  return { row: ELEMENT("div", { class: "tract-input" }, label, select, text), select, text, show, collect };
+  return { row: [label, ELEMENT("code", { class: "cut" }, value.shown), select, ELEMENT("span", {}, text)], show, collect };
 }
 
 const PATTERN_HELP = "In a pattern * and ? stand for characters other than /, ** for any; * alone for anything; "
   + "[\"a\", \"b\"] for one of these. A changed definition is asked about again.";
 
-// "Don't ask again…": for how long, how often, and for which values.
+// "Always…": for whom, how often, for how long, and for which values.
 function standing(offer, id) {
-  const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope" },
+  const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope", "aria-label": "How long" },
     ...offer.scopes.map(([name, label]) => ELEMENT("option", { value: name }, label)));
-  const uses = ELEMENT("input", { id: `${id}.uses`, name: "uses", type: "number", min: 1, step: 1, placeholder: "any number", disabled: true });
-  const whom = ELEMENT("select", { id: `${id}.whom`, name: "whom", disabled: true },
+  const uses = ELEMENT("input", { id: `${id}.uses`, name: "uses", type: "number", min: 1, step: 1, placeholder: "any number of", "aria-label": "For the next" });
+  const whom = ELEMENT("select", { id: `${id}.whom`, name: "whom", "aria-label": "For whom" },
     ...offer.whom.map(([name, label]) => ELEMENT("option", { value: name }, label)));
   const values = offer.values.map((value) => patterned(value, `${id}.value.${value.name}`));
-  const show = () => {
-    const once = scope.value === "once";
-    uses.disabled = whom.disabled = once;
-    for (const { select, text, show: showOne } of values) { select.disabled = text.disabled = once; showOne(); }
-  };
-  scope.addEventListener("change", show);
-  const element = ELEMENT("details", { class: "tract-more", "data-part": "standing" },
-    ELEMENT("summary", {}, "Don't ask again…"),
-    ELEMENT("div", { class: "tract-inputs" },
-      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: scope.id }, "If this is asked again"), scope),
-      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: uses.id }, "For the next"), uses),
-      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: whom.id }, "For whom"), whom),
-      ...values.map(({ row }) => row)),
-    ...(offer.ignored.length ? [ELEMENT("p", { class: "tract-help", "data-part": "ignored" }, "It will not look at: ",
-      ...offer.ignored.flatMap(({ name, shown }, i) => [i ? ", " : "", ELEMENT("b", {}, name), " (now ", ELEMENT("code", {}, shown), ")"]))] : []),
-    ...(values.length ? [ELEMENT("p", { class: "tract-help" }, PATTERN_HELP)] : []));
+  const ignored = offer.ignored.flatMap(({ name, shown }) =>
+    [ELEMENT("b", {}, name), ELEMENT("code", { class: "cut" }, shown), ELEMENT("small", {}, "not compared"), ELEMENT("small", {}, "it is volatile")]);
+  const rows = [
+    ELEMENT("b", {}, "Don’t ask"),
+    ELEMENT("div", { class: "wide" }, whom, " for ", uses, " times, ", scope),
+    ...values.flatMap(({ row }) => row), ...ignored,
+    ...(values.length ? [ELEMENT("small", { class: "wide" }, PATTERN_HELP)] : []),
+  ];
   const collect = () => {
-    if (scope.value === "once") return [];
     const pattern = values.flatMap((value) => value.collect());
     return [["scope", JSON.stringify(scope.value)],
       ...(whom.value === "this" ? [] : [["whom", JSON.stringify(whom.value)]]),
       ...(uses.value === "" ? [] : [["uses", JSON.stringify(Number(uses.value))]]),
       ...(pattern.length ? [["pattern", object(pattern)]] : [])];
   };
-  return [element, collect, show];
-}
-
-// A button with all that goes with it. `submit(action, arguments)` gets the arguments as JSON text.
-function form(action, id, submit) {
-  const element = ELEMENT("form", { class: `tract-action tract-${action.style}`, "data-action": action.name, "aria-label": action.label });
-  const controls = action.parameters.map((parameter) => {
-    const [control, row] = labelled(parameter, `${id}-${action.name}-${parameter.name}`);
-    element.append(row);
-    return [parameter, control];
-  });
-  element.append(ELEMENT("button", { type: "submit", title: action.description }, action.label));
-  const more = [];
-  if (action.edits?.length) more.push(editing(action.edits, id));
-  if (action.standing) more.push(standing(action.standing, id));
-  element.append(...more.map(([part]) => part));
-  element.restored = () => more.forEach(([part, , show]) => { show?.(); part.dispatchEvent(new Event("input")); });
-  // a control in a folded part cannot be shown as wrong, and would hold the answer back without a word
-  element.addEventListener("invalid", (event) => event.target.closest("details")?.setAttribute("open", ""), true);
-  element.addEventListener("submit", (event) => {
-    event.preventDefault();
-    event.stopPropagation();
-    try {
-      const pairs = controls.flatMap(([parameter, control]) => {
-        const text = marking(control, parameter.label, () => read(parameter, control));
-        return text === undefined ? [] : [[parameter.name, text]];
-      });
-      submit(action.name, object([...pairs, ...more.flatMap(([, collect]) => collect())]));
-    } catch (error) {
-      submit.fail(error.message);
-    }
-  });
-  return element;
+  return { rows, collect, restored: () => { for (const { show } of values) show(); } };
 }

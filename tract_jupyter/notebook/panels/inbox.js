@@ -1,21 +1,25 @@
-// The panel of several requests: a list with a checkbox and the full request of each, and two buttons for all selected.
+// The inbox: what waits, a line each, by where it was asked. Calls of one kind are one line over the values that differ.
 
 // What a person selected, unfolded and typed, and where they are, by panel: a front end may draw the same panel anew.
 const MEMORY = new Map();
 const memoryOf = (board) => {
   if (!MEMORY.has(board))
     MEMORY.set(board, {
-      selected: new Set(), opened: new Set(), unfolded: new Set(), reason: "", sent: new Map(), focus: null, caret: [0, 0],
+      selected: new Set(), opened: new Set(), unfolded: new Set(), folded: new Set(), reason: "", isAsking: false, only: [], sent: new Map(), focus: null, caret: [0, 0],
     });
   return MEMORY.get(board);
 };
 
 const isUsable = (element) => element?.isConnected && !element.disabled && element.getClientRects().length > 0;
+const icon = (name) => ELEMENT("i", { class: name === "chev" ? name : `i i-${name}`, "aria-hidden": "true" });
+const DONE = { approved: "done", rejected: "no", failed: "no" };
 
 function render({ model, el }) {
   const id = newId();
-  const { panel, header, title, badge, message, lost } = frame(id, "tract-batch");
-  const kernel = connect(model, lost);
+  const root = rootOf("Inbox", "tract-batch");
+  const message = ELEMENT("div", { class: "err", role: "alert" });
+  let isLost = false;
+  const kernel = connect(model, () => { isLost = true; root.dataset.status = "stale"; message.textContent = LOST; });
   const memory = memoryOf(model.get("board_id"));
 
   const rows = () => model.get("view").rows;
@@ -23,10 +27,25 @@ function render({ model, el }) {
   const isBusy = (row) => row.is_open && (row.is_busy || isSent(row));
   const isReady = (row) => row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
+  const refused = () => { // what "Reject" is about: what is selected, or else where it was asked for
+    const only = rows().filter((row) => row.is_open && !isBusy(row) && memory.only.includes(row.pending_id));
+    return only.length ? only : selected();
+  };
 
-  // What each row shows: its values, where they stand whole in its line, and its body. All of it, before it is approved.
-  const shown = (row) => panel.querySelector(`[data-pending-id="${row.pending_id}"]`);
-  const unseen = (row) => (shown(row) ? unseenIn(shown(row), row.needed) : row.needed);
+  // What each row shows: its values in its line or cell, those that all of a kind share above them, and the full text. All of
+  // it, before it is approved. What is cut at the end of a line is not on display.
+  const keysIn = (row) => row.pairs.flatMap((pair) => pair.keys.split(" ")).filter(Boolean);
+  const shown = (row) => list.querySelector(`[data-pending-id="${row.pending_id}"]`);
+  const itemOf = (row) => shown(row)?.closest(".item");
+  const kindOf = (row) => rows().filter((one) => row.kind && one.kind === row.kind && one.place === row.place);
+  const others = (row) => new Set(kindOf(row).filter((one) => one !== row).flatMap(keysIn));
+  const unseen = (row) => {
+    const item = itemOf(row);
+    if (!item) return row.needed;
+    const foreign = others(row);
+    const keys = new Set(linesIn(item).flatMap(keysOf).filter((key) => SEEN.has(key) && !foreign.has(key)));
+    return row.needed - keys.size;
+  };
   const toRead = () => selected().find((row) => unseen(row) > 0);
 
   const decide = (content, isOpen) => {
@@ -34,20 +53,19 @@ function render({ model, el }) {
     message.textContent = "";
     kernel.decide({ type: "decide", key, ...content }, key, isOpen, (text) => { message.textContent = text; });
   };
-  const submit = (action) => {
-    const chosen = selected();
+  const submit = (action, chosen = selected()) => {
     if (!chosen.length) return;
-    const first = action === "approve" ? toRead() : undefined;
-    if (first) { readOn(shown(first)); return; }
+    const first = action === "approve" ? chosen.find((row) => unseen(row) > 0) : undefined;
+    if (first) { readRow(first); return; }
     const rounds = Object.fromEntries(chosen.map((row) => [row.pending_id, row.round_id]));
     for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
     for (const { pending_id } of chosen) { memory.selected.delete(pending_id); memory.unfolded.delete(pending_id); }
     const reason = action === "reject" ? memory.reason : "";
-    decide({ action, rounds, reason, opened: [...memory.opened], seen: chosen.flatMap((row) => seenIn(shown(row))) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
-    if (action === "reject") memory.reason = "";
-    draw();
-    const rest = rows().filter((row) => row.is_open && !isBusy(row));
+    decide({ action, rounds, reason, opened: [...memory.opened], seen: seenIn(list) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
+    if (action === "reject") { memory.reason = ""; memory.isAsking = false; memory.only = []; }
     const last = rows().indexOf(chosen.at(-1));
+    const rest = rows().filter((row) => row.is_open && !isBusy(row));
+    draw();
     focusOnRow(rest.find((row) => rows().indexOf(row) > last) ?? rest[0]);
   };
   let turns = 0;
@@ -57,200 +75,346 @@ function render({ model, el }) {
     decide({ page }, () => mine === turns && model.get("view").place === place);
   };
 
-  // What follows from a selection, without drawing anew: a person may be in the midst of a list.
-  const approve = ELEMENT("button", { type: "button", class: "tract-approve-all", id: `${id}-approve` });
-  const reject = ELEMENT("button", { type: "submit", class: "tract-reject-all", id: `${id}-reject` });
-  const left = ELEMENT("span", { class: "tract-left", id: `${id}-left`, "aria-live": "polite" });
-  const all = ELEMENT("input", { type: "checkbox", id: `${id}-all` });
+  // The line above: what is selected, and what happens to it.
+  const title = ELEMENT("b", { class: "heading", role: "heading", "aria-level": 3, tabindex: "-1" });
+  const about = ELEMENT("span", { class: "dim", role: "status" });
+  const all = ELEMENT("input", { type: "checkbox", id: `${id}-all`, "aria-label": "Select all that can be decided here" });
+  const count = ELEMENT("b", {});
+  const approve = ELEMENT("button", { type: "button", class: "primary approve-all", id: `${id}-approve`, "data-approves": true });
+  const reject = ELEMENT("button", { type: "button", class: "reject", id: `${id}-reject`, "aria-expanded": "false" });
+  const left = ELEMENT("span", { class: "left dim cut", id: `${id}-left`, "aria-live": "polite" });
+  const bulk = ELEMENT("div", { class: "bulk" }, all, count, approve, reject, left);
+  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", "aria-label": "Reason", placeholder: "Reason (shown to whoever asked)" });
+  const send = ELEMENT("button", { type: "submit", class: "reject-all" });
+  const asking = ELEMENT("form", { class: "ask one", "aria-label": "Reject selected" }, reason, send);
+  const list = ELEMENT("div", { class: "list" });
+
+  const labelOf = (chosen) => {
+    const names = new Set(chosen.map((row) => row.name)), verbs = new Set(chosen.map((row) => row.verb));
+    const verb = verbs.size === 1 ? [...verbs][0] : "Approve";
+    const what = names.size === 1 && [...names][0] ? (chosen.length > 1 ? `${chosen.length} × ${[...names][0]}` : [...names][0]) : `${chosen.length}`;
+    return `${verb} ${what}${chosen.length && chosen.every((row) => row.runs_nothing) ? " without running" : ""}`;
+  };
   const update = () => {
-    const ready = rows().filter(isReady);
-    const count = selected().length;
-    const idle = selected().filter((row) => row.runs_nothing).length;
-    const verb = count && idle === count ? "Approve without running" : "Approve selected";
-    approve.textContent = count ? `${verb} (${count})` : verb;
-    reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
-    approve.disabled = reject.disabled = !count;
+    const ready = rows().filter(isReady), chosen = selected(), idle = chosen.filter((row) => row.runs_nothing).length;
+    count.textContent = chosen.length ? `${chosen.length} selected` : "Select all";
+    approve.textContent = chosen.length ? labelOf(chosen) : "Approve selected";
+    approve.classList.toggle("caution", chosen.some((row) => ["high", "critical"].includes(row.worst)));
+    reject.textContent = `Reject ${chosen.length}…`;
+    send.textContent = `Reject ${refused().length}`;
+    approve.hidden = reject.hidden = !chosen.length;
+    asking.hidden = !refused().length || !memory.isAsking;
+    reject.setAttribute("aria-expanded", String(!asking.hidden));
     const first = toRead();
     left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `No action of ${many(idle, "operation")} runs; “%tract decide ID ACTION” runs one` : "";
     holdBack([approve], Boolean(first), left.id);
-    all.checked = count > 0 && count === ready.length;
-    all.indeterminate = count > 0 && count < ready.length;
+    all.checked = chosen.length > 0 && chosen.length === ready.length;
+    all.indeterminate = chosen.length > 0 && chosen.length < ready.length;
     all.disabled = !ready.length;
-    for (const row of rows()) {
-      const box = panel.querySelector(`[data-pending-id="${row.pending_id}"] .tract-select`);
-      if (!box) continue;
-      box.disabled = !isReady(row);
-      box.checked = isReady(row) && memory.selected.has(row.pending_id);
-      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: nobody has read this code yet" : "";
-    }
+    for (const row of rows().filter((one) => one.is_open)) updateRow(row);
+    for (const box of list.querySelectorAll(".kind")) updateKind(box);
+  };
+  const updateRow = (row) => {
+    const place = shown(row), box = place?.querySelector(".select");
+    if (!box) return;
+    box.disabled = !isReady(row);
+    box.checked = isReady(row) && memory.selected.has(row.pending_id);
+    box.title = row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: nobody has read this code yet" : "";
+    place.classList.toggle("sel", box.checked);
+    const act = place.querySelector(".act");
+    if (!act) return;
+    const lines = unseen(row), inLine = linesIn(place.querySelector(".line")).flatMap(keysOf).filter((key) => !SEEN.has(key)).length;
+    const isShort = lines <= inLine; // the line itself is about to count
+    const isFull = !place.querySelector(".full").hidden;
+    act.textContent = isShort ? row.verb : isFull ? "Read on" : place.querySelector("[data-cut]") && !row.has_code ? "Read" : `Read ${many(lines, "line")}`;
+    act.title = isShort && row.runs_nothing ? "Approve without running: none of its actions runs" : "";
+    act.disabled = isBusy(row);
+  };
+  const updateKind = (box) => {
+    const own = rows().filter((row) => `${row.place} ${row.kind}` === box.dataset.kind);
+    const ready = own.filter(isReady), chosen = ready.filter((row) => memory.selected.has(row.pending_id));
+    box.checked = chosen.length > 0 && chosen.length === ready.length;
+    box.indeterminate = chosen.length > 0 && chosen.length < ready.length;
+    box.disabled = !ready.length;
+    const open = own.filter((row) => row.is_open);
+    const line = box.closest(".line");
+    line.querySelector(".badge").textContent = !open.length ? `${own.length} decided` : chosen.length ? `${chosen.length} of ${open.length} selected` : `×${open.length}`;
+    const first = open[0], act = line.querySelector(".act");
+    const code = first ? unseen(first) - keysIn(first).filter((key) => !SEEN.has(key)).length : 0;
+    act.hidden = code <= 0;
+    act.textContent = `Read ${many(Math.max(code, 0), "line")}`;
   };
   const watcher = watching(update);
-  approve.addEventListener("click", () => submit("approve"));
-  all.addEventListener("change", () => {
-    for (const row of rows().filter(isReady)) memory.selected[all.checked ? "add" : "delete"](row.pending_id);
+  const fit = () => {
+    for (const line of list.querySelectorAll(".values")) {
+      const isCut = line.classList.contains("brief") || line.scrollWidth > line.clientWidth;
+      for (const one of line.querySelectorAll("[data-line], [data-cut]")) {
+        if (isCut === one.hasAttribute("data-cut")) continue;
+        one.setAttribute(isCut ? "data-cut" : "data-line", one.getAttribute(isCut ? "data-line" : "data-cut"));
+        one.removeAttribute(isCut ? "data-line" : "data-cut");
+      }
+    }
+    watcher.watch(list);
     update();
-  });
-
-  const fold = (row) => {
-    const hint = row.is_open && row.must_be_opened ? "Show what would run (open it to select it)" : "Show the full request";
-    const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", { id: `${id}-${row.pending_id}-fold` }, hint));
-    const body = ELEMENT("div", { class: "tract-body" });
-    body.innerHTML = model.get("bodies")[row.pending_id] ?? "";
-    const remember = (details, key) => {
-      details.open = memory.unfolded.has(key);
-      // "toggle" comes later than the click, and the rows may be drawn anew in between
-      details.querySelector("summary")?.addEventListener("click", () => memory.unfolded[details.open ? "delete" : "add"](key));
-      details.addEventListener("toggle", () => memory.unfolded[details.open ? "add" : "delete"](key));
-    };
-    for (const inner of body.querySelectorAll("details")) remember(inner, `${row.pending_id} ${inner.dataset.part}`);
-    part.append(body);
-    remember(part, row.pending_id);
-    part.addEventListener("toggle", () => {
-      if (part.open) { memory.opened.add(row.pending_id); showAsked(body); }
-      update();
-    });
-    return part;
   };
-  const item = (row) => {
-    const name = `${id}-${row.pending_id}`;
-    const box = ELEMENT("input", { type: "checkbox", class: "tract-select", id: name, "aria-describedby": `${name}-about` });
-    box.addEventListener("change", () => { memory.selected[box.checked ? "add" : "delete"](row.pending_id); update(); });
-    const worst = row.worst ? [ELEMENT("span", { class: `tract-chip tract-${row.worst}` }, `finding: ${row.worst}`)] : [];
-    const status = ELEMENT("span", { class: "tract-badge" }, isBusy(row) ? `${row.status} …` : row.status);
-    const said = [row.refused, row.said].filter(Boolean).join("\n");
-    return ELEMENT("li", { class: "tract-row", "data-pending-id": row.pending_id, "data-status": row.status },
-      ELEMENT("div", { class: "tract-row-head" }, box, ELEMENT("label", { for: name }, row.title), ...worst, status),
-      ELEMENT("div", { class: "tract-row-about", id: `${name}-about` },
-        ...(row.values ? [ELEMENT("code", { "data-line": row.value_keys.join(" ") || null }, row.values)] : []), ELEMENT("div", {}, row.why),
-        ELEMENT("div", { class: "tract-foot" }, "asked ", ELEMENT("time", { datetime: row.since, title: row.since_exact }),
-          ...[row.asked_in && `in ${row.asked_in}`, row.waits].filter(Boolean).map((text) => ` · ${text}`))),
-      ...(said ? [ELEMENT("pre", { class: `tract-note${row.refused || row.failed ? "" : " tract-plain"}` }, said)] : []),
-      fold(row));
+  approve.addEventListener("click", () => submit("approve"));
+  const choose = (some, on) => {
+    for (const row of some.filter(isReady)) memory.selected[on ? "add" : "delete"](row.pending_id);
+    update();
   };
-
-  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Reason (shown to whoever asked)" });
+  all.addEventListener("change", () => choose(rows(), all.checked));
+  const ask = (on, only = []) => {
+    memory.isAsking = on;
+    memory.only = only.map((row) => row.pending_id);
+    update();
+    if (on) reason.focus();
+  };
+  reject.addEventListener("click", () => ask(asking.hidden));
   reason.addEventListener("input", () => { memory.reason = reason.value; });
   for (const event of ["input", "keyup", "pointerup"])
     reason.addEventListener(event, () => { memory.caret = [reason.selectionStart, reason.selectionEnd]; });
-  const rejecting = ELEMENT("form", { class: "tract-action tract-reject", "aria-label": "Reject selected" },
-    ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: reason.id }, "Reason"), reason), reject);
-  rejecting.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); submit("reject"); });
+  asking.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); submit("reject", refused()); });
+
+  // Lines.
+  const pairHtml = ({ name, text, keys, css }) => {
+    const value = ELEMENT("span", css ? { class: css } : {}, text);
+    return ELEMENT("span", { class: "pair", "data-line": keys || null }, ELEMENT("span", { class: "dim" }, `${name}=`), value);
+  };
+  const withName = (row, name, tag) => {
+    const made = ELEMENT(tag, { class: "what", ...(tag === "label" ? { for: name } : {}) });
+    made.innerHTML = row.headline_html;
+    return made;
+  };
+  const chip = (row) => (row.worst ? [ELEMENT("span", { class: `chip ${row.worst}` }, row.worst)] : []);
+  const since = (row) => ELEMENT("small", { class: "num wide-only" }, ELEMENT("time", { datetime: row.since, title: `asked ${row.since_exact}` }));
+  const notes = (row) => {
+    const said = [row.refused, row.is_open ? row.said : ""].filter(Boolean).join("\n");
+    return said ? [ELEMENT("div", { class: "err" }, said)] : [];
+  };
+  const remember = (details, key) => {
+    details.open = memory.unfolded.has(key);
+    // "toggle" comes later than the click, and the rows may be drawn anew in between
+    details.querySelector("summary")?.addEventListener("click", () => memory.unfolded[details.open ? "delete" : "add"](key));
+    details.addEventListener("toggle", () => memory.unfolded[details.open ? "add" : "delete"](key));
+  };
+  const fullOf = (row) => {
+    const scroll = ELEMENT("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All of ${row.title}`, "data-lm-suppress-shortcuts": "true" });
+    scroll.innerHTML = model.get("bodies")[row.pending_id] ?? "";
+    for (const inner of scroll.querySelectorAll("details")) remember(inner, `${row.pending_id} ${inner.dataset.part}`);
+    const told = [row.why, row.asked_in && `asked in ${row.asked_in}`, row.waits].filter(Boolean).join(" · ");
+    return ELEMENT("div", { class: "full", id: `${id}-${row.pending_id}-full`, hidden: !memory.unfolded.has(row.pending_id) }, ELEMENT("p", { class: "dim" }, told), scroll);
+  };
+  const unfold = (row, on) => {
+    const item = itemOf(row), full = item?.querySelector(".full");
+    if (!full) return;
+    full.hidden = !on;
+    memory.unfolded[on ? "add" : "delete"](item.dataset.first ?? row.pending_id);
+    if (on) for (const one of item.dataset.first ? kindOf(row) : [row]) memory.opened.add(one.pending_id);
+    item.querySelector(".fold")?.setAttribute("aria-expanded", String(on));
+    if (on) { showAsked(full, item); watcher.watch(item); }
+    update();
+  };
+  const readRow = (row) => {
+    const item = itemOf(row), full = item?.querySelector(".full");
+    if (!item) return;
+    const isOnDisplay = linesIn(item).some((part) => isUsable(part) && !keysOf(part).every((key) => SEEN.has(key)));
+    if (full?.hidden && !isOnDisplay) unfold(row, true);
+    readOn(item);
+  };
+  const item = (row) => {
+    const name = `${id}-${row.pending_id}`;
+    if (!row.is_open) {
+      const made = ELEMENT("div", { class: "item", "data-pending-id": row.pending_id, "data-status": row.status }, ...notes(row));
+      const record = ELEMENT("template");
+      record.innerHTML = row.record_html;
+      made.prepend(record.content);
+      for (const inner of made.querySelectorAll("details")) remember(inner, `${row.pending_id} decided ${inner.dataset.part ?? ""}`);
+      return made;
+    }
+    const box = ELEMENT("input", { type: "checkbox", class: "select", id: name, "aria-describedby": `${name}-values` });
+    box.addEventListener("change", () => choose([row], box.checked));
+    const values = row.pairs.length
+      ? ELEMENT("code", { class: `cut values${row.is_brief ? " brief" : ""}`, id: `${name}-values` }, ...row.pairs.flatMap((pair, at) => [at ? " " : "", pairHtml(pair)]))
+      : ELEMENT("span", { class: "cut dim", id: `${name}-values` }, row.about);
+    const act = ELEMENT("button", { type: "button", class: "plain act", id: `${name}-act` });
+    act.addEventListener("click", () => { if (unseen(row)) readRow(row); else submit("approve", [row]); });
+    const no = ELEMENT("button", { type: "button", class: "plain", id: `${name}-no` }, "Reject…");
+    no.addEventListener("click", () => ask(true, [row]));
+    const fold = ELEMENT("button", { type: "button", class: "plain fold", id: `${name}-fold`, "aria-expanded": String(memory.unfolded.has(row.pending_id)), "aria-controls": `${name}-full`, "aria-label": row.must_be_opened ? "Show what would run" : "Show all of it" }, icon("chev"));
+    fold.addEventListener("click", () => unfold(row, fold.getAttribute("aria-expanded") !== "true"));
+    const busy = isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : row.status === "failed" ? [ELEMENT("span", { class: "badge no" }, "failed")] : [];
+    return ELEMENT("div", { class: "item", "data-pending-id": row.pending_id, "data-status": row.status },
+      ELEMENT("div", { class: "line" }, box, fold, withName(row, name, "label"), values, ...chip(row), since(row), ...busy, ELEMENT("span", { class: "acts" }, act, no)),
+      ...notes(row), fullOf(row));
+  };
+  const kind = (own) => {
+    const open = own.filter((row) => row.is_open), first = open[0] ?? own[0], name = `${id}-${first.pending_id}-kind`;
+    const isShared = (at) => own.length > 1 && own.every((row) => row.pairs[at].text === own[0].pairs[at].text);
+    const sharing = first.pairs.map((_, at) => at).filter(isShared), differing = first.pairs.map((_, at) => at).filter((at) => !isShared(at));
+    const together = sharing.map((at) => pairHtml({ ...first.pairs[at], keys: own.map((row) => row.pairs[at].keys).join(" ") }));
+    const names = differing.map((at) => first.pairs[at].name);
+    const told = `${names.length ? `${names.join(" and ")} ${names.length > 1 ? "differ" : "differs"}` : "all the same"}`;
+    const box = ELEMENT("input", { type: "checkbox", class: "kind", id: name, "data-kind": `${first.place} ${first.kind}`, "aria-label": `Select all ${own.length}: ${first.title}` });
+    box.addEventListener("change", () => choose(own, box.checked));
+    const act = ELEMENT("button", { type: "button", class: "plain act", id: `${name}-act` });
+    act.addEventListener("click", () => readRow(first));
+    const isOpen = memory.unfolded.has(first.pending_id);
+    const fold = ELEMENT("button", { type: "button", class: "plain fold", id: `${name}-fold`, "aria-expanded": String(isOpen), "aria-controls": `${id}-${first.pending_id}-full`, "aria-label": "Show all of the first one" }, icon("chev"));
+    fold.addEventListener("click", () => unfold(first, fold.getAttribute("aria-expanded") !== "true"));
+    const cells = own.map((row) => {
+      const cell = `${id}-${row.pending_id}`;
+      const select = ELEMENT("input", { type: "checkbox", class: "select", id: cell });
+      select.addEventListener("change", () => choose([row], select.checked));
+      const mark = row.is_open ? select : icon(DONE[row.status] ?? "idle");
+      const said = row.is_open ? [] : [ELEMENT("span", { class: "said" }, row.status)];
+      const value = differing.flatMap((at, n) => [n ? " " : "", pairHtml(row.pairs[at])]);
+      const more = [row.refused, row.is_open || row.failed ? row.said : ""].filter(Boolean).join("\n");
+      return ELEMENT("label", { "data-pending-id": row.pending_id, "data-status": row.status, title: row.is_open ? null : row.said }, mark, ...said,
+        ELEMENT("code", {}, ...(value.length ? value : [`#${own.indexOf(row) + 1}`])), ...(isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : []),
+        ...(more ? [ELEMENT("small", { class: "failure" }, more)] : []));
+    });
+    return ELEMENT("div", { class: "item", "data-first": first.pending_id },
+      ELEMENT("div", { class: "line" }, box, fold, withName(first, name, "label"), ELEMENT("span", { class: "badge" }),
+        ELEMENT("span", { class: "cut dim" }, told), ...chip(first), since(first), ELEMENT("span", { class: "acts" }, act)),
+      ELEMENT("div", { class: "same" }, ...(together.length ? [ELEMENT("code", { class: "shared" }, ...together.flatMap((one, at) => [at ? " " : "", one]))] : []), ...cells), ...(open.length ? [fullOf(first)] : []));
+  };
+
   const previous = ELEMENT("button", { type: "button", id: `${id}-previous` }, "Previous page");
   const next = ELEMENT("button", { type: "button", id: `${id}-next` }, "Next page");
   previous.addEventListener("click", () => turn(-1));
   next.addEventListener("click", () => turn(1));
-  const place = ELEMENT("span", { class: "tract-foot" });
-  const paging = ELEMENT("nav", { class: "tract-paging", "aria-label": "Pages of the inbox" }, previous, place, next);
-  const list = ELEMENT("ul", { class: "tract-rows", role: "list" });
-  const rest = ELEMENT("div", { class: "tract-body" });
-  const selecting = ELEMENT("div", { class: "tract-all" }, all, ELEMENT("label", { for: all.id }, "Select all that can be decided here"));
-  const deciding = ELEMENT("div", { class: "tract-action tract-approve" }, approve, left);
+  const place = ELEMENT("span", { class: "dim" });
+  const paging = ELEMENT("nav", { class: "paging", "aria-label": "Pages of the inbox" }, previous, place, next);
+  const rest = ELEMENT("div", { class: "rest" });
 
   // Where the focus is, without the part of the id that is this drawing's. It is gone when it went elsewhere, but not
   // when the front end took this drawing away to make another one: that one goes on where the person was.
   const nameOf = (element) => element.id.slice(id.length);
-  panel.addEventListener("focusin", (event) => { memory.focus = nameOf(event.target); });
-  panel.addEventListener("focusout", () => setTimeout(() => {
-    if (panel.isConnected && !panel.contains(document.activeElement)) memory.focus = null;
+  root.addEventListener("focusin", (event) => { memory.focus = event.target.id ? nameOf(event.target) : ""; });
+  root.addEventListener("focusout", () => setTimeout(() => {
+    if (root.isConnected && !root.contains(document.activeElement)) memory.focus = null;
   }));
   const focusOn = (name) => {
-    const named = panel.querySelector(`[id="${id}${name}"]`);
-    (isUsable(named) ? named : badge).focus();
+    const named = name && root.querySelector(`[id="${id}${name}"]`);
+    (isUsable(named) ? named : title).focus({ preventScroll: true });
   };
   const goOn = (_, observer) => { // once this drawing is on the page
     observer.disconnect();
-    if (memory.focus === null || !document.activeElement?.contains(panel)) return; // nobody else has the focus
+    fit();
+    if (memory.focus === null || !document.activeElement?.contains(root)) return; // nobody else has the focus
     focusOn(memory.focus);
     reason.setSelectionRange(...memory.caret);
   };
 
-  // Keys: from row to row, unfold and fold, decide. No single letter approves.
-  const rowAt = (element) => rows().find((row) => shown(row)?.contains(element));
-  const handleOf = (row) => {
-    const box = shown(row)?.querySelector(".tract-select");
-    return isUsable(box) ? box : shown(row)?.querySelector("summary");
+  // Keys: from line to line and cell to cell, select, unfold and fold, decide. No single letter approves.
+  const handleOf = (stop) => {
+    const box = stop?.querySelector(".select, .kind");
+    return isUsable(box) ? box : stop?.querySelector("button.act:not([hidden]), button.fold");
+  };
+  const stopsIn = () => [...list.querySelectorAll(".item > .line, .same > label")].filter((stop) => handleOf(stop));
+  const rowsAt = (stop) => {
+    const pending = stop?.closest("[data-pending-id]")?.dataset.pendingId;
+    if (pending) return rows().filter((row) => row.pending_id === pending);
+    const box = stop?.querySelector(".kind");
+    return box ? rows().filter((row) => `${row.place} ${row.kind}` === box.dataset.kind) : [];
+  };
+  const focusOnStop = (stop) => {
+    const handle = stop ? handleOf(stop) : isUsable(next) ? next : title;
+    handle?.focus({ preventScroll: Boolean(stop) });
+    stop?.scrollIntoView({ block: "nearest" });
   };
   const focusOnRow = (row) => {
-    const handle = row ? handleOf(row) : isUsable(next) ? next : badge;
-    handle?.focus();
-    if (row) shown(row).scrollIntoView({ block: "nearest" });
+    const at = row && shown(row);
+    focusOnStop(at?.matches("label") ? at : at?.querySelector(".line"));
   };
-  const select = (row) => { if (row && isReady(row)) { memory.selected.add(row.pending_id); update(); } };
-  const move = (row, by, extend) => {
-    const open = rows().filter((one) => one.is_open || one === row);
-    const to = open[open.indexOf(row) + by];
-    if (!to) return;
-    if (extend) { select(row); select(to); }
-    focusOnRow(to);
-  };
-  const unfold = (row, open) => {
-    const part = shown(row).querySelector("details.tract-more");
-    part.open = open;
-    memory.opened.add(row.pending_id);
-    setTimeout(() => focusOnRow(row)); // after the box can be selected
-  };
-  let leftAt = null; // the row from which a reason is typed
-  const decideAt = (row) => {
-    if (!selected().length) select(row);
-    const unread = toRead();
-    submit("approve");
-    if (unread) handleOf(unread)?.focus({ preventScroll: true });
-  };
-  const press = (event, row) => {
-    const { key, shiftKey } = event;
-    const isPrimary = key === "Enter" && (event.ctrlKey || event.metaKey);
-    if (isPrimary && event.target !== reason) return () => decideAt(row);
+  const press = (event) => {
+    const { key, shiftKey, target } = event;
+    const stop = target.closest(".item > .line, .same > label") ?? target.closest(".item")?.querySelector(".line");
+    const at = rowsAt(stop), first = at.find((row) => row.is_open);
+    if (key === "Enter" && (event.ctrlKey || event.metaKey) && target !== reason) return () => {
+      if (!selected().length) choose(at, true);
+      const unread = toRead() ?? at.find((row) => row.is_open && unseen(row) > 0 && !isReady(row));
+      if (unread) { readRow(unread); handleOf(stop)?.focus({ preventScroll: true }); } else submit("approve");
+    };
     if (event.ctrlKey || event.metaKey || event.altKey) return null;
-    if (key === "Escape" && event.target === reason) return () => focusOnRow(leftAt ?? rows().find((one) => one.is_open));
-    if (event.target.matches("input:not([type=checkbox]), textarea, select")) return null;
-    if (!row && (key === "ArrowDown" || key === "ArrowUp"))
-      return () => focusOnRow(rows().filter((one) => one.is_open).at(key === "ArrowUp" ? -1 : 0));
-    if (!row) return null;
-    if (key === "ArrowDown") return () => move(row, 1, shiftKey);
-    if (key === "ArrowUp") return () => move(row, -1, shiftKey);
-    if (key === "ArrowRight") return () => unfold(row, true);
-    if (key === "ArrowLeft") return () => unfold(row, false);
-    if (key === "PageDown" && unseen(row)) return () => { readOn(shown(row)); handleOf(row)?.focus({ preventScroll: true }); };
-    if (key === "r" || key === "R") return () => { if (!selected().length) select(row); leftAt = row; reason.focus(); };
+    if (key === "Escape" && target === reason) return () => { const [left] = refused(); ask(false); focusOnRow(left ?? rows().find((row) => row.is_open)); };
+    if (target.matches("input:not([type=checkbox]), textarea, select")) return null;
+    const isScrolling = target.matches(".scroll, [role=region]");
+    if ((key === "ArrowDown" || key === "ArrowUp") && !isScrolling) {
+      const stops = stopsIn(), by = key === "ArrowDown" ? 1 : -1;
+      const to = stop ? stops[stops.indexOf(stop) + by] : stops.at(by > 0 ? 0 : -1);
+      return to && (() => {
+        if (shiftKey) choose([...at, ...rowsAt(to)], true);
+        focusOnStop(to);
+      });
+    }
+    if (!first) return null;
+    if (key === "ArrowRight" || key === "ArrowLeft") return () => { unfold(first, key === "ArrowRight"); setTimeout(() => handleOf(stop)?.focus({ preventScroll: true })); };
+    const unread = at.find((row) => row.is_open && unseen(row) > 0);
+    if (key === "PageDown" && unread) return () => { readRow(unread); handleOf(stop)?.focus({ preventScroll: true }); };
+    if (key === "r" || key === "R") return () => ask(true, selected().length ? [] : at);
     return null;
   };
-  panel.addEventListener("keydown", (event) => {
-    const done = press(event, rowAt(event.target));
+  root.addEventListener("keydown", (event) => {
+    const done = press(event);
     if (!done) return;
     event.preventDefault();
+    event.stopPropagation();
+    event.stopImmediatePropagation();
     done();
-  });
+  }, { capture: true });
 
   const draw = () => {
     const view = model.get("view");
-    const focused = panel.contains(document.activeElement) ? document.activeElement : null;
-    const open = view.rows.filter((row) => row.is_open).length;
+    const focused = root.contains(document.activeElement) ? document.activeElement : null;
+    const open = view.rows.filter((row) => row.is_open);
     title.textContent = view.title;
-    badge.textContent = open ? `${open} open here` : view.has_next ? "all decided on this page" : "all decided";
-    panel.dataset.status = open ? "pending" : "settled";
-    list.replaceChildren(...view.rows.map(item));
+    root.setAttribute("aria-label", view.title);
+    about.textContent = open.length ? "" : view.has_next ? "all decided on this page" : "all decided";
+    if (!isLost) root.dataset.status = open.length ? "pending" : "settled";
+    const places = [...new Set(view.rows.map((row) => row.place))];
+    const parts = places.flatMap((where) => {
+      const here = view.rows.filter((row) => row.place === where), still = here.filter((row) => row.is_open).length;
+      const kinds = new Map();
+      for (const row of here) {
+        const key = row.kind || row.pending_id;
+        kinds.set(key, [...(kinds.get(key) ?? []), row]);
+      }
+      const head = places.length > 1 ? [ELEMENT("div", { class: "group" }, ELEMENT("b", {}, where), ELEMENT("span", { class: `badge${still ? " wait" : ""}` }, still ? `${still} waiting` : "decided"), ELEMENT("span", { class: "cut dim" }, here[0].waits))] : [];
+      return [...head, ...[...kinds.values()].map((own) => (own.length > 1 ? kind(own) : item(own[0])))];
+    });
+    list.replaceChildren(...(open.length ? [bulk, asking] : []), ...parts);
+    list.hidden = !view.rows.length;
     rest.innerHTML = view.rest_html;
     reason.value = memory.reason;
     place.textContent = view.place;
     previous.disabled = !view.has_previous;
     next.disabled = !view.has_next;
     paging.hidden = !view.has_previous && !view.has_next;
-    selecting.hidden = deciding.hidden = rejecting.hidden = keys.hidden = !open;
-    panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
-    message.textContent = !open && wasReloaded(model) ? RELOADED : "";
-    tellTimes(panel);
-    update();
-    watcher.watch(list);
+    keys.hidden = !open.length;
+    root.setAttribute("aria-busy", String(view.rows.some(isBusy)));
+    if (!isLost) message.textContent = !open.length && wasReloaded(model) ? RELOADED : "";
+    for (const row of view.rows) waits(row.pending_id, root, row.is_open);
+    tellTimes(root);
+    fit();
     if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
   };
 
-  const keys = ELEMENT("div", { class: "tract-foot tract-keys" },
-    "↑ ↓ rows · Space selects · → ← unfold, fold · Page Down reads on · Ctrl Enter approves · R rejects with a reason");
-  panel.append(header, selecting, list, deciding, rejecting, keys, paging, rest, message);
-  el.append(panel);
-  new ResizeObserver(goOn).observe(panel);
-  const close = follow(model, panel, draw, kernel);
-  return () => { watcher.close(); close(); };
+  const keys = ELEMENT("div", { class: "keys" });
+  for (const [names, does] of [["↑ ↓", "move"], ["Space", "select"], ["Shift ↓", "extend"], ["→ ←", "unfold, fold"], ["PgDn", "read on"], ["Ctrl Enter", "decide"], ["R", "reject…"]])
+    keys.append(ELEMENT("span", {}, ...names.split(" ").flatMap((name, at) => [at ? " " : "", ELEMENT("kbd", {}, name)]), ` ${does}`));
+  root.append(ELEMENT("p", { class: "head" }, title, " ", about), list, paging, keys, rest, message);
+  el.append(root);
+  new ResizeObserver(goOn).observe(root);
+  const resized = new ResizeObserver(() => fit());
+  resized.observe(list);
+  const close = follow(model, root, draw, kernel);
+  return () => {
+    for (const row of rows()) waits(row.pending_id, root, false);
+    resized.disconnect();
+    watcher.close();
+    close();
+  };
 }
 
 export default { render };

@@ -1,4 +1,7 @@
-"""The inbox: several waiting requests in one widget, a row each, and the record of what was decided."""
+"""The inbox: several waiting requests in one widget, a line each, and the record of what was decided.
+
+Those that differ in short values only stand as one line over their values (`InboxRow.kind`).
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,12 @@ import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import PendingStatus, printable
-from tract_jupyter.notebook.panels.code import STATIC_STYLES
-from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
-from tract_jupyter.notebook.panels.render import (
-    body_html,
-    bound_html,
-    foot_text,
-    table_html,
-)
-from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag, when
+from tract_jupyter.models import PendingStatus, digest, printable
+from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, REQUEST_STYLES, ReviewWidget, read_seen
+from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_text, row_html, table_html
+from tract_jupyter.notebook.panels.row import first_sentence, headline_html, subject_name
+from tract_jupyter.notebook.views.html import asset, escaped, when
+from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import ACTIVATE_HANDLER
 from tract_jupyter.review import (
     ACTIVATE,
@@ -30,8 +29,10 @@ from tract_jupyter.review import (
     bound_lines,
     how_to_decide,
     is_waited_for,
+    needed_pieces,
     process_text,
     show_value,
+    shown_code,
     shown_rows,
     this_process,
     worst_finding,
@@ -48,7 +49,11 @@ if TYPE_CHECKING:
 
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
 TURN_DOWN = "%tract decide ID reject REASON turns down what cannot be decided."
-_SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
+_SHORT, _LONGEST, _CELL = (
+    80,
+    240,
+    120,
+)  # characters of a value; of all values of a row, and of a cell among many
 
 
 class UndecidableRequest(NamedTuple):
@@ -70,6 +75,7 @@ class InboxRow:
     _elsewhere: str = field(init=False)
     _asked_in: str = field(init=False)
     _body: tuple[tuple[str, str], str] = field(default=(("", ""), ""), init=False)
+    _kind: tuple[str, str] = field(default=("", ""), init=False)
 
     def __post_init__(self) -> None:
         # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
@@ -103,20 +109,31 @@ class InboxRow:
         return self.ticket.pending.operation in _CODE
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the panel's script draws."""
+        """Return what the panel's script draws; all HTML in it is escaped."""
         ticket, request = self.ticket, self.ticket.request
         worst = worst_finding(request.code)
+        pairs, is_brief = self._pairs()
         return {
             "pending_id": self.pending_id,
             "round_id": ticket.round_id,
             "title": request.title,
+            "name": subject_name(ticket),
+            "verb": self._verb(),
+            "headline_html": headline_html(ticket),
+            "record_html": "" if ticket.status.is_open else row_html(ticket, brief=True),
             "status": ticket.status.value,
             "is_open": ticket.status.is_open,
             "is_busy": self.is_busy,
             "must_be_opened": self.must_be_opened,
+            "place": self.place,
+            "kind": self.kind,
             "why": request.why,
-            "values": self._values(),
-            "value_keys": self._value_keys(),
+            "about": first_sentence(
+                next((table.summary for table in request.tables if table.summary), request.summary)
+            ),
+            "pairs": pairs,
+            "is_brief": is_brief,
+            "has_code": any(block.binds != "nothing" for block in request.code),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
             "runs_nothing": ticket.pending.runs_nothing("approve"),
             "worst": "" if worst is None else worst.value,
@@ -129,6 +146,56 @@ class InboxRow:
             or bool(ticket.request.note and ticket.status.is_open),
             "said": self.said(),
         }
+
+    @property
+    def place(self) -> str:
+        """Where it was asked."""
+        return self._asked_in or "This notebook"
+
+    @property
+    def kind(self) -> str:
+        """What those share that may stand as one line: the same but for short values; empty if it stands alone.
+
+        They differ in nothing that an approval binds to but in values, so that code is read once for all of them.
+        """
+        drawn, kind = self._kind
+        if drawn != self.ticket.request.fingerprint:
+            kind = self._new_kind()
+            self._kind = (self.ticket.request.fingerprint, kind)
+        return kind
+
+    def _new_kind(self) -> str:
+        request = self.ticket.request
+        pairs, is_brief = self._pairs()
+        if self.must_be_opened or is_brief or sum(len(pair["text"]) for pair in pairs) > _CELL:
+            return ""
+        own = {key for pair in pairs for key in pair["keys"].split()}
+        code = {piece.key for block in request.code for piece in shown_code(block).pieces()}
+        rest = frozenset(piece.key for piece in needed_pieces(request)) - own
+        if not pairs or rest - code:
+            return ""
+        return digest([request.title, sorted(rest), [pair["name"] for pair in pairs]])[:16]
+
+    def _pairs(self) -> tuple[list[dict[str, str]], bool]:
+        """Return the values with the keys of what is shown, and whether they are only beginnings, without keys."""
+        request = self.ticket.request
+        tables = [table for table in request.tables if table.binds == "values"]
+        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
+        texts = [("".join(p.text for p in row.name), "".join(p.text for p in row.value)) for row in rows]
+        is_brief = sum(len(name) + len(value) for name, value in texts) > _LONGEST
+        pairs = []
+        for row, (name, value) in zip(rows, texts, strict=True):
+            css = "s" if value[:1] in "'\"" else "m" if value[:1].isdigit() else ""
+            keys = "" if is_brief else " ".join(piece.key for piece in (*row.name, *row.value) if piece.key)
+            text = f"{value[:_SHORT]}…" if is_brief and len(value) > _SHORT else value
+            pairs.append({"name": name, "text": text, "css": css, "keys": keys})
+        return pairs, is_brief
+
+    def _verb(self) -> str:
+        """Return what approving does, in a word or two."""
+        approve = self.ticket.request.action("approve")
+        label = "Approve" if approve is None else approve.label
+        return label.partition(" ")[0] if label.startswith(("Run ", "Approve ")) else label
 
     def body(self) -> str:
         """Return the full request as HTML, with what came of it; made once for each showing, as code takes time."""
@@ -148,23 +215,6 @@ class InboxRow:
         decided = foot_text(ticket) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
         return printable("\n".join(dict.fromkeys(part for part in parts if part)))
-
-    def _value_keys(self) -> list[str]:
-        """Return the keys of what `values` shows whole: none, if a part of it is cut."""
-        request = self.ticket.request
-        if request.subject is None:
-            return []
-        tables = [table for table in request.tables if table.binds == "values"]
-        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
-        whole = [
-            f"{''.join(p.text for p in row.name)} = {''.join(p.text for p in row.value)}" for row in rows
-        ]
-        said = self._values()
-        return (
-            [piece.key for row in rows for piece in row.pieces() if piece.key]
-            if said == ", ".join(whole)
-            else []
-        )
 
     def _values(self) -> str:
         """Return what tells it from others of its kind, in short."""
@@ -245,8 +295,12 @@ class InboxPages:
         }
 
     def bodies(self) -> dict[str, str]:
-        """Return the full request of each row on display, as HTML; of a decided one too, with what came of it."""
-        return {row.pending_id: row.body() for row in self.page}
+        """Return the full request of each open row on display, as HTML; of those of a kind, of the first one."""
+        first: dict[str, InboxRow] = {}
+        for row in self.page:
+            if row.ticket.status.is_open:
+                first.setdefault(f"{row.place} {row.kind}" if row.kind else row.pending_id, row)
+        return {row.pending_id: row.body() for row in first.values()}
 
     def rest_html(self) -> str:
         """Return what cannot be decided here, with the reasons."""
@@ -263,16 +317,12 @@ class InboxPages:
 
     def record_html(self) -> str:
         """Return a self-contained page part: a table of what was decided, and what was not."""
-        rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
-        whole = "".join(
-            f'<details data-part="{row.pending_id}"><summary {OWN_KEYS}>{escaped(row.name())}</summary>'
-            f"{bound_html(row.ticket.request)}</details>"
-            for row in self.rows
-        )
-        return (
-            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-batch-record" '
-            f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
-            f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
+        rows = "".join(row_html(row.ticket, brief=True) for row in self.rows)
+        title = escaped(self._record_title)
+        return output_html(
+            f'<section data-testid="tract-batch-record" aria-label="{title}"><p><b>{title}</b></p>'
+            f'<div class="list">{rows}</div>{self.rest_html()}</section>',
+            *RECORD_STYLES,
         )
 
     def record_text(self) -> str:
@@ -311,8 +361,8 @@ class InboxPanel(ReviewWidget):
         turn: brings another page, soon and elsewhere; called in any thread.
     """
 
-    _esm = "".join(map(asset, ("panels/common.js", "panels/inbox.js")))
-    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css", "panels/inbox.css")))
+    _esm = "".join(map(asset, ("panels/common.js", "panels/rows.js", "panels/inbox.js")))
+    _css = "".join(map(asset, (*REQUEST_STYLES, "panels/inbox.css")))
     view = traitlets.Dict().tag(sync=True)
     bodies = traitlets.Dict().tag(sync=True)
     board_id = traitlets.Unicode("").tag(sync=True)
@@ -366,7 +416,7 @@ class InboxPanel(ReviewWidget):
 
 def _answer(row: InboxRow, answer: Answer, *, is_opened: bool) -> str:
     """Hand an answer to the row's ticket; returns why it was not taken."""
-    if row.must_be_opened and not is_opened:
+    if row.must_be_opened and not is_opened and answer.action != "reject":
         return "Not taken: open it first, this is code that nobody has read yet."
     if row.ticket.submit(answer, CHANNEL_NAME):
         return ""
@@ -375,7 +425,7 @@ def _answer(row: InboxRow, answer: Answer, *, is_opened: bool) -> str:
     return "Not taken: somebody else decided first, or it has changed since it was shown."
 
 
-PAGE = 20
+PAGE = 50
 
 
 class Inbox:
@@ -422,6 +472,9 @@ class Inbox:
             update_display(
                 self._panel, display_id=self._display_id
             )  # a saved notebook keeps what stands beside it
+
+    def add(self, ticket: Ticket) -> None:
+        """Do nothing: its row is made once it is put up."""
 
     # ---
 

@@ -1,13 +1,15 @@
 // The panel of one request.
 
 function render({ model, el }) {
-  const id = newId();
-  const parts = frame(id, "tract-panel");
-  const kernel = connect(model, parts.lost);
-  const one = request({ id, parts, kernel, view: () => model.get("view"), isReloaded: () => wasReloaded(model) });
-  el.append(parts.panel);
-  const close = follow(model, parts.panel, one.draw, kernel);
-  return () => { one.close(); close(); };
+  const root = rootOf("Tract", "tract-question");
+  let row = null, isGone = false;
+  const kernel = connect(model, () => { isGone = true; row?.lost(); });
+  row = requestRow({ place: root, id: newId(), kernel, view: () => model.get("view"), isReloaded: () => wasReloaded(model) });
+  el.append(root);
+  const close = follow(model, root, row.draw, kernel);
+  if (isGone) row.lost();
+  requestAnimationFrame(() => crowd(root));
+  return () => { row.close(); close(); };
 }
 
 export default { render };

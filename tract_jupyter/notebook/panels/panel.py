@@ -23,6 +23,7 @@ from tract_jupyter.notebook.panels.render import (
     record_html,
     record_text,
 )
+from tract_jupyter.notebook.panels.row import is_risky, row_view
 from tract_jupyter.notebook.views.html import asset
 from tract_jupyter.review import Answer, show_value, whom_in_words
 
@@ -110,11 +111,7 @@ def _honour_the_front_ends_subshell(comm: Any) -> None:
 _KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}
 _LONGEST = 20_000  # characters of a value that can still be changed in a panel
 _SHOWN = 60
-_SCOPES = {
-    "once": "Ask again each time",
-    "session": "Do not ask again in this session",
-    "always": "Never ask again, until revoked",
-}
+_SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 
 def _whom(actor: str) -> list[tuple[str, str]]:
@@ -124,15 +121,16 @@ def _whom(actor: str) -> list[tuple[str, str]]:
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
-    """Return the buttons of a ticket with their inputs.
+    """Return the buttons of a ticket with their inputs: what each does stands on it.
 
-    Approving has forms for changed values and for how long it holds.
+    The one of style "approve" is the primary button; there is none where several actions could run. Approving has forms
+    for changed values and for how long it holds.
     """
     request = ticket.request
     forms = [action_form(action) for action in request.actions]
     for form in forms:
         if form["name"] == "approve":
-            form["edits"] = edit_form(request.fields)
+            form["edits"] = [] if request.choices else edit_form(request.fields)
             form["standing"] = standing_form(request.subject, elsewhere=ticket.pending.runs_elsewhere)
     return forms
 
@@ -232,8 +230,16 @@ def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
     return _KINDS.get(annotation, "json"), None
 
 
-REQUEST_SCRIPTS = ("panels/common.js", "panels/forms.js", "panels/request.js")
-"""What draws a request and takes its answer, alone or with others."""
+REQUEST_SCRIPTS = (
+    "panels/common.js",
+    "panels/rows.js",
+    "panels/forms.js",
+    "panels/choices.js",
+    "panels/request.js",
+)
+"""What draws a request as a row and takes its answer: `requestRow` of request.js, wherever that row stands."""
+REQUEST_STYLES = (*STATIC_STYLES, "panels/question.css")
+"""What such rows look like, in an element of class `tract`."""
 _UNREADABLE = "Nothing was decided: the values of this answer could not be read. Check them, and try again."
 
 
@@ -244,7 +250,7 @@ class Panel(ReviewWidget):
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/panel.js")))
-    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css")))
+    _css = "".join(map(asset, REQUEST_STYLES))
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:
@@ -308,5 +314,19 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
         "needed": len(ticket.needed) if ticket.status.is_open else 0,
         "keep_inputs": bool(ticket.request.note),
         "actions": action_forms(ticket),
+        "choices": [
+            {
+                "name": choice.name,
+                "texts": [choice.ours, choice.theirs],
+                "sides": choice.sides,
+                "decided": choice.decided,
+                "is_needed": choice.is_needed,
+            }
+            for choice in ticket.request.choices
+            if ticket.status.is_open
+        ],
+        "is_risky": is_risky(ticket.request),
+        "is_destructive": is_risky(ticket.request) or ticket.pending.is_destructive,
         "late": "",
+        **row_view(ticket),
     }

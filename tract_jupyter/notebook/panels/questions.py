@@ -10,16 +10,17 @@ import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
+    REQUEST_STYLES,
     ReviewWidget,
     is_answer,
     request_view,
     take_answer,
 )
-from tract_jupyter.notebook.panels.render import record_html, record_text
-from tract_jupyter.notebook.views.html import asset, escaped, heading, style_tag
+from tract_jupyter.notebook.panels.render import RECORD_STYLES, record_text, row_html
+from tract_jupyter.notebook.views.html import asset, escaped
+from tract_jupyter.notebook.views.styles import output_html
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class QuestionPanel(ReviewWidget):
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/questions.js")))
-    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css", "panels/questions.css")))
+    _css = "".join(map(asset, REQUEST_STYLES))
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, tickets: Sequence[Ticket]) -> None:
@@ -75,10 +76,12 @@ class QuestionPanel(ReviewWidget):
 
     def fallback(self) -> dict[str, str]:
         """Return the records, for whatever cannot show a live view."""
-        rows = "".join(map(record_html, self._tickets))
-        html = (
-            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-questions-record" '
-            f'aria-label="{escaped(self._title)}"><header>{heading(self._title, 3)}</header>{rows}</section>'
+        rows = "".join(map(row_html, self._tickets))
+        title = escaped(self._title)
+        html = output_html(
+            f'<section data-testid="tract-questions-record" aria-label="{title}"><p><b>{title}</b></p>'
+            f'<div class="list">{rows}</div></section>',
+            *RECORD_STYLES,
         )
         return {"text/plain": "\n\n".join([self._title, *map(record_text, self._tickets)]), "text/html": html}
 
@@ -117,6 +120,10 @@ class QuestionList:
     def ready(self) -> bool:
         """True if the panel's script has run somewhere."""
         return self._panel is not None and bool(self._panel.ready)
+
+    def add(self, ticket: Ticket) -> None:
+        """Take a request into the list."""
+        self.tickets.append(ticket)
 
     def put_up(self) -> None:
         """Display the list."""

@@ -1,37 +1,47 @@
-"""A request as HTML: the body of a live panel, and the record that stays in a saved notebook."""
+"""A request as HTML: its full text beneath a question, and the record that stays in a saved notebook.
+
+A record is one line that unfolds, a `<details>`, so that it needs no script. It carries the styles that it needs.
+"""
 
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.models import printable
-from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
-from tract_jupyter.notebook.views.html import (
-    OWN_KEYS,
-    escaped,
-    exact_time,
-    heading,
-    pieces_html,
-    style_tag,
-    time_html,
-)
+from tract_jupyter.models import PendingStatus, counted, one_line, printable
+from tract_jupyter.notebook.panels.code import code_html, sub_html
+from tract_jupyter.notebook.views.diff import texts_side_by_side, two_columns
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time, pieces_html, time_html
+from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.review import (
+    CHOICES,
     SHORT_FINGERPRINT,
     bound_lines,
     how_to_decide,
     outcome_text,
     pattern_text,
     show_value,
+    shown_choice,
     shown_rows,
     whom_in_words,
+    worst_finding,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
-    from tract_jupyter.review import Decision, DisplayedPiece, ReviewRequest, Ticket, ValueTable
+    from tract_jupyter.review import (
+        CodeBlock,
+        Decision,
+        DisplayedPiece,
+        ReviewRequest,
+        TextChoice,
+        Ticket,
+        ValueTable,
+    )
 
 
 def record_text(ticket: Ticket) -> str:
@@ -129,7 +139,7 @@ def foot_html(ticket: Ticket) -> str:
     shown = ticket.request.fingerprint if decision is None else decision.fingerprint
     pinned = f'<span title="{shown}">fingerprint {shown[:SHORT_FINGERPRINT]}</span>'
     if decision is None:
-        return pinned
+        return f"An approval counts for exactly this ({pinned})."
     given = escaped(_given(ticket, decision))
     return f"{escaped(_by_whom(decision))}, {time_html(decision.decided_at)}{given} · {pinned}"
 
@@ -145,7 +155,7 @@ _FEW_PIECES = 8  # of a value that needs no box of its own
 
 
 def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str:
-    """Return everything between the heading and the buttons.
+    """Return the full text of a request: all that is not the line above it and the buttons.
 
     Args:
         ticket: the request.
@@ -153,10 +163,14 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
         asked_by: with the code that asked, which binds nothing and may stand above.
     """
     request = ticket.request
-    parts = [f"<p>{escaped(request.summary)}</p>" if request.summary else ""]
+    named, script = asked_code(request)
+    parts = [code_html(script, named)] if script is not None else []
+    parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary else "")
     if why and request.why and ticket.status.is_open:
-        parts.append(_why_html(request))
-    parts += [code_html(block) for block in request.code if asked_by or block.binds != "nothing"]
+        parts.append(f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>')
+    parts += [choice_html(choice, request.pending_id) for choice in request.choices]
+    blocks = [block for block in request.code if block is not script]
+    parts += [code_html(block) for block in blocks if asked_by or block.binds != "nothing"]
     parts += [_values_html(table, request.pending_id) for table in request.tables]
     changes = changed_values(ticket)
     if changes:
@@ -164,39 +178,244 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
         parts.append(table_html("Changed before approving", ("Name", "Before", "After"), rows, {1, 2}))
     parts.append(_result_html(ticket))
     if request.note:
-        css = "tract-note" if ticket.status.is_open else "tract-note tract-plain"
+        css = "note no" if ticket.status.is_open else "note"
         parts.append(f'<pre class="{css}">{escaped(request.note)}</pre>')
     standing = standing_text(ticket)
-    parts.append(f'<p class="tract-standing">{escaped(standing)}</p>' if standing else "")
-    parts.append(f'<p class="tract-foot">{foot_html(ticket)}</p>')
+    parts.append(f'<p class="note">{escaped(standing)}</p>' if standing else "")
+    parts.append(f'<p class="dim">{foot_html(ticket)}</p>')
     return "".join(parts)
+
+
+def asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
+    """Return the code that is itself the value that is asked about, and may be changed, and the name of the value."""
+    for parameter in request.fields or ():
+        for block in request.code:
+            if block.binds == "code" and block.code == parameter.default:
+                return parameter.name, block
+    return "", None
 
 
 def bound_html(request: ReviewRequest) -> str:
     """Return what an approval of it binds to, without findings, for a record that lists several."""
     blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
+    choices = [choice_html(choice, request.pending_id) for choice in request.choices]
     values = [_values_html(table, request.pending_id) for table in request.tables]
-    return "".join([*map(code_html, blocks), *values])
+    return "".join([*choices, *map(code_html, blocks), *values])
+
+
+def choice_html(choice: TextChoice, pending_id: str) -> str:
+    """Return both texts side by side, with what is decided about them beneath."""
+    shown = shown_choice(choice, pending_id)
+    heads = [
+        f"{side}{' leaves it out' if text is None else ''}"
+        for side, text in zip(choice.sides, (choice.ours, choice.theirs), strict=True)
+    ]
+    sides = two_columns(heads[0], heads[1], texts_side_by_side(shown.ours, shown.theirs), "diff sides")
+    said = pieces_html(shown.decided) or escaped(choice.said)
+    other = "\n".join(pieces_html([line]) for line in shown.other)
+    word = choice.decided if choice.decided in CHOICES else "" if choice.decided is None else "other"
+    return (
+        f'<div class="choice" role="group" aria-label="{escaped(choice.title)}" data-decided="{word}">'
+        f'{sub_html(choice.title)}{sides}<p class="taken"><span class="dim">{said}</span></p>'
+        f"{f'<pre class=out>{other}</pre>' if shown.other else ''}</div>"
+    )
 
 
 def record_html(ticket: Ticket) -> str:
-    """Return a self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
-    title, status = ticket.request.title, ticket.status.value
-    line = f"<code>{how_to_decide(ticket.request.pending_id)}</code>"
-    how = (
-        f'<p class="tract-foot">{line} decides it where there are no buttons</p>'
-        if ticket.status.is_open
+    """Return a self-contained page part: a line that unfolds to what was asked, and who decided what, when, on what."""
+    return output_html(f'<div class="list alone">{row_html(ticket)}</div>', *RECORD_STYLES)
+
+
+RECORD_STYLES = ("panels/record.css",)
+"""What records are styled with, beside the look of all outputs."""
+
+
+def row_html(ticket: Ticket, *, brief: bool = False) -> str:
+    """Return the same as a row, to stand among others in an element of the class `list`, where `RECORD_STYLES` hold.
+
+    Args:
+        ticket: the request.
+        brief: without findings, where many stand together; what an approval binds to is there in any case.
+    """
+    request, status = ticket.request, ticket.status
+    how = how_to_decide(request.pending_id)
+    open_ = (
+        f'<p class="dim"><code>{how}</code> decides it where there are no buttons</p>'
+        if status.is_open
         else ""
     )
-    return (
-        f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-record" '
-        f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
-        f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
+    full = f'{bound_html(request)}<p class="dim">{foot_html(ticket)}</p>' if brief else body_html(ticket)
+    body = f"<p><b>{escaped(request.title)}</b></p>{full}{open_}"
+    return details_row(
+        f'data-testid="tract-record" data-status="{status.value}" aria-label="{escaped(request.title)}"',
+        headline(ticket),
+        _KEYS.sub("", body),  # nothing is decided on a record: what was on display is of no use to it
     )
 
 
-def _why_html(request: ReviewRequest) -> str:
-    return f'<p class="tract-why"><b>Why you are asked:</b> {escaped(request.why)}</p>'
+def details_row(attributes: str, line: str, body: str) -> str:
+    """Return a line that unfolds; all of it is HTML."""
+    return (
+        f'<details class="row" {attributes}><summary {OWN_KEYS}><i class="chev"></i>{line}</summary>'
+        f'<div class="body">{body}</div></details>'
+    )
+
+
+_KEYS = re.compile(r' data-line="[^"]*"')
+
+
+# --- the line of a record
+
+
+class Look(NamedTuple):
+    """How a state looks: its icon, and the word beside it for whoever sees none."""
+
+    icon: str
+    word: str
+
+
+_LOOKS = {
+    PendingStatus.PENDING: Look("wait", "waiting"),
+    PendingStatus.APPROVED: Look("done", "done"),
+    PendingStatus.REJECTED: Look("no", "rejected"),
+    PendingStatus.FAILED: Look("no", "failed"),
+    PendingStatus.EXPIRED: Look("idle", "expired"),
+    PendingStatus.PASSED_THROUGH: Look("idle", "passed through"),
+}
+_DONE = {"Activate": "Activated", "Replace": "Replaced", "Run": "Ran", "Merge": "Merged", "Rebase": "Rebased",
+         "Compress": "Compressed", "Create": "Created"}  # fmt: skip
+"""The verbs of titles, as what has happened."""
+
+
+def headline(ticket: Ticket) -> str:
+    """Return what happened in a line: icon, what, with what, what was changed, who and when."""
+    status = ticket.status
+    look = _LOOKS[status]
+    changed = len(changed_values(ticket))
+    what = "code" if _shown_code(ticket)[1] is not None else counted(changed, "value")
+    badge = f'<span class="badge">{what} changed</span>' if changed else ""
+    if status is PendingStatus.PENDING:
+        badge += '<span class="badge wait">waiting</span>'
+    return (
+        f'<i class="i i-{look.icon}"></i><span class="said">{look.word}</span><b>{_what_html(ticket)}</b>'
+        f"{_brief_html(ticket)}{badge}<small>{_who_html(ticket)}</small>"
+    )
+
+
+def act(ticket: Ticket) -> tuple[str, str]:
+    """Return what a request would do, as a verb and what it is done with: ("Run", "save_table").
+
+    A title that is no verb and a name is the second of the two, behind an empty verb.
+    """
+    title, subject = ticket.request.title, ticket.request.subject
+    first, _, rest = title.partition(" ")
+    if ticket.pending.is_definition and first in {"Activate", "Replace"}:
+        return first, rest.removeprefix("operation ")
+    if subject is not None and title.endswith(subject.name) and subject.kind in {"operation", "tool"}:
+        return "Run", subject.name
+    return ("", title) if first not in _DONE else (first, rest)
+
+
+def _what_html(ticket: Ticket) -> str:
+    verb, name = act(ticket)
+    status, decision = ticket.status, ticket.last_decision
+    is_code = bool(verb) and " " not in name
+    shown = f"<code>{escaped(name)}</code>" if is_code else escaped(name)
+    if status is PendingStatus.APPROVED and decision is not None and not outcome_text(ticket.pending):
+        done = _DONE.get(verb, "Approved:")
+    elif status is PendingStatus.PENDING:
+        done = verb
+    else:
+        done = {"failed": "Failed:", "expired": "Expired:", "passed_through": "Left undecided:"}.get(
+            status.value, ""
+        )
+        done = done or ("Approved" if status is PendingStatus.APPROVED else "Rejected")
+    return f"{done} {shown}".strip()
+
+
+def _brief_html(ticket: Ticket) -> str:
+    """Return what tells it from others of its kind, cut at the end of the line: reason, failure or values."""
+    status, decision = ticket.status, ticket.last_decision
+    reason = (decision.reason if decision is not None else "") or ticket.pending.rejection_reason
+    if status is PendingStatus.REJECTED and reason:
+        return f'<span class="cut dim">“{escaped(_one_line(reason))}”</span>'
+    if status is PendingStatus.FAILED and ticket.pending.error:
+        return f'<span class="cut dim">{escaped(_one_line(ticket.pending.error))}</span>'
+    undone = outcome_text(ticket.pending)
+    if undone and not ticket.status.is_open:
+        return f'<span class="cut dim">{escaped(undone)}</span>'
+    subject = ticket.request.subject
+    if subject is not None and subject.values:
+        return f'<code class="cut">{values_in_brief(subject.values)}</code>'
+    named, script = _shown_code(ticket)
+    if script is not None:
+        edits = {} if decision is None else decision.arguments.get("edits") or {}
+        return f'<code class="cut">{escaped(code_in_a_line(str(edits.get(named, script.code))))}</code>'
+    lines = sum(block.code.count("\n") + 1 for block in ticket.request.code if block.binds != "nothing")
+    worst = worst_finding(ticket.request.code)
+    said = [
+        counted(lines, "line") if lines else ticket.request.summary,
+        f"worst finding: {worst}" if worst else "",
+    ]
+    return f'<span class="cut dim">{escaped(_one_line(", ".join(filter(None, said))))}</span>'
+
+
+def _shown_code(ticket: Ticket) -> tuple[str, CodeBlock | None]:
+    """Return the code that is asked about, or was when it was decided, as in `asked_code`."""
+    return asked_code(ticket.decided[-1][0] if ticket.decided else ticket.request)
+
+
+_SHORT, _LINE = 80, 240  # characters of a value, and of a line
+
+
+def code_in_a_line(code: str) -> str:
+    """Return the beginning of code as a line that shows where its lines end."""
+    lines = filter(None, map(str.strip, printable(code).split("\n")))
+    return " ⏎ ".join(lines)[:_LINE]
+
+
+def values_in_brief(values: Mapping[str, Any]) -> str:
+    """Return values as `name=value, …` in HTML; each is cut, and so is the line."""
+    parts: list[str] = []
+    size = 0
+    for name, value in values.items():
+        text = show_value(value, _SHORT)
+        size += len(name) + len(text)
+        if parts and size > _LINE:
+            parts.append("…")
+            break
+        css = "s" if isinstance(value, str) else "m" if isinstance(value, int | float) else ""
+        shown = f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text)
+        parts.append(f'<span class="dim">{escaped(name)}=</span>{shown}')
+    return ", ".join(parts)
+
+
+def _one_line(text: str) -> str:
+    return one_line(text, _LINE)
+
+
+_IN_PERSON = frozenset({"panel", "prompt"})
+_BY = {"grant": "standing approval", "timeout": "not answered in time", "recorded": "recorded decision"}
+
+
+def _who_html(ticket: Ticket) -> str:
+    """Return who decided and when, in short; the rest stands in the record."""
+    decision = ticket.last_decision
+    if decision is None or ticket.status is PendingStatus.PENDING:
+        asked = ticket.pending.created_at
+        return (
+            f'asked <time datetime="{asked.isoformat()}" title="{exact_time(asked)}">{_clock(asked)}</time>'
+        )
+    by = _BY.get(decision.channel, decision.decided_by)
+    how = "" if decision.channel in _IN_PERSON | _BY.keys() else f" ({decision.channel})"
+    at = decision.decided_at
+    exact = escaped(exact_time(at))
+    return f'{escaped(by + how)}, <time title="{exact}">{_clock(at)}</time>'
+
+
+def _clock(moment: datetime) -> str:
+    """Return a time as it stays true in a saved page, without the year."""
+    return f"{moment.astimezone():%d %b %H:%M}".removeprefix("0")
 
 
 def _result_html(ticket: Ticket) -> str:
@@ -209,22 +428,33 @@ def _result_html(ticket: Ticket) -> str:
 
 
 def _output_html(title: str, text: str) -> str:
-    return f'{heading(title, 4)}<pre class="tract-output">{html.escape(text)}</pre>'
+    return f'{sub_html(title)}<pre class="out">{html.escape(text)}</pre>'
 
 
 def _values_html(table: ValueTable, pending_id: str) -> str:
-    """Return all values; a long one scrolls. What only carrying it out needs is folded."""
+    """Return all values; a long one scrolls. What only explains, or only carrying it out needs, is folded."""
     rows = shown_rows(table, pending_id)
     cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
     heads = [head for head, part in cells.items() if any(getattr(row, part) for row in rows)]
     body = [[_cell_html(getattr(row, cells[head])) for head in heads] for row in rows]
     in_code = {heads.index(h) for h in ("Type", "Value") if h in heads}
+    if table.summary:
+        said = f"{sub_html(table.title)}<p>{escaped(table.summary)}</p>"
+        return said + (
+            _folded(table.title, f"All of it ({len(rows)})", _table_html("", heads, body, in_code))
+            if rows
+            else ""
+        )
     made = _table_html(table.title, heads, body, in_code)
     if table.binds != "nothing" or sum(len(row.value) for row in rows) <= _FEW_PIECES:
         return made
+    return _folded(table.title, table.title, _table_html("", heads, body, in_code))
+
+
+def _folded(part: str, title: str, inner: str) -> str:
     return (
-        f'<details data-part="{escaped(table.title)}"><summary {OWN_KEYS}>'
-        f"{escaped(table.title)}</summary>{made}</details>"
+        f'<details class="more" data-part="{escaped(part)}"><summary {OWN_KEYS}><i class="chev"></i>{escaped(title)}'
+        f"</summary>{inner}</details>"
     )
 
 
@@ -235,7 +465,7 @@ def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
     size = sum(len(piece.text) for piece in pieces)
     label = f"{size:,} characters"
     return (
-        f'<span class="tract-long" {OWN_KEYS} tabindex="0" role="region" aria-label="{label}">'
+        f'<span class="long" {OWN_KEYS} tabindex="0" role="region" aria-label="{label}">'
         f"{pieces_html(pieces)}</span>"
     )
 
@@ -255,7 +485,6 @@ def _table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]],
 
     head = "".join(f'<th scope="col">{escaped(text)}</th>' for text in heads)
     return (
-        f'{heading(title, 4) if title else ""}<div class="tract-scroll"><table class="tract-table">'
-        f"<thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(map(row_html, rows))}</tbody></table></div>"
+        f'{sub_html(title) if title else ""}<table class="t"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(map(row_html, rows))}</tbody></table>"
     )

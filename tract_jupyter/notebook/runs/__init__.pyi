@@ -11,4 +11,5 @@ from .pictures import why as why
 from .prompt import MessageChange as MessageChange
 from .prompt import PromptView as PromptView
 from .prompt import inspect_prompt as inspect_prompt
+from .stages import stages_of as stages_of
 from .view import RunView as RunView

@@ -28,6 +28,8 @@ class NodePosition:
     node: OperationNode
     column: int
     row: int
+    level: int = 0
+    """One more than that of what it depends on; 0 if it depends on nothing."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
         for number, node in enumerate(here):
-            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS)
+            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS, level)
         column += -(-len(here) // ROWS)
     edges = [
         (places[one], place) for place in places.values() for one in place.node.depends_on if one in places
@@ -90,7 +92,8 @@ _PAD = 12
 _BETWEEN = 16
 _MAIN = 104
 _SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
-_MOST_NAMED = 60
+NAMED_AT_MOST = 60
+"""Of more operations, a graph has no room for names: see `stages`."""
 _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
@@ -101,16 +104,13 @@ class _Size(NamedTuple):
     height: float
     across: float
     down: float
-    is_named: bool
 
     @classmethod
     def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
-        """Choose the size for so many nodes: small squares where there are too many for names."""
-        if len(nodes) > _MOST_NAMED:
-            return cls(18, 18, 44, 23, is_named=False)
+        """Choose the size for nodes with these names."""
         widest = max((text_width(svg.short(node.title, _NAME)) for node in nodes), default=4)
         width = round(36 + widest * _TEXT + (_TIME if timed else 0))
-        return cls(width, 26, width + 44, 35, is_named=True)
+        return cls(width, 26, width + 44, 35)
 
 
 def graph_svg(picture: Picture) -> str:
@@ -151,11 +151,10 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     left, top = x + _PAD, _HEAD + _PAD
     edges = "".join(_edge(one, other, size, left, top) for one, other in band.edges)
     nodes = "".join(_node(place, size, left, top) for place in band.places)
-    many = "" if size.is_named else " tract-many"
     return (
         svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6)
         + svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim"))
-        + svg.unspoken(edges, f"tract-edges{many}")
+        + svg.unspoken(edges, "tract-edges")
         + nodes
     )
 
@@ -164,7 +163,7 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> str:
     """Return the main call: all operations before it come together there."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
-    said = "main call" if main is None else f"main call, {_main_word(state)}"
+    said = "main call" if main is None else f"main call, {main_word(state)}"
     glyph = "" if main is None else GLYPHS[state]
     arrows = [svg.arrow_head(at, y, "tract-arrow") for at in (x - _BETWEEN + 5, x + _MAIN + 5)]
     content = [
@@ -176,19 +175,19 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> str:
     return svg.unspoken("".join(arrows)) + svg.item("".join(content), said, said, css)
 
 
-def _main_word(state: NodeState) -> str:
+def main_word(state: NodeState) -> str:
+    """Return how the main call stands, in words."""
     return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
 def _node(place: NodePosition, size: _Size, left: float, top: float) -> str:
     node = place.node
     x, y = left + place.column * size.across, top + place.row * size.down
-    words = _words(node, size, x, y) if size.is_named else ""
     css = f"tract-node tract-{node.state}{' tract-required' if node.required else ''}"
     content = [
-        svg.box(x, y, size.width, size.height, radius=5 if size.is_named else 3),
-        svg.text(x + (10 if size.is_named else 5), y + size.height / 2, GLYPHS[node.state], "tract-glyph"),
-        words,
+        svg.box(x, y, size.width, size.height, radius=5),
+        svg.text(x + 10, y + size.height / 2, GLYPHS[node.state], "tract-glyph"),
+        _words(node, size, x, y),
     ]
     return svg.item("".join(content), spoken(node), hover(node), css)
 

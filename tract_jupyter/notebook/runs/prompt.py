@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import one_line, printable, show_tokens
 from tract_jupyter.notebook.views.diff import diff_lines, line_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, escaped, heading, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, escaped, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,9 +159,9 @@ class PromptView(View):
         """Return a part of a page that stands alone, everything escaped."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
         styles = style_tag("views/views.css", "views/runs.css")
-        return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
-            f"{title}{self.body_html()}</section>"
+        named = 'data-testid="tract-prompt" aria-label="Prompt"'
+        return styles + root_html(
+            f"{title}{self.body_html()}", "tract-views tract-run", tag="section", attributes=named
         )
 
     def body_html(self) -> str:

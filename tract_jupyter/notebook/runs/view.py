@@ -20,12 +20,14 @@ from tract_jupyter.notebook.runs.pictures import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
+from tract_jupyter.notebook.runs.stages import is_many, stages_html
 from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
     View,
     cut_note,
     escaped,
     heading,
+    root_html,
     style_tag,
     text_width,
     when,
@@ -286,10 +288,11 @@ class RunView(View):
             self._prompt_html(),
             _debug_html(self.run),
         ]
-        return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
-            f'aria-label="Run {html.escape(self.run.run_id[:8])}">{"".join(body)}</section>'
+        named = (
+            f'data-testid="tract-run" data-status="{status}" '
+            f'aria-label="Run {html.escape(self.run.run_id[:8])}"'
         )
+        return styles + root_html("".join(body), "tract-views tract-run", tag="section", attributes=named)
 
     def to_text(self) -> str:
         """Return head, a row with a bar for each operation, reasons, and reply."""
@@ -334,6 +337,9 @@ def _progress_html(shown: Picture, instead: str) -> str:
 def _graph_html(shown: Picture) -> str:
     if not shown.nodes:
         return '<p class="tract-dim">No operations: the context was sent as it stands.</p>'
+    if is_many(shown.nodes):
+        stages = stages_html(shown.nodes, shown.main)
+        return f'<div data-testid="tract-run-graph">{stages}</div>{legend_html(shown.nodes)}'
     drawing = (
         f'<div class="tract-canvas tract-flow" data-testid="tract-run-graph" {OWN_KEYS} tabindex="0" role="region" '
         f'aria-label="Graph of operations">{graph_svg(shown)}</div>'

@@ -1,7 +1,8 @@
-"""Views of a context: its messages, history and differences; HTML and SVG for all views.
+"""Views of a context: where it stands, its messages, history and differences; HTML and SVG for all views.
 
-Its messages (`context`), its graph (`commit_graph`), differences (`diff`), on shared pieces of HTML (`html`) and
-drawings (`svg`).
+Where it stands (`overview`), its tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`)
+and differences (`diff`), on shared pieces of HTML (`html`, `rows`), the styles that they use (`styles`) and drawings
+(`svg`).
 """
 
 from __future__ import annotations

@@ -3,3 +3,7 @@ from .commit_graph import lay_out as lay_out
 from .context import context_view as context_view
 from .diff import diff_lines as diff_lines
 from .diff import diff_view as diff_view
+from .events import EventsView as EventsView
+from .events import in_words as in_words
+from .html import ago as ago
+from .styles import styled as styled

@@ -16,7 +16,15 @@ from zlib import crc32
 
 from tract_jupyter.models import CommitOperation, Priority, counted, one_line, printable, show_tokens
 from tract_jupyter.notebook.views import svg
-from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, heading, style_tag, text_width
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    View,
+    cut_note,
+    heading,
+    root_html,
+    style_tag,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -600,10 +608,8 @@ class Graph(View):
             f"{graph_svg(self.layout, self.rows, label)}</div>{self._legend()}"
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        return (
-            f'{style_tag("views/graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
-            f"{drawing if self.rows else ''}{notes}</div>"
-        )
+        page = f"{heading('History', 3, self.summary)}{drawing if self.rows else ''}{notes}"
+        return f"{style_tag('views/graph.css')}{root_html(page, 'tract-graph')}"
 
     def to_text(self) -> str:
         """Return lanes and words, with a legend of the marks."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import Priority, one_line, printable, safe_repr, show_tokens
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag, text_width
+from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, root_html, style_tag, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,10 +221,8 @@ def _html(shown: _Shown) -> str:
         else "<p>Nothing has been committed yet.</p>"
     )
     tools = f"<p><b>Tools</b> {html.escape(shown.tools)}</p>" if shown.context.tools else ""
-    return (
-        f'{style_tag("views/views.css")}<div class="tract-views">{heading("Context", 3, shown.title)}'
-        f"{shown.bar.to_html()}{tools}{table}</div>"
-    )
+    page = f"{heading('Context', 3, shown.title)}{shown.bar.to_html()}{tools}{table}"
+    return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
 
 
 def _right(name: str) -> str:

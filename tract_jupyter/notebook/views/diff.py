@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import Priority, brief_repr, counted, one_line, printable, show_delta
 from tract_jupyter.notebook.views.context import full_text, preview, speaker
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.models import DiffResult, MessageDiff
+    from tract_jupyter.review import DisplayedPiece
 
 
 _CONTEXT = 3
@@ -183,10 +184,8 @@ def _value(value: object) -> str:
 def _html(result: DiffResult) -> str:
     config = "".join(f"<p>{html.escape(line)}</p>" for line in _config_lines(result))
     parts = "".join(_parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html))
-    return (
-        f'{style_tag("views/views.css")}<div class="tract-views">{heading("Difference", 3, _title(result))}'
-        f"<p><b>{result.stat}</b></p>{config}{parts}</div>"
-    )
+    page = f"{heading('Difference', 3, _title(result))}<p><b>{result.stat}</b></p>{config}{parts}"
+    return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
 
 
 def _fold_html(text: str) -> str:
@@ -231,6 +230,106 @@ def line_html(line: DiffLine) -> str:
         for differs, text in line.pieces
     )
     return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
+
+
+def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> str:
+    """Return a unified diff as two columns, changed words marked; as one column where it is narrow.
+
+    Args:
+        diff: a unified diff, with or without its first two lines.
+        old: the heading of the left column.
+        new: the heading of the right column.
+    """
+    rows: list[str] = []
+    numbers = [0, 0]
+    removed: list[str] = []
+    added: list[str] = []
+
+    def flush() -> None:
+        for left, right in zip_longest(removed, added):
+            one, other = _marked(left, right)
+            rows.append(_side_html("del", 0, one, numbers) if left is not None else _NOTHING)
+            rows.append(_side_html("add", 1, other, numbers) if right is not None else _NOTHING)
+        removed.clear()
+        added.clear()
+
+    for line in diff.split("\n"):
+        sign, text = line[:1], printable(line[1:])
+        if line.startswith(("--- ", "+++ ")) and not rows and not removed and not added:
+            continue
+        hunk = _HUNK.match(line)
+        if hunk:
+            flush()
+            if rows:
+                rows.append('<div class="gap">⋮</div>')
+            numbers[:] = [max(int(hunk[1]) - 1, 0), max(int(hunk[2]) - 1, 0)]
+        elif sign == "-":
+            removed.append(text)
+        elif sign == "+":
+            added.append(text)
+        else:
+            flush()
+            same = ((False, text),)
+            rows += [_side_html("", 0, same, numbers), _side_html("same-r", 1, same, numbers)]
+    flush()
+    return two_columns(old, new, "".join(rows))
+
+
+def two_columns(old: str, new: str, rows: str, css: str = "diff") -> str:
+    """Return cells, left and right in turn, under the headings of their columns."""
+    return (
+        f'<div class="{css}"><div class="head del">{html.escape(old)}</div>'
+        f'<div class="head add">{html.escape(new)}</div>{rows}</div>'
+    )
+
+
+def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[DisplayedPiece]) -> str:
+    """Return the lines of two texts as the cells of two columns, equal ones beside each other, changed words marked.
+
+    Each line says by its key whether it was on display.
+    """
+    rows: list[str] = []
+    numbers = [0, 0]
+    for tag, i, i_end, j, j_end in _opcodes([one.text for one in left], [one.text for one in right]):
+        for one, other in zip_longest(left[i:i_end], right[j:j_end]):
+            x, y = _marked_whole(one and one.text, other and other.text)
+            css = ("", "same-r") if tag == "equal" else ("del", "add")
+            rows.append(_side_html(css[0], 0, x, numbers, one.key) if one is not None else _NOTHING)
+            rows.append(_side_html(css[1], 1, y, numbers, other.key) if other is not None else _NOTHING)
+    return "".join(rows)
+
+
+def _marked_whole(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Return two lines with what differs marked, and nothing cut: all of it must be on display."""
+    if old is None or new is None or max(len(old), len(new)) > _LINE:
+        return ((False, old or ""),), ((False, new or ""),)
+    return _marked(old, new)
+
+
+def _opcodes(left: list[str], right: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """Return how the one becomes the other; as a whole, where comparing would take too long."""
+    if max(len(left), len(right)) > _MOST_COMPARED:
+        return [("replace", 0, len(left), 0, len(right))]
+    return list(SequenceMatcher(None, left, right, autojunk=False).get_opcodes())
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_NOTHING = '<div class="same-r"></div>'
+"""A line that the other side does not have; not drawn where there is one column."""
+
+
+def _side_html(css: str, side: int, pieces: tuple[Piece, ...], numbers: list[int], key: str = "") -> str:
+    """Return a line of one side under its number; what differs is marked."""
+    numbers[side] += 1
+    tag = "del" if side == 0 else "ins"
+    text = "".join(
+        f"<{tag}>{html.escape(one)}</{tag}>" if differs else html.escape(one) for differs, one in pieces
+    )
+    look = f' class="{css}"' if css else ""
+    line = f' data-line="{key}"' if key else ""
+    return (
+        f'<div{look}><span class="n">{numbers[side]}</span><span class="c"{line}>{text or " "}</span></div>'
+    )
 
 
 def _text(result: DiffResult) -> str:

@@ -25,6 +25,26 @@ Its commands look at the element with the focus first, so that an attribute furt
 """
 
 
+NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
+"""Classes of the root of each output: within them a front end, or an exported page, makes no formulas.
+
+A formula may be a link whose address is not to be seen, and dollars are prices.
+"""
+
+
+def root_html(html: str, look: str = "tract", *, tag: str = "div", attributes: str = "") -> str:
+    """Return the root element of an output: every output has one, and all that it shows stands in it.
+
+    Args:
+        html: what stands in it, safe.
+        look: the classes that its style sheet asks for.
+        tag: the element.
+        attributes: more attributes, as HTML.
+    """
+    more = f" {attributes}" if attributes else ""
+    return f'<{tag} class="{look} {NO_FORMULAS}" {OWN_KEYS}{more}>{html}</{tag}>'
+
+
 def escaped(text: str) -> str:
     """Return a text of unknown origin as HTML; nothing of it is hidden or turned around."""
     return html.escape(printable(text))
@@ -64,7 +84,7 @@ def text_width(text: str) -> int:
 
 @cache
 def asset(path: str) -> str:
-    """Return the text of a style sheet or script of this room, such as `panels/code.css`. Each is read once."""
+    """Return the text of a style sheet or script of this room, such as `panels/record.css`. Each is read once."""
     return files("tract_jupyter.notebook").joinpath(path).read_text(encoding="utf-8")
 
 
@@ -75,6 +95,7 @@ def style_tag(*paths: str) -> str:
 
 
 _TEXT_WIDTH = 80
+_WHOLE = 24  # characters of a name that no browser breaks
 
 
 @dataclass(frozen=True)
@@ -89,10 +110,14 @@ class Grid:
 
     def to_html(self) -> str:
         """Return the table as HTML, everything escaped."""
-        title = heading(self.title, 4) if self.title else ""
-        head = "".join(f"<th{self._css(h)} scope='col'>{escaped(h)}</th>" for h in self.heads)
+        title = (
+            f'<div class="title" role="heading" aria-level="4">{escaped(self.title)}</div>'
+            if self.title
+            else ""
+        )
+        head = "".join(f'<th{self._css(h)} scope="col">{escaped(h)}</th>' for h in self.heads)
         body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
-        return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'{title}<table class="t"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
     def to_text(self) -> str:
         """Return the table with aligned columns."""
@@ -104,11 +129,14 @@ class Grid:
         return "\n".join([*([self.title] if self.title else []), *lines])
 
     def _css(self, head: str) -> str:
-        return " class='tract-right'" if head in self.right else ""
+        return ' class="num"' if head in self.right else ""
 
     def _cell(self, head: str, cell: str) -> str:
         text = escaped(cell)
-        return f"<td{self._css(head)}>{f'<code>{text}</code>' if head in self.code and text else text}</td>"
+        if head in self.code and text:
+            whole = ' class="whole"' if len(cell) <= _WHOLE else ""
+            text = f"<code{whole}>{text}</code>"
+        return f"<td{self._css(head)}>{text}</td>"
 
 
 def _shortened(cell: str) -> str:
@@ -142,7 +170,10 @@ class GridView(View):
         """Return the view as HTML, everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
-        return f"{style_tag('views/display.css')}<div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
+        from tract_jupyter.notebook.views.styles import output_html  # it reads style sheets with `asset`
+
+        title = f'<div class="title" role="heading" aria-level="3">{escaped(self.title)}</div>'
+        return output_html(f"{title}{lines}{grids}")
 
     def to_text(self) -> str:
         """Return the view in plain text."""
@@ -153,6 +184,24 @@ class GridView(View):
 def when(moment: datetime) -> str:
     """Return a time as a person reads it, in their own zone."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """Return how long ago a time was, in words; from a week on, and of the future, its date."""
+    seconds = (now - moment).total_seconds()
+    if -_MINUTE < seconds < _MINUTE:
+        return "just now"
+    if 0 < seconds < _HOUR:
+        return f"{seconds // _MINUTE:.0f} min ago"
+    if 0 < seconds < _DAY:
+        return f"{seconds // _HOUR:.0f} h ago"
+    if 0 < seconds < 7 * _DAY:
+        days = int(seconds // _DAY)
+        return f"{days} day{'s' * (days != 1)} ago"
+    return moment.astimezone().strftime("%Y-%m-%d")
 
 
 def exact_time(moment: datetime) -> str:

@@ -231,7 +231,8 @@ class OperationKind(Protocol):
     * `configured(config)`: returns the configuration that the engine uses;
     * `is_computed`: true if it only computes, within bounds, waits for nothing and changes nothing that it is given.
       Then it runs at once, on the thread that waits for the run;
-    * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called.
+    * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called;
+    * `parameters`: the classes of its `params`, whose fields are offered where an operation is typed.
     """
 
     @property

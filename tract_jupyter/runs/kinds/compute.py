@@ -44,6 +44,7 @@ class ComputeKind:
     """The kind that calls functions."""
 
     name = "compute"
+    parameters = (ComputeParams,)
     anywhere = True
     """Where the function is importable; see `Computation.anywhere`."""
 

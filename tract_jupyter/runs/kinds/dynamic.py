@@ -44,6 +44,7 @@ class DynamicKind:
     """The kind that fires dynamic operations."""
 
     name = "dynamic"
+    parameters = (DynamicParams,)
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:

@@ -136,6 +136,7 @@ class GuardKind:
     """The kind whose value is a flat map of booleans. `runOnError: all_false` turns its own failures into "no"."""
 
     name: Final = "guard"
+    parameters = (LiquidGuardParams, LlmGuardParams)
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:

@@ -358,6 +358,7 @@ class LlmKind:
     """The kind that asks a model. A bad reply is an `output_parse_error` or `validation_error`, never retried."""
 
     name: Final = "llm"
+    parameters = (LlmParams,)
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:

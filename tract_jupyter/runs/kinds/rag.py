@@ -192,6 +192,7 @@ class RagKind:
     """The kind that searches the history."""
 
     name = "rag"
+    parameters = (RagParams,)
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:

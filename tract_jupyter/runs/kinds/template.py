@@ -43,6 +43,7 @@ class TemplateKind:
     """The kind whose value is a rendered text. Bad syntax or a missing strict variable fails the operation."""
 
     name: Final = "template"
+    parameters = (TemplateParams,)
     anywhere: Final = True
     is_computed: Final = True
 

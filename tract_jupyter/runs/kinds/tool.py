@@ -36,6 +36,7 @@ class ToolKind:
     """The kind that calls tools."""
 
     name = "tool"
+    parameters = (ToolParams,)
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:

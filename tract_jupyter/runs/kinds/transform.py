@@ -280,6 +280,7 @@ class TransformKind:
     """The kind that transforms values."""
 
     name = "transform"
+    parameters = (TransformParams,)
     anywhere = True
 
     def check(self, operation: Operation) -> list[Problem]:

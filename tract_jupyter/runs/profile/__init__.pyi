@@ -1,3 +1,5 @@
+from .build import PLACES as PLACES
+from .build import field_names as field_names
 from .build import run_operation as run_operation
 from .bundle import BUNDLE as BUNDLE
 from .bundle import VERSION as VERSION

@@ -29,6 +29,9 @@ _INTO: Final[dict[str, dict[str, Any]]] = {
     "message": {"type": "turn_rewrite", "target": "current_user_main"},
     "reply": {"type": "turn_rewrite", "target": "assistant_output_main"},
 }
+PLACES: Final = tuple(_INTO)
+"""The words for where an operation's value goes."""
+_ARGUMENTS: Final = ("kind", "order", "text", "tag", "into", "when", "after", "only_if", "keep", "outputs")
 _ARTIFACT: Final = ("title", "format", "history", "semantics", "usage", "write_mode")
 _CONFIG: Final = (
     "enabled", "required", "triggers", "activation", "timeout_ms", "retry", "provider", "debug", "description",
@@ -84,6 +87,17 @@ def run_operation(
         "params": _params(kind, text, _several(operation_id, "outputs", outputs), more), "order": order, **config,
     }  # fmt: skip
     return _alone({"operationId": operation_id, "kind": kind, **about})
+
+
+def field_names(kind: str = "") -> list[str]:
+    """Return what an operation may be given: the arguments of `run_operation`, and the parameters of its kind.
+
+    Without its kind, or of a kind that does not tell, the parameters are left out.
+    """
+    kinds = KindRegistry()
+    classes = getattr(kinds[kind], "parameters", ()) if kind in kinds else ()
+    named = [name for one in classes for name in one.model_fields]
+    return list(dict.fromkeys([*_ARGUMENTS, *_CONFIG, *_ARTIFACT, *named]))
 
 
 def _params(kind: str, text: str | None, outputs: list[str], more: dict[str, Any]) -> dict[str, Any]:

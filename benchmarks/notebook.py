@@ -1,0 +1,254 @@
+"""A turn of chat: what is made and sent for it, what a saved notebook holds, and how soon a word stands on the page."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.samples import RISKY
+from benchmarks.timing import Row, best_of
+from tract_jupyter import Tract
+from tract_jupyter.notebook.chat import Foot, LiveTurn, MarkdownStream, TurnBlock, TurnWidget
+from tract_jupyter.notebook.chat.log import TurnLog
+from tract_jupyter.notebook.chat.source import TractSource
+from tract_jupyter.notebook.panels import Panel
+from tract_jupyter.review import Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CALLS: Final = 200
+_STEP: Final = 10  # calls of a step
+_TOKENS: Final = (2_000, 10_000)
+_PARAGRAPH: Final = (
+    "The **great tit** leads in June, with `180` sightings; see [the list](https://example.org/list).\n\n"
+    "- the blackbird follows\n- then the magpie\n\n| species | June |\n|---|--:|\n| great tit | 180 |\n\n"
+    "```python\nrows = [row for row in table if row.month == 6]\n```\n\n"
+)
+_RESULT: Final = "2026-05-02  Parus major  Lindau  3\n" * 60
+
+
+def rows() -> Iterator[Row]:
+    """Without a page first; then in JupyterLab, if it and Chromium are installed."""
+    yield from _made()
+    yield from _streamed()
+    yield from _saved()
+    yield from _on_page()
+
+
+def _made() -> Iterator[Row]:
+    """Yield what it takes to build a widget; its comm goes nowhere."""
+    with Tract.open() as tract:
+        ticket = Ticket(tract.propose_operation(RISKY), lambda _: None)
+        yield Row("panel of a request, built", best_of(lambda: Panel(ticket).close()), "ms", target=6)
+    widget = best_of(lambda: TurnWidget(lambda _: None, lambda _: None).close())
+    yield Row("widget of a turn, built", widget, "ms", target=6)
+
+
+class _Growing:
+    """A turn whose text grows."""
+
+    turn_id = "t"
+    is_over = False
+
+    def __init__(self) -> None:
+        self.stream = MarkdownStream()
+
+    def blocks(self) -> list[TurnBlock]:
+        return [TurnBlock(key, html, kind="prose") for key, html in self.stream.parts()]
+
+    def foot(self) -> Foot:
+        return Foot("<span>Answering</span>", ("stop",))
+
+    def html(self) -> str:
+        return "".join(block.html for block in self.blocks())
+
+    def text(self) -> str:
+        return ""
+
+
+def _streamed() -> Iterator[Row]:
+    """Yield what 20 drawings a second cost, of a reply of 500 tokens a second; beside drawing all of it each time."""
+    before: dict[str, float] = {}
+    for tokens in _TOKENS:
+        text = (_PARAGRAPH * (tokens * 5 // len(_PARAGRAPH) + 1))[: tokens * 5]
+        sent, whole, seconds = _draw(text)
+        for name, value, unit, most in (
+            (f"{tokens:,} tokens: sent to the page", sent / 1e3, "kB", 8.0),
+            (f"{tokens:,} tokens: made and sent in the kernel", seconds, "ms", 8.0),
+            (f"{tokens:,} tokens: whole text each time, in times of that", whole / sent, "x", None),
+        ):
+            kind = name.partition(":")[2]
+            growth = value / before[kind] if kind in before else None
+            before[kind] = value
+            yield Row(name, value, unit, growth=growth, most_growth=most)
+
+
+def _draw(text: str) -> tuple[int, int, float]:
+    """Return the bytes of all patches, those of the whole page each time, and the seconds that the patches took."""
+    view, sent, whole, seconds = _Growing(), 0, 0, 0.0
+    live = LiveTurn(lambda _: None, lambda run, _: run())
+    widget: Any = live._widget  # noqa: SLF001 # what goes over its comm is measured
+    widget.ready = True
+
+    def send(patch: dict[str, Any]) -> None:
+        nonlocal sent
+        sent += len(json.dumps(patch))
+
+    widget.send = send
+    piece = 5 * 25  # characters of 50 ms
+    for begin in range(0, len(text), piece):
+        view.stream.append(text[begin : begin + piece])
+        started = perf_counter()
+        live.draw(view, at_once=True)
+        seconds += perf_counter() - started
+        whole += len(json.dumps(view.html()))
+    return sent, whole, seconds
+
+
+def _saved() -> Iterator[Row]:
+    """Yield what a notebook keeps of a turn with many calls, each with a result of 2 kB."""
+    with Tract.open() as tract:
+
+        @tract.tool(read_only=True)
+        def look(number: int) -> str:
+            """Look at something."""
+            return f"{number}: {_RESULT}"
+
+        replies = iter(range(CALLS // _STEP + 1))
+
+        def model(_messages: Any, **_: Any) -> Any:
+            step = next(replies)
+            if step * _STEP >= CALLS:
+                return "That is all."
+            calls = [
+                {
+                    "id": f"c{number}",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": json.dumps({"number": number})},
+                }
+                for number in range(step * _STEP, (step + 1) * _STEP)
+            ]
+            return {"choices": [{"message": {"content": "I look at ten more.", "tool_calls": calls}}]}
+
+        tract.models.use(model)
+        log = TurnLog(TractSource(tract))
+        tract.chat("Look at all.", tools="full", on_turn=log.add)
+        made = log.view()
+        size = len(json.dumps([made.html(), made.text()])) / 1e3
+        yield Row(f"a turn of {CALLS:,} calls, saved", size, "kB", target=270)
+        view = best_of(lambda: log.view().html())
+        yield Row(f"a turn of {CALLS:,} calls, drawn as a static page", view, "ms")
+
+
+# --- in a browser
+
+_SETUP: Final = """%load_ext tract_jupyter
+import asyncio, time
+from tests.notebook.chat.stubs import StubView, prose
+from tract_jupyter.notebook.chat import LiveTurn
+drawn, ran = [], []
+
+async def stream(count):
+    live = LiveTurn(lambda action: None, tract.reviewer.channel.soon)
+    live.put_up()
+    while not live.ready:
+        await asyncio.sleep(0.05)
+    for number in range(count):
+        await asyncio.sleep(0.2)
+        drawn.append(time.time() * 1000)
+        live.draw(StubView(prose(f"Some words, and mark{number}.")))
+    await asyncio.sleep(0.5)
+
+@tract.tool
+def save(path: str):
+    \"\"\"Save a file.\"\"\"
+    ran.append(time.time() * 1000)
+
+def model(messages, **options):
+    number = sum(message["role"] == "tool" for message in messages)
+    if number == 5:
+        return "Done."
+    function = {"name": "save", "arguments": '{"path": "file %d"}' % number}
+    call = {"id": f"c{number}", "type": "function", "function": function}
+    return {"choices": [{"message": {"content": None, "tool_calls": [call]}}]}
+
+tract.models.use(model)
+"""
+_WATCH: Final = """() => {
+  window.seen = {};
+  window.clicked = [];
+  const now = () => performance.timeOrigin + performance.now();
+  new MutationObserver(() => {
+    const found = document.querySelector(".tract.turn .prose")?.textContent.match(/mark(\\d+)/)?.[1];
+    if (found && !(found in seen)) { seen[found] = 0; requestAnimationFrame(() => { seen[found] = now(); }); }
+  }).observe(document.body, { subtree: true, childList: true, characterData: true });
+  document.addEventListener("click", () => clicked.push(now()), true);
+}"""
+_MARKS: Final = 20
+
+
+def _on_page() -> Iterator[Row]:
+    """Yield what was measured on a page; nothing where no page can be opened."""
+    try:
+        chromium = import_module("tests.browser.chromium")
+        missing = chromium.missing_parts()
+    except ImportError as error:  # the tests are not part of an installed package
+        missing = str(error)
+    if missing:
+        print(f"  (not measured on a page: {missing})")
+        return
+    with _lab() as open_lab:
+        lab = open_lab(_SETUP, f"await stream({_MARKS})", "%%tract_chat --direct\nSave.")
+        lab.run_cell(0)
+        lab.page.evaluate(_WATCH)
+        lab.run_cell(1)
+        drawn = json.loads(lab.execute("import json; print(json.dumps(drawn))"))
+        seen = lab.page.evaluate("seen")
+        lags = [seen[str(number)] - at for number, at in enumerate(drawn) if seen.get(str(number))]
+        yield Row("a delta in the kernel ─► on the screen, median", median(lags) / 1e3, "ms", target=20)
+        lab.run_cell(2, wait=False)
+        lab.page.evaluate("clicked.length = 0")
+        for number in range(5):
+            question = lab.output(2).locator("section.q").filter(has_text=f"file {number}")
+            button = question.locator(".do > .primary[aria-disabled=false]")
+            button.click()
+        lab.wait_cell(2)
+        ran = json.loads(lab.execute("print(json.dumps(ran))"))
+        clicked = lab.page.evaluate("clicked")
+        lags = [done - at for done, at in zip(ran, clicked, strict=True)]
+        yield Row("a click ─► the call that waited begins, median", median(lags) / 1e3, "ms", target=10)
+
+
+@contextmanager
+def _lab() -> Iterator[Callable[..., Any]]:
+    """Give what opens a notebook of these cells in a JupyterLab of its own."""
+    from playwright.sync_api import sync_playwright
+
+    chromium, server, lab, notebooks = (
+        import_module(f"tests.browser.{name}") for name in ("chromium", "server", "lab", "notebooks")
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        server.LabServer(Path(folder)) as running,
+    ):
+        process = playwright.chromium.launch(
+            executable_path=chromium.find_chromium(), args=list(chromium.ARGUMENTS)
+        )
+
+        def open_lab(*sources: str) -> Any:
+            path = running.root / "measured" / "notebook.ipynb"
+            notebooks.write_notebook(path, *sources)
+            return lab.Lab(chromium.Chromium(process).page(), running, path).open()
+
+        try:
+            yield open_lab
+        finally:
+            process.close()

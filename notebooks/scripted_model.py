@@ -1,0 +1,352 @@
+"""The model of these notebooks: a script that knows their questions, and nothing else.
+
+It stands behind a real address of this machine and speaks OpenAI's chat completions, streamed, so that
+everything between the notebook and the model is as it would be with another one: requests, tools, questions,
+refusals, tokens. What it says is written below. It reads the conversation that it is sent and keeps no state,
+so a turn that was undone is unknown to it, as to any other model.
+
+    import scripted_model
+    %tract model scripted --base-url {scripted_model.start()}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import sleep
+from typing import Any, Final
+
+WORDS_PER_SECOND: Final = 60
+"""How fast it speaks; its code comes at once."""
+
+
+@dataclass
+class Reply:
+    """What it says next: a text, and a tool that it calls, if any."""
+
+    text: str
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Turn:
+    """What was asked last, and what came of the calls since: by the code or the name of a tool, what it was told."""
+
+    asked: str
+    told: dict[str, str]
+
+    def is_new(self, call: str) -> bool:
+        """Whether it has not made that call in this turn."""
+        return call not in self.told
+
+    def ran(self, call: str) -> bool:
+        """Whether that call was carried out."""
+        return '"status": "completed"' in self.told.get(call, "")
+
+
+NOBODY: Final = "nobody can be asked"
+REFUSED: Final = "I turned down "
+"""How a person's refusal begins, as models are told of it."""
+
+# --- what it says in quickstart.ipynb
+
+LOOK = """\
+spellings = sightings["species"].value_counts()
+print(len(sightings), "rows,", sightings["date"].isna().sum(), "without a date,", len(spellings), "species")
+print(spellings.to_string())"""
+
+RENAMED = """\
+names = {
+    "graet tit": "great tit", "great tits": "great tit", "black bird": "blackbird", "blackbrid": "blackbird",
+    "robbin": "robin", "barn swalow": "barn swallow", "house sparow": "house sparrow",
+    "magpye": "magpie", "wrenn": "wren",
+}
+clean = sightings.dropna(subset=["date"]).copy()
+clean["date"] = pd.to_datetime(clean["date"])
+clean["species"] = clean["species"].str.strip().str.lower().replace(names)
+"""
+
+IN_PLACE = f'{RENAMED}clean.to_csv("data/sightings.csv", index=False)'
+
+IN_MEMORY = f"{RENAMED}print(len(clean), 'rows,', clean['species'].nunique(), 'species')"
+
+PLOT = """\
+top = 3
+months = clean["date"].dt.strftime("%B")
+counts = clean.pivot_table(index=months, columns="species", values="count", aggfunc="sum", sort=False)
+leading = counts.sum().nlargest(top).index
+counts[leading].plot.bar(figsize=(8, 2.7), xlabel="", ylabel="birds counted", rot=0)
+plt.legend(title="", loc="upper left", bbox_to_anchor=(1, 1))
+plt.show()"""
+
+JUNE = """\
+june = clean[clean["date"].dt.month == 6].groupby("species")["count"].sum().nlargest(3)
+june.to_dict()"""
+
+
+def cleaning(turn: Turn) -> Reply:  # noqa: PLR0911 # a line for each step
+    """Clean the table, and plot it: it looks first, tries to save, and takes no for an answer."""
+    if turn.is_new(LOOK):
+        return in_notebook("I look at the table first.", LOOK)
+    if not turn.ran(LOOK):
+        return nothing_done(turn.told[LOOK])
+    if turn.is_new(IN_PLACE):
+        found = "**Twelve spellings are wrong**, in 57 rows, and 23 rows have no date."
+        return in_notebook(f"{found} I correct the names, drop those rows and save the file.", IN_PLACE)
+    if not turn.ran(IN_PLACE) and turn.is_new(IN_MEMORY):
+        return in_notebook(
+            "Understood: the file stays as it is. I clean a copy, and keep it as `clean`.", IN_MEMORY
+        )
+    if not (turn.ran(IN_PLACE) or turn.ran(IN_MEMORY)):
+        return nothing_done(turn.told[IN_MEMORY])
+    if turn.is_new(PLOT):
+        return in_notebook("Now the three species that were counted most, by month.", PLOT)
+    plotted = "The plot is below. " if turn.ran(PLOT) else "You did not want the plot, so there is none. "
+    changed = (
+        "You changed my code before it ran; I go by yours. "
+        if "changed_by_the_person" in turn.told[PLOT]
+        else ""
+    )
+    saved = (
+        "and the file has the clean rows now."
+        if turn.ran(IN_PLACE)
+        else "and `data/sightings.csv` is untouched."
+    )
+    told = "Great tits lead in spring and in June; **barn swallows** come in April and lead in May and July."
+    return Reply(f"{plotted}{changed}{told}\n\n`clean` has 409 rows and 8 species, {saved}")
+
+
+def june(turn: Turn) -> Reply:
+    """Answer a question about the clean table."""
+    if turn.is_new(JUNE):
+        return in_notebook("", JUNE)
+    if not turn.ran(JUNE):
+        return nothing_done(turn.told[JUNE])
+    return Reply("The **great tit**, with 83 birds; the barn swallow follows with 63, the robin with 34.")
+
+
+def in_notebook(text: str, code: str) -> Reply:
+    """Have code run in the notebook of the person, who reads it first."""
+    return Reply(text, "notebook_execute", {"code": code, "backend": "kernel", "notebook_id": "user"})
+
+
+def nothing_done(told: str) -> Reply:
+    """Give up politely."""
+    why = "nobody could be asked" if NOBODY in told else "my code was not run"
+    return Reply(f"I changed nothing, as {why}.")
+
+
+# --- what it says in the other notebooks
+
+RARE = """\
+rare = {}
+for species in ["great tit", "barn swallow", "robin", "hoopoe"]:
+    seen = sum(tools.sightings(species=species))
+    if seen < 20:
+        rare[species] = seen
+rare"""
+
+SEND = """\
+if len(pending.fields["text"]) > limit:
+    pending.reject("too long for the newsletter")
+else:
+    pending.approve()
+"""
+NEWSLETTER = {
+    "name": "newsletter",
+    "description": "Send a text to the newsletter",
+    "fields": {"text": {"type": "str", "required": True}},
+    "actions": {
+        "send": {
+            "description": "Send it, if it is short enough",
+            "params": {"limit": "int"},
+            "defaults": {"limit": 200},
+            "code": SEND,
+        }
+    },
+}
+
+
+def rare(turn: Turn) -> Reply:
+    """Call a tool in a loop, from a script in the sandbox."""
+    if turn.is_new(RARE):
+        return Reply("", "notebook_execute", {"code": RARE})
+    return Reply("Only the **hoopoe**: it was seen 12 times." if turn.ran(RARE) else "I could not find out.")
+
+
+def newsletter(turn: Turn) -> Reply:
+    """Propose an operation."""
+    if turn.is_new("propose_operation"):
+        return Reply("I write an operation for that.", "propose_operation", NEWSLETTER)
+    return Reply("`newsletter` waits for you: it runs nothing before you have read it.")
+
+
+def guard(turn: Turn) -> Reply:
+    """Answer the two questions of the guard in runs.ipynb."""
+    question = turn.asked.splitlines()[-1]
+    return Reply(json.dumps({"about_birds": "bird" in question, "needs_a_table": "every month" in question}))
+
+
+def said(text: str) -> Any:
+    """Return what always says the same."""
+    return lambda _: Reply(text)
+
+
+ANSWERS: Final = (
+    # what is asked, as a pattern, and who answers; the first that fits
+    (r"^Answer with JSON", guard),
+    (
+        r"The messages:",
+        said("Counted most: the great tit in spring (178), the barn swallow in summer (122)."),
+    ),
+    (r"\bclean\b.*\btable\b|\btable\b.*\bclean\b", cleaning),
+    (r"\brare\b", rare),
+    (r"newsletter", newsletter),
+    (r"leads? in June", june),
+    (
+        r"\bspring\b|March to May",
+        said("The great tit: 178 birds between March and May, most of them in gardens."),
+    ),
+    (r"\bsummer\b", said("The barn swallow: 122 birds in June and July, most of them near farms.")),
+    (r"bar chart", said("Here is the code:\n\ncounts.plot.bar(x='month', y='birds')")),
+    (r"\bwinter\b", said("The barn swallow: it spends the winter in Africa.")),
+    (r"\bJune\b", said("In June it was the great tit, with 83 birds.")),
+    (r"\bJuly\b", said("In July it was the barn swallow, with 59 birds.")),
+)
+
+
+def answer(messages: list[dict[str, Any]]) -> Reply:
+    """Return what it says next in a conversation."""
+    last = max(
+        (at for at, one in enumerate(messages) if one["role"] == "user" and not is_notice(one)), default=None
+    )
+    if last is None:
+        return Reply("Nobody has asked me anything.")
+    calls: dict[str, str] = {}
+    told: dict[str, str] = {}
+    for message in messages[last + 1 :]:
+        for call in message.get("tool_calls") or ():
+            arguments = json.loads(call["function"]["arguments"])
+            calls[call["id"]] = arguments.get("code", call["function"]["name"])
+        if message["role"] == "tool":
+            told[calls.get(message["tool_call_id"], "")] = str(message["content"])
+    turn = Turn(str(messages[last]["content"]), told)
+    for pattern, answers in ANSWERS:
+        if re.search(pattern, turn.asked, re.IGNORECASE | re.DOTALL):
+            return answers(turn)
+    return Reply(
+        "I am a script, and know only the questions of these notebooks. `%tract model` chooses a real model."
+    )
+
+
+def is_notice(message: dict[str, Any]) -> bool:
+    """Whether a message of the user is what they said when they refused a call."""
+    return message["role"] == "user" and str(message["content"]).startswith(REFUSED)
+
+
+# --- how it says it
+
+_MODEL: Final = "scripted"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Chat completions, whole or streamed."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = answer(asked["messages"])
+        usage = _usage(asked, reply)
+        if asked.get("stream"):
+            self._stream(reply, usage)
+        else:
+            choice = {
+                "index": 0,
+                "message": {"role": "assistant", **_message(reply)},
+                "finish_reason": _reason(reply),
+            }
+            body = json.dumps(
+                {"id": "1", "object": "chat.completion", "model": _MODEL, "choices": [choice], "usage": usage}
+            )
+            self._head("application/json", ("Content-Length", str(len(body.encode()))))
+            self.wfile.write(body.encode())
+
+    def _stream(self, reply: Reply, usage: dict[str, int]) -> None:
+        self._head("text/event-stream", ("Transfer-Encoding", "chunked"))
+        for word in re.findall(r"\s*\S+\s*", reply.text):
+            self._event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
+            sleep(1 / WORDS_PER_SECOND)
+        calls = [{"index": 0, **call} for call in _message(reply).get("tool_calls", ())]
+        delta = {"tool_calls": calls} if calls else {}
+        self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(reply)}]})
+        self._event({"choices": [], "usage": usage})
+        self._chunk(b"data: [DONE]\n\n")
+        self._chunk(b"")
+
+    def _event(self, chunk: dict[str, Any]) -> None:
+        whole = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": _MODEL, **chunk}
+        self._chunk(f"data: {json.dumps(whole)}\n\n".encode())
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def _head(self, kind: str, header: tuple[str, str]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header(*header)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing about requests."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing about a client that went."""
+
+
+def _message(reply: Reply) -> dict[str, Any]:
+    if not reply.tool:
+        return {"content": reply.text}
+    function = {"name": reply.tool, "arguments": json.dumps(reply.arguments)}
+    call_id = f"call_{abs(hash(function['arguments'])):x}"[:24]
+    return {
+        "content": reply.text or None,
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+    }
+
+
+def _reason(reply: Reply) -> str:
+    return "tool_calls" if reply.tool else "stop"
+
+
+def _usage(asked: dict[str, Any], reply: Reply) -> dict[str, int]:
+    """Count roughly, as it has no tokens: four characters are one."""
+    sent = len(json.dumps([asked["messages"], asked.get("tools", [])])) // 4
+    written = len(json.dumps(_message(reply))) // 4
+    return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
+
+
+_started: list[str] = []
+
+
+def start() -> str:
+    """Serve it on a free port of this machine until the process ends, and return the address; only once."""
+    if not _started:
+        server = _Server(("127.0.0.1", 0), _Handler)
+        threading.Thread(target=server.serve_forever, name="scripted-model", daemon=True).start()
+        _started.append(f"http://127.0.0.1:{server.server_port}/v1")
+    return _started[0]
+
+
+if __name__ == "__main__":
+    print(start())
+    threading.Event().wait()

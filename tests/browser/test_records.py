@@ -1,0 +1,94 @@
+"""What stays after a decision, in a real JupyterLab: one line each, the whole record behind it, no script needed."""
+
+import pytest
+
+from tests.browser.contrast import poor_contrast
+
+LOAD = "%load_ext tract_jupyter"
+NOTE = '''%%tract_operation note --activate --ask
+"""Add a line to a file."""
+text: str
+count: int = 3
+
+def add(pending):
+    """Add it."""
+    pending.approve()
+'''
+FIRE = """\
+for number in range(30):
+    pending = tract.fire("note", {"text": f"line {number}"}, review=True)
+    tract.reviewer.show(pending)
+    if number % 5 == 2:
+        pending.reject("It is there already.")
+    elif number % 5 == 3:
+        pending.approve()
+    else:
+        pending.add()
+"""
+RISKY = '''%%tract_operation word_count
+"""Count the words, and write the number down."""
+path: str = "count.txt"
+
+def count(pending, at_least: int = 1):
+    """Count, and write the number down."""
+    import subprocess
+    words = str(pending.tract.compile().to_dicts()).split()
+    if len(words) < at_least:
+        pending.reject(f'only {len(words)} words, which is much less than what it takes to be worth counting at all, so go on')
+    else:
+        open(pending.fields['path'], 'w').write(str(len(words)))
+        subprocess.run(['notify-send', 'counted'])
+    pending.approve()
+'''
+HEIGHT = "cell => cell.getBoundingClientRect().height"
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
+def test_what_was_decided_is_one_line_each_that_unfolds(open_lab, screenshot, theme, request):
+    lab = open_lab(LOAD, NOTE, FIRE, RISKY, viewport=(1000, 1600))
+    lab.theme(theme)
+    for cell in range(4):
+        lab.run_cell(cell)
+    kind = request.node.callspec.id
+    output = lab.output(2)
+    records = output.locator("[data-testid=tract-record]")
+    records.nth(29).wait_for()
+    assert records.count() == 30
+    assert output.evaluate(HEIGHT) <= 1500
+    assert not poor_contrast(output)
+    screenshot(lab, f"records-{kind}", 2)
+
+    records.nth(2).locator("summary").first.click()
+    assert records.nth(2).get_by_text("It is there already.").count() == 3
+    lab.output(3).locator(".q").evaluate("row => row.scrollIntoView({ block: 'end' })")
+    lab.button("Activate", 3).click()
+    record = lab.output(3).locator("[data-testid=tract-record]")
+    record.wait_for()
+    record.locator("summary").first.focus()
+    lab.page.keyboard.press("Enter")  # without a script, and no key of the notebook
+    record.locator(".findings > summary").click()
+    record.locator(".rule > summary").first.click()
+    assert not poor_contrast(lab.output(3))
+    assert record.evaluate(
+        "row => [...row.querySelectorAll('.code, .code *')].every((one) => one.scrollWidth <= one.clientWidth + 1 || getComputedStyle(one).display === 'inline')"
+    )
+    screenshot(lab, f"record-open-{kind}", 3)
+    lab.page.set_viewport_size({"width": 700, "height": 1600})
+    screenshot(lab, f"record-open-700-{kind}", 3)
+
+
+def test_a_saved_record_is_small_and_says_all_of_it_without_a_kernel(open_lab):
+    lab = open_lab(LOAD, NOTE, FIRE)
+    for cell in range(3):
+        lab.run_cell(cell)
+    lab.output(2).locator("[data-testid=tract-record]").nth(29).wait_for()
+    saved = lab.save()
+    for output in saved.cells[2].outputs:
+        html = output.data["text/html"]
+        style = html[: html.index("</style>")]
+        assert len(style) <= 6_000
+    lab.reopen()
+    record = lab.output(2).locator("[data-testid=tract-record]").nth(1)
+    assert record.locator("summary").first.inner_text().startswith(("Ran", "done"))
+    record.locator("summary").first.click()
+    assert record.get_by_text("'line 1'").last.is_visible()

@@ -1,0 +1,38 @@
+"""Steps that only repeat earlier ones are noticed, however many take turns, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import call, reply
+from tract_jupyter.llm import Repeats
+
+LONGEST = 8
+
+
+def looks(period, rounds):
+    cities = [f"city {number % period}" for number in range(period * rounds)]
+    return [reply(None, call("look", {"city": city}, f"c{number}")) for number, city in enumerate(cities)]
+
+
+@pytest.mark.parametrize("period", range(1, LONGEST + 1))
+def test_steps_in_turn_are_not_made_a_third_time(talk, script, done, period):
+    client = script(*looks(period, 3), "ok")
+    response = talk.chat("Go.")
+    expected = "answer" if period == 1 else "repeat"  # the one step that is not made is the last one
+    assert (response.outcome, len(done)) == (expected, 2 * period)
+    assert len(client.asked) == (4 if period == 1 else 2 * period + 2)
+
+
+def test_more_steps_in_turn_are_work(talk, script, done):
+    script(*looks(LONGEST + 1, 3), "ok")
+    assert talk.chat("Go.").text == "ok"
+    assert len(done) == 3 * (LONGEST + 1)
+
+
+@pytest.mark.parametrize("period", range(1, LONGEST + 1))
+def test_one_other_outcome_is_no_repetition(period):
+    repeats = Repeats()
+    for number in range(2 * period):
+        repeats.note([f"key {number % period}"], ["new" if number == 2 * period - 1 else "same"])
+    assert repeats.foreseen(["key 0"]) is None

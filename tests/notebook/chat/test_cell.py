@@ -1,0 +1,327 @@
+"""`%%tract_chat` and `%tract chat` in a shell: what is said, what is refused, what comes of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tract_jupyter.notebook.chat import stored_view
+
+MODEL = """
+import json
+from tract_jupyter.models import Delta
+asked = []
+replies = []
+class Model:
+    def chat(self, messages, on_delta=None, **options):
+        asked.append((messages, [one["function"]["name"] for one in options.get("tools") or ()], options.get("model")))
+        given = replies.pop(0) if replies else "Hello *you*."
+        if isinstance(given, Exception):
+            raise given
+        if isinstance(given, str):
+            if on_delta is not None:
+                on_delta(Delta("text", given))
+            given = {"choices": [{"message": {"content": given}}], "model": "scripted"}
+        return given
+def call(name, **arguments):
+    made = {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"choices": [{"message": {"content": None, "tool_calls": [made]}}], "model": "scripted"}
+tract.configure_llm(Model())
+"""
+
+
+@pytest.fixture
+def chat(shell):
+    """A shell whose model is scripted."""
+    assert shell.run(MODEL).ok
+    return shell
+
+
+def test_what_is_said_is_answered_and_shown(chat):
+    result = chat.run("%%tract_chat --out r\nHow are you?")
+    assert result.ok
+    assert "Hello *you*." in result.text
+    assert "[scripted" in result.text
+    assert chat.namespace["r"].text == "Hello *you*."
+
+
+def test_the_model_has_scripts_or_tools_or_nothing(chat):
+    for line in ("", "--direct --profile self", "--plan"):
+        chat.run(f"%%tract_chat {line}\nHi")
+    in_code, direct, plan = (names for _, names, _ in chat.namespace["asked"])
+    assert "notebook_execute" in in_code
+    assert "commit" not in in_code
+    assert "commit" in direct
+    assert plan == []
+    assert "nothing runs" in chat.namespace["asked"][-1][0][-1]["content"]
+
+
+def test_a_script_runs_and_its_row_is_printed(chat):
+    chat.run("replies.append(call('notebook_execute', code='tools.status()'))")
+    assert "✓ Ran 1 tool call in one script status" in chat.run("%%tract_chat\nLook").text
+
+
+def test_what_is_named_is_sent_and_shown(chat, tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo")
+    chat.run("df = [1, 2, 3]")
+    result = chat.run("%%tract_chat --vars df --files a.txt\nWhat is this?")
+    message = chat.namespace["asked"][-1][0][-1]["content"]
+    assert "- 1\n- 2\n- 3" in message
+    assert "one\ntwo" in message
+    assert message.endswith("What is this?")
+    for told in ("With df list, 3 items", "With a.txt file, 2 lines"):
+        assert told in result.text
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("%%tract_chat\n", "there is nothing to say"),
+        (
+            "%%tract_chat --bogus\nhi",
+            "%%tract_chat has no option '--bogus'. %%tract_chat? explains them. Nothing was sent",
+        ),
+        ("%%tract_chat --fils a\nhi", "has no option '--fils'. Did you mean '--files'?"),
+        (
+            "%%tract_chat what is it\nhi",
+            "'what is it' is too much in the line of %%tract_chat: write it below. Nothing was sent",
+        ),
+        (
+            "%%tract_chat --vars 'asked\nhi",
+            "a quotation mark is not closed in --vars 'asked. Nothing was sent",
+        ),
+        ('%%tract_chat --model ""\nhi', "nothing in the quotation marks after --model"),
+        ("%%tract_chat --model openai/\nhi", "names no model, and no request was sent"),
+        ("%%tract_chat --model opnai/thing\nhi", "Did you mean 'openai'?"),
+        ("%%tract_chat --vars\nhi", "--vars: expected at least one argument. Nothing was sent"),
+        ("%%tract_chat --files 'no such file.txt'\nhi", "there is no file 'no such file.txt'"),
+        ("%%tract_chat --vars nothing_here\nhi", "there is no variable 'nothing_here'"),
+        ("%%tract_chat --files ../x.txt\nhi", "there is no file"),
+        ("%%tract_chat --files /etc/passwd\nhi", "outside of the notebook's folder"),
+        ("%%tract_chat --cells [99]\nhi", "there is no cell [99]"),
+        ("%%tract_chat --cells x\nhi", "--cells takes 3"),
+        ("%%tract_chat --profile ful\nhi", "Did you mean 'full'?"),
+        ("%%tract_chat --plan --direct\nhi", "--plan gives the model no tools"),
+        ("%%tract_chat --retry\nhi", "leave the cell empty"),
+        ("%%tract_chat --retry --vars asked\n", "say it anew"),
+        *(
+            (f"%%tract_chat --out {name}\nhi", told)
+            for name, told in {
+                "1x": "the name of a variable",
+                "class": "the name of a variable",
+                "tract": "cannot replace",
+                "tools": "cannot replace",
+                "In": "cannot replace",
+            }.items()
+        ),
+        ("%%tract_chat --retry\n", "no turn yet"),
+        ("%tract chat resume", "no turn yet"),
+        ("%tract chat show", "no turn yet"),
+        ("%tract chat nonsense", "usage: %tract chat"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_sent(chat, cell, told):
+    result = chat.run(cell)
+    assert not result.ok
+    assert told in result.error
+    assert "\n" not in result.error
+    assert chat.namespace["asked"] == []
+    assert chat.run("print(tract.log())").text.strip() == "[]"
+
+
+def test_a_name_with_a_space_stands_in_quotation_marks(chat, tmp_path):
+    (tmp_path / "my file.txt").write_text("one")
+    for line in ("--files 'my file.txt'", '--files "my file.txt"'):
+        assert "With my file.txt" in chat.run(f"%%tract_chat {line}\nhi").text
+
+
+def test_what_is_named_twice_is_sent_once(chat, tmp_path):
+    (tmp_path / "a.txt").write_text("one")
+    text = chat.run("%%tract_chat --vars asked asked --files a.txt ./a.txt\nhi").text
+    assert text.count("With asked") == 1
+    assert text.count("With a.txt") == 1
+
+
+def test_a_value_that_cannot_be_described_is_not_sent(chat):
+    chat.run("class Bad:\n    def __repr__(self):\n        raise SystemExit\nbad = Bad()")
+    result = chat.run("%%tract_chat --vars bad\nhi")
+    assert result.error == "bad cannot be described: SystemExit was raised on the way. Nothing was sent"
+    assert chat.namespace["asked"] == []
+
+
+def test_without_a_model_nothing_is_sent(shell):
+    result = shell.run("%%tract_chat\nhi")
+    assert "no language model is configured" in result.error
+    assert shell.run("print(tract.log())").text.strip() == "[]"
+
+
+def test_the_last_turn_is_asked_again(chat):
+    chat.run("replies += ['First.', 'Second.']")
+    chat.run("%%tract_chat\nHi")
+    assert "Second." in chat.run("%%tract_chat --retry\n").text
+    assert (
+        chat.run("print([one['content'] for one in tract.compile().to_dicts()][-2:])").text.strip()
+        == "['Hi', 'Second.']"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["", "--plan", "--direct", "--profile self", "--direct --profile supervisor"]
+)
+def test_what_is_asked_again_has_the_tools_that_it_had(chat, line):
+    chat.run("replies += ['First.', 'Second.']")
+    chat.run(f"%%tract_chat {line}\nHi")
+    chat.run("%%tract_chat --retry\n")
+    (_, first, _), (_, again, _) = chat.namespace["asked"]
+    assert first == again
+
+
+@pytest.mark.parametrize("line", ["", "--plan", "--direct", "--profile self"])
+@pytest.mark.parametrize("again", ["%%tract_chat --retry\n", "%tract chat resume"])
+def test_what_failed_at_once_has_the_tools_that_it_had(chat, line, again):
+    chat.run("from tract_jupyter.exceptions import LLMError\nreplies += [LLMError('no connection'), 'Well.']")
+    chat.run(f"%%tract_chat {line}\nHi")
+    assert chat.run(again).ok
+    (_, first, _), (_, second, _) = chat.namespace["asked"]
+    assert first == second
+
+
+def test_a_plan_gets_no_tools_by_asking_again(chat):
+    chat.run("%%tract_chat --plan\nHi")
+    result = chat.run("%%tract_chat --retry --direct\n")
+    assert "that turn began with --plan, so nothing runs in it" in result.error
+    assert len(chat.namespace["asked"]) == 1
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-x", "nosuch/thing"])
+def test_an_answer_stays_where_nobody_else_can_be_asked(chat, monkeypatch, model):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    chat.run("%%tract_chat\nHi")
+    result = chat.run(f"%%tract_chat --retry --model {model}\n")
+    assert "no request was sent" in result.error
+    assert "Hello you." in chat.run("%tract chat").text
+
+
+def test_what_failed_is_gone_on_with(chat):
+    chat.run(
+        "from tract_jupyter.exceptions import LLMError\nreplies += [call('status'), LLMError('no connection')]"
+    )
+    failed = chat.run("%%tract_chat --direct\nHi")
+    assert "the turn failed; see above: no connection" in failed.error
+    assert "no connection" in failed.text
+    resumed = chat.run("%tract chat resume")
+    assert resumed.ok
+    assert "1 finished call was not made again" in resumed.text
+    assert "Hello *you*." in resumed.text
+    assert "commit" in chat.namespace["asked"][-1][1]  # it has the tools that it began with
+
+
+def test_a_turn_that_is_over_is_only_shown_when_resumed(chat):
+    chat.run("%%tract_chat\nHi")
+    result = chat.run("%tract chat resume")
+    assert result.ok
+    assert "Hello *you*." in result.text
+    assert len(chat.namespace["asked"]) == 1
+
+
+def test_turns_are_listed_and_shown_again(chat):
+    chat.run("%%tract_chat\nFirst thing")
+    chat.run("%%tract_chat\nSecond thing")
+    listed = chat.run("%tract chat").text
+    assert listed.index("Second thing") < listed.index("First thing")
+    shown = chat.run("%tract chat show 2")
+    assert "Hello *you*." in shown.text
+    assert "<em>you</em>" in shown.html
+
+
+def test_the_list_shows_words_and_how_long_ago(chat):
+    chat.run("replies += ['**Twelve** spellings are `wrong`.']")
+    chat.run("%%tract_chat\nFirst thing")
+    listed = chat.run("%tract chat").text
+    assert "Twelve spellings are wrong." in listed
+    assert "just\N{NO-BREAK SPACE}now" in listed
+    assert "When" in listed
+
+
+@pytest.mark.parametrize("above", ["%%time\n", "%%capture out\n", "%%time\n%%capture\n"])
+def test_below_a_magic_that_cannot_wait_it_is_refused(chat, above):
+    result = chat.run(f"{above}%%tract_chat\nHi")
+    assert f"{above.split()[0]} cannot wait for %%tract_chat: take its line out" in result.error
+    assert "\n" not in result.error
+    assert chat.namespace["asked"] == []
+
+
+def test_another_model_of_the_same_client_is_asked(chat):
+    chat.run("%%tract_chat --model other-1\nHi")
+    assert chat.namespace["asked"][-1][2] == "other-1"
+
+
+def test_options_and_their_values_complete(chat):
+    assert {"--vars", "--plan", "--retry"} <= set(chat.complete("%%tract_chat --"))
+    assert "asked" in chat.complete("%%tract_chat --vars as")
+    assert "supervisor" in chat.complete("%%tract_chat --profile su")
+    assert "resume" in chat.complete("%tract chat re")
+
+
+def test_a_question_is_refused_where_nobody_can_be_asked(chat):
+    chat.run(
+        "replies.append(call('commit', content={'content_type': 'dialogue', 'role': 'user', 'text': 'x'}))"
+    )
+    result = chat.run("%%tract_chat --direct\nWrite")
+    assert "wait for a decision" in result.error
+    assert "Waits for decisions" in result.text
+
+
+def test_no_output_of_a_kernel_is_markdown(kernel):
+    kernel.run(MODEL)
+    result = kernel.run("%%tract_chat\nHi")
+    assert result.ok
+    assert "<em>you</em>" in result.html
+    assert "data-turn=" in result.html
+
+
+def test_cells_are_sent_with_what_they_printed(kernel):
+    kernel.run(MODEL)
+    kernel.run("print('seen'); 6 * 7")
+    result = kernel.run("%%tract_chat --cells 1\nWhat is this?")
+    assert "With cell [" in result.text
+    refused = kernel.run("%%tract_chat --cells 99999999\nWhat is this?").error
+    assert re.fullmatch(r"(\d+) cells ran before this one: --cells \1 sends all. Nothing was sent", refused)
+    message = kernel.run("print(asked[-1][0][-1]['content'])").text
+    assert "print('seen'); 6 * 7" in message
+    assert "seen" in message.replace("print('seen')", "")
+    assert "42" in message
+
+
+class Display:
+    """A turn on a live page."""
+
+    ready = True
+
+    def __init__(self):
+        self.drawn = []
+
+    def close(self, view):
+        self.drawn.append(view)
+
+
+def test_the_foot_of_a_turn_follows_what_other_cells_do(chat):
+    notebook, pages = chat.namespace["get_ipython"]()._tract_jupyter.notebook, []
+    for text in ("First", "Second"):
+        chat.run(f"%%tract_chat\n{text}")
+        pages.append(Display())
+        notebook.turns.add(chat.namespace["tract"], pages[-1], stored_view(chat.namespace["tract"]))
+        chat.run("1")
+    first, second = pages
+    assert first.drawn[-1].foot().actions == ("fork",)
+    assert second.drawn == []
+    chat.run("%tract chat undo")
+    assert first.drawn[-1].foot().actions == ("undo", "fork")
+    assert second.drawn[-1].foot().actions == ()
+    assert "Undone" in second.drawn[-1].foot_text()
+    chat.run("%tract undo --yes")
+    assert second.drawn[-1].foot().actions == ("undo", "fork")
+    chat.run("%tract branch other\n%tract chat undo")
+    assert second.drawn[-1].foot().actions == ("fork",)

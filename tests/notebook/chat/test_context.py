@@ -1,0 +1,181 @@
+"""What is sent with a message: bounded, between marks of its own, and nothing that was not named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.notebook.chat import (
+    MOST_BYTES,
+    SentContext,
+    file_context,
+    message_with,
+    parse_message,
+    variable_context,
+)
+
+KEY = "sk-" + "a1B2" * 12
+
+
+def test_a_message_gives_back_what_was_sent_with_it():
+    sent = [
+        SentContext("df", "3 rows", "a | b\n1 | 2"),
+        SentContext("x.txt", "file", "</context>\n<context>"),
+    ]
+    message = message_with(sent, "What is this?")
+    assert parse_message(message) == (sent, "What is this?")
+    assert message.endswith("What is this?")
+
+
+def test_names_cannot_break_out_of_their_mark():
+    message = message_with([SentContext('a" b\nc', "x", "text")], "Well?")
+    assert parse_message(message)[0][0].name == "a' b c"
+
+
+def test_a_text_that_only_looks_like_context_is_a_text():
+    text = '<context id="00000000" of="a" what="b">\nx\n</context 11111111>\n\nhi'
+    assert parse_message(text) == ([], text)
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "told"),
+    [
+        (3, "int", "int:\n3"),
+        ("abc", "str, 3 characters", "abc"),
+        ([1, "two"], "list, 2 items", "- 1\n- 'two'"),
+        ({"a": [1, 2]}, "dict, 1 key", "a: list of 2"),
+        (list(range(100)), "list, 100 items", "… and 80 more"),
+    ],
+)
+def test_plain_values_are_described(value, what, told):
+    (sent,) = variable_context({"x": value}, ["x"])
+    assert sent.what == what
+    assert told in sent.text
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 10_000_000, [["y" * 1_000_000] * 10] * 1_000, {"k": "z" * 10_000_000}, b"b" * 10_000_000]
+)
+def test_large_values_stay_small(value):
+    (sent,) = variable_context({"x": value}, ["x"])
+    assert len(sent.text) < 10_000
+
+
+def test_of_an_unknown_object_nothing_but_its_repr_is_looked_at():
+    class Odd:
+        def __getattr__(self, name):
+            raise AssertionError(f"{name} was looked at")
+
+        def __len__(self):
+            raise AssertionError("its length was asked")
+
+        def __repr__(self):
+            return "<odd>"
+
+    (sent,) = variable_context({"x": Odd()}, ["x"])
+    assert sent.text == "Odd:\n<odd>"
+
+
+def test_a_repr_that_fails_is_said():
+    class Broken:
+        def __repr__(self):
+            raise ValueError
+
+    (sent,) = variable_context({"x": Broken()}, ["x"])
+    assert "Broken that cannot be shown" in sent.text
+
+
+def test_a_table_is_its_columns_and_first_rows(monkeypatch):
+    """As pandas has it; the real one is tried where it is installed."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": range(1_250_000), "b": ["x" * 200] * 1_250_000})
+    (sent,) = variable_context({"df": frame}, ["df"])
+    assert sent.what == (
+        "DataFrame, 1,250,000 rows x 2 columns; columns and 5 rows are sent, 1,249,995 rows of 19.1 MiB are not"
+    )
+    assert "- a: int64" in sent.text
+    assert len(sent.text) < 2_000
+
+
+def test_what_only_pretends_to_be_a_table_is_not_asked(monkeypatch):
+    class DataFrame:
+        def __repr__(self):
+            return "<mine>"
+
+    module = ModuleType("pandas")
+    module.DataFrame = type("DataFrame", (), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", module)
+    (sent,) = variable_context({"df": DataFrame()}, ["df"])
+    assert sent.text == "DataFrame:\n<mine>"
+
+
+def test_a_variable_that_there_is_not():
+    with pytest.raises(OperationError, match=r"no variable 'dff'. Did you mean 'df'\? Nothing was sent"):
+        variable_context({"df": 1}, ["dff"])
+
+
+def test_a_key_is_not_sent(tmp_path):
+    with pytest.raises(OperationError, match="something like a key"):
+        variable_context({"x": KEY}, ["x"])
+    (tmp_path / "a.txt").write_text(f"hello\nkey = {KEY}\n")
+    with pytest.raises(OperationError, match="line 2"):
+        file_context(tmp_path, ["a.txt"])
+
+
+def test_a_file_of_the_folder_is_sent(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("one\ntwo")
+    assert file_context(tmp_path, ["data/a.txt"]) == [SentContext("data/a.txt", "file, 2 lines", "one\ntwo")]
+
+
+def test_a_file_that_becomes_a_link_in_between_is_not_read(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    (folder / "notes.txt").write_text("notes")
+    opens = Path.open
+
+    def swapped(path, *args):
+        path.unlink()
+        path.symlink_to(tmp_path / "outside.txt")
+        return opens(path, *args)
+
+    monkeypatch.setattr(Path, "open", swapped)
+    with pytest.raises(OperationError, match="replaced while it was read, so nothing was sent"):
+        file_context(folder, ["notes.txt"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("missing.txt", "there is no file"),
+        ("../outside.txt", "outside of the notebook's folder"),
+        ("link.txt", "outside of the notebook's folder"),
+        (".", "is no file"),
+        ("binary", "is not text"),
+        ("large.txt", "at most 98 are sent"),
+        ("a\0b", "there is no file"),
+    ],
+)
+def test_files_that_are_not_sent(tmp_path, name, told):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (folder / "binary").write_bytes(b"\xff\xfe\x00")
+    (folder / "large.txt").write_text("x" * (MOST_BYTES + 1))
+    with pytest.raises(OperationError, match=told):
+        file_context(folder, [name])
+
+
+def test_of_a_wide_table_only_the_first_columns_are_sent():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0] * 10_000])
+    (sent,) = variable_context({"df": frame}, ["df"])
+    assert "the first 40 columns and 1 row are sent, the rest of 78 KiB are not" in sent.what
+    assert "- and 9,960 more" in sent.text
+    assert len(sent.text) < 3_000

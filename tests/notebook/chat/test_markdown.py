@@ -1,0 +1,214 @@
+"""A model's Markdown: what it looks like, what it cannot do, and how it grows."""
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tract_jupyter.notebook.chat import MarkdownStream, markdown_html
+
+TAGS = {
+    "p", "em", "strong", "s", "code", "pre", "a", "span", "div", "ul", "ol", "li", "blockquote", "hr", "br",
+    "table", "thead", "tbody", "tr", "th", "td",
+}  # fmt: skip
+ATTRIBUTES = {"class", "href", "target", "rel", "role", "aria-level", "start"}
+
+
+class Reader(HTMLParser):
+    """Refuses what a page could run or load."""
+
+    def __init__(self):
+        super().__init__()
+        self.text = ""
+        self.links = []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in TAGS
+        assert {name for name, _ in attrs} <= ATTRIBUTES
+        if tag == "a":
+            given_ = dict(attrs)
+            assert given_["href"].startswith(("http://", "https://", "mailto:"))
+            assert given_["rel"] == "noopener noreferrer"
+            self.links.append(given_["href"])
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(markdown_html(text))
+    reader.close()
+    return reader
+
+
+def test_prose_lists_tables_and_code():
+    made = markdown_html(
+        "A **b** ~~c~~ `d`\n\n1. x\n\n| a | n |\n|---|--:|\n| 1 | 2 |\n\n```py\nx = 1\n```\n"
+    )
+    assert "<p>A <strong>b</strong> <s>c</s> <code>d</code></p>" in made
+    assert "<ol>\n<li>x</li>\n</ol>" in made
+    assert '<th class="right">n</th>' in made
+    assert '<pre class="out"><code>x = <span class="m">1</span></code></pre>' in made
+
+
+def test_a_heading_has_its_level_and_no_anchor_of_the_front_end():
+    assert markdown_html("## Two *b*") == (
+        '<div class="h h2" role="heading" aria-level="4">Two <em>b</em></div>'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "a <b onclick='x()'>b</b>",
+        "<div style='background:url(https://evil.example/)'>\n\n</div>",
+        "[a](javascript:alert(1))",
+        "[a](JaVaScRiPt:alert(1))",
+        "[a](&#106;avascript:alert(1))",
+        "[a](java\tscript:alert(1))",
+        "[a](data:text/html,x)",
+        "[a](vbscript:x)",
+        "[a](file:///etc/passwd)",
+        "[a](command:x)",
+        "[a](/api/kernels)",
+        "[a](//evil.example/x)",
+        "[a](https:evil.example)",
+        "[a](https:///evil.example)",
+        "[a](https://evil.example%2f/)",
+        "[a](https://[::1)",
+        "[a](https://x:99999999/)",
+        "[a](mailto:)",
+        "<javascript:alert(1)>",
+        "[a]: https://evil.example\n\n[a]",
+        "![a](data:image/png;base64,AAAA)",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+    ],
+)
+def test_what_is_no_link_to_the_web_stays_text(text):
+    assert read(text).links == []
+
+
+def test_markup_stays_as_it_was_typed():
+    assert read("a <script>x</script> [b](javascript:y)").text == "a <script>x</script> [b](javascript:y)"
+
+
+def test_a_picture_is_its_description_and_address():
+    assert (
+        read("![a *cat*](https://evil.example/?q=1)").text
+        == "[picture: a *cat*, not loaded: https://evil.example/?q=1]"
+    )
+    assert "…" in read("![](https://evil.example/" + "x" * 500 + ")").text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[here](https://example.org/a)", "here (example.org)"),
+        ("[https://good.example](https://evil.example)", "https://good.example (evil.example)"),
+        ("[x](https://good.example@evil.example)", "x (evil.example)"),
+        ("<https://good.example@evil.example>", "https://good.example@evil.example (evil.example)"),
+        ("<https://example.org/a?b=ä>", "https://example.org/a?b=ä"),
+        ("[example.org](https://example.org)", "example.org"),
+        ("[write](mailto:ada@example.org)", "write (ada@example.org)"),
+        ("[x](http://[::1]:8888/)", "x (::1)"),
+        ("[b](https://bücher.example)", "b (xn--bcher-kva.example)"),
+    ],
+)
+def test_a_link_has_its_host_beside_it_unless_it_is_the_address(text, shown):
+    made = read(text)
+    assert (made.text, len(made.links)) == (shown, 1)
+
+
+def test_what_cannot_be_seen_or_turns_text_around_is_marked():
+    assert read("a\x1b[31m &#x202e;b \u200b").text == "a\ufffd[31m \ufffdb \ufffd"
+
+
+def test_what_is_nested_too_deeply_is_shown_as_it_was_typed():
+    assert "secret" in read("> " * 300 + "secret").text
+    assert "secret" in read("- " * 300 + "secret").text
+
+
+@pytest.mark.parametrize("piece", ["[", "![[]()", "*a **a ", "a`", "<", "[a]("])
+def test_a_text_made_to_take_long_is_shown_whole(piece):
+    assert len(read("a" + piece * 10_000).text) >= 10_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> " * 8_000 + "a\n" * 8_000,
+        "- " * 8_000,
+        "|a" * 5_000 + "\n" + "|-" * 5_000 + "\n" + "|b" * 5_000,
+        "|a" * 50 + "\n" + "|-" * 50 + "\n" + ("|b" * 50 + "\n") * 150,
+        "* a\n" * 20_000,
+    ],
+)
+def test_what_would_hold_the_kernel_up_is_shown_as_it_was_typed(text):
+    made = markdown_html(f"before\n\n{text}\n\n*after*")
+    assert made.startswith("<p>before</p>\n<pre")
+    assert made.endswith("</pre>\n<p><em>after</em></p>")
+
+
+def test_a_large_block_that_grows_is_drawn_anew_now_and_then():
+    stream = MarkdownStream()
+    stream.append("- item\n" * 3_000)
+    (drawn,) = stream.parts()
+    stream.append("- *more*\n")
+    assert stream.parts() == [drawn, ("0+", '<pre class="out">- *more*\n</pre>')]
+    stream.append("- item\n" * 1_000)
+    (drawn,) = stream.parts()
+    assert "<em>more</em>" in drawn[1]
+
+
+def test_only_languages_that_are_quickly_read_are_highlighted():
+    assert "<span" not in markdown_html("```perl\nmy $x = 1;\n```")
+    assert "<span" in markdown_html("```sh title\nfor x in a; do echo; done\n```")
+
+
+def test_finished_blocks_stay_while_a_text_grows():
+    stream = MarkdownStream()
+    stream.append("One.\n\n- a\n- b\n\nThr")
+    before = stream.parts()
+    assert [key for key, _ in before] == ["0", "1", "2"]
+    stream.append("ee.\n\nFour.")
+    after = stream.parts()
+    assert [one == two for one, two in zip(before, after, strict=False)] == [True, True, False]
+    assert before[0] is after[0]
+    assert [made for _, made in after][2:] == ["<p>Three.</p>", "<p>Four.</p>"]
+
+
+def test_a_line_that_is_being_written_settles_nothing():
+    stream = MarkdownStream()
+    shown = []
+    for part in ["para\n", "| a | b |\n", "|---|---", "|---|\n", "end"]:
+        stream.append(part)
+        shown.append(len(stream.parts()))
+    assert shown == [1, 1, 2, 1, 1]
+
+
+LINES = st.sampled_from(
+    ["a", "# h", "#", "- i", "  - j", "1. k", "2) k", "> q", "```", "```py", "    c", "", "", "---", "***", "===", "|a|b|", "|-|-|",
+     "|1|2|", "[r]: https://x.org", "[r]", "**b", "`c", "~~~", "\t", "a\\", "a  ", "<div>", "</div>", "\r", "![x](https://y.org)"]
+)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=14).map("\n".join), st.lists(st.integers(0, 80), max_size=8))
+def test_a_text_in_pieces_is_the_text_as_a_whole(text, cuts):
+    stream = MarkdownStream()
+    before = []
+    for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(text)], strict=True):
+        stream.append(text[begin:end] if begin < len(text) else "")
+        now = stream.parts()
+        assert now[: len(before) - 2] == before[: len(before) - 2] or len(before) < 2
+        before = now
+    assert "\n".join(made for _, made in before) == markdown_html(text)
+
+
+@example("[x]()")
+@given(st.text(alphabet="ab[]()<>!*_`~|#&;:/\\\"'=- \n\t\r.@%x1jhtps", max_size=120))
+def test_no_text_becomes_anything_else_than_prose(text):
+    read(text)

@@ -1,0 +1,394 @@
+"""What a turn looks like: the same from its events and from the store, in every state, whatever a model wrote."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.hooks.fakes import call, reply
+from tract_jupyter.exceptions import LLMError, OperationError
+from tract_jupyter.llm import ActingCall
+from tract_jupyter.loop import CallEnded, ReplyStored, TurnBegan, TurnEnded
+from tract_jupyter.models import Delta, TurnLimits, TurnOutcome
+from tract_jupyter.notebook.chat import (
+    SentContext,
+    TractSource,
+    TurnLog,
+    find_turn,
+    message_with,
+    stored_log,
+    stored_view,
+)
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](https://evil.example/?q=1)",
+    "[x](javascript:alert(1))",
+    '<a data-commandlinker-command="x" href="command:x">x</a>',
+    "\u202egnp.exe\x1b[31m",
+    "</pre></details></div><iframe srcdoc='x'>",
+    '"><svg onload=alert(1)>',
+)
+ALLOWED = frozenset({
+    "a", "b", "br", "code", "details", "div", "em", "h4", "i", "li", "ol", "p", "pre", "small", "span", "strong", "style",
+    "summary", "table", "tbody", "td", "th", "thead", "tr", "ul", "time",
+})  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What is in a page: elements, attributes, links."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.attributes, self.links = set(), set(), []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name == "href"]
+
+
+def assert_inert(html):
+    page = Page(html)
+    assert page.tags <= ALLOWED
+    assert not {
+        name for name in page.attributes if name.startswith("on") or name in {"src", "srcset", "style"}
+    }
+    assert all(re.match("(https?|mailto):", link) for link in page.links)
+    assert "\u202e" not in html
+    assert "\x1b" not in html
+
+
+def test_a_turn_looks_the_same_from_its_events_and_from_the_store(chat, talk):
+    code = "for city in ['Ulm', 'Bern']:\n    tools.look(city=city)\ntools.send(to='Ann')"
+    log = chat(
+        "Go",
+        reply("I *look*.", call("look", {"city": "Ulm"}, "a"), call("send", {"to": "Bob"}, "b")),
+        reply(None, call("notebook_execute", {"code": code}, "c")),
+        "All **done**.",
+        tools="full",
+        answers=("Not him.", "approve"),
+    )
+    live, kept = log.view(), stored_view(talk)
+    assert kept.html() == live.html()
+    assert kept.text() == live.text()
+    assert kept.blocks() == [one for one in live.blocks() if one.ticket is None]
+    assert kept.foot() == live.foot()
+
+
+def test_a_call_is_a_row_that_unfolds(chat):
+    log = chat("Weather?", reply(None, call("look", {"city": "Ulm"}, "a")), "Sunny.")
+    row = next(block for block in log.view().blocks() if block.kind == "row")
+    assert row.html.startswith('<details class="row">')
+    assert "sunny in Ulm" in row.html
+    assert '✓ look city="Ulm"' in log.view().text()
+
+
+def test_what_a_person_decided_stands_in_the_row(chat):
+    log = chat(
+        "Send", reply(None, call("send", {"to": "A"}, "a"), call("send", {"to": "B"}, "b")), "Ok.",
+        answers=("approve", "Not her."),
+    )  # fmt: skip
+    text = log.view().text()
+    assert '✓ Ran send to="A"  you, ' in text
+    assert "✗ Rejected send “Not her.”  you, " in text
+
+
+def test_a_call_that_a_person_changed_says_what_it_was_made_with(chat, talk):
+    log = chat("Send", reply(None, call("send", {"to": "A"}, "a")), "Ok.", answers=({"to": "Ann"},))
+    text = log.view().text()
+    assert '✓ Ran send to="Ann"  changed · you, ' in text
+    assert stored_view(talk).text() == text
+
+
+def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, talk):
+    def script(code, call_id):
+        return reply(None, call("notebook_execute", {"code": code, "backend": "kernel"}, call_id))
+
+    log = chat(
+        "Go", script("x = 1", "a"), script("y = 1", "b"), script("z = 1", "c"), "Done.", tools="code",
+        answers=("approve", "Not that.", {"code": "z = 7"}),
+    )  # fmt: skip
+    text, html = log.view().text(), log.view().html()
+    rows = [line for line in text.splitlines() if "a script" in line]
+    assert [re.sub(", [0-9:]+", "", row) for row in rows] == [
+        "✓ Ran a script x = 1  you · 0.0 s",
+        "✗ Rejected a script “Not that.”  you",
+        "✓ Ran a script z = 7  changed · you · 0.0 s",
+    ]
+    assert "asked" not in text
+    assert html.count('<details class="row">') == 3
+    assert [one.role for one in talk.compile().messages].count(
+        "user"
+    ) == 1  # the answer of the call has the reason
+    assert stored_view(talk).html() == html
+
+
+def test_a_script_says_what_it_called_and_what_it_saved(chat):
+    code = "for city in ['Ulm', 'Bern', 'Rom']:\n    tools.look(city=city)"
+    log = chat("Go", reply(None, call("notebook_execute", {"code": code}, "c")), "Done.", tools="code")
+    text = log.view().text()
+    assert "Ran 3 tool calls in one script look ×3" in text
+    assert "fewer tokens" in text
+    assert "had the model made each call itself" in log.view().html()
+    assert "3 calls · " in log.view().html()
+
+
+def test_a_script_that_fails_says_so(chat):
+    log = chat("Go", reply(None, call("notebook_execute", {"code": "1 / 0"}, "c")), "Oh.", tools="code")
+    assert "✗ Ran a script" in log.view().text()
+
+
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [
+        (call("look", {"city": "nowhere"}, "a"), "failed"),
+        (call("lok", {"city": "Ulm"}, "a"), "not run"),
+        (call("look", {"town": "Ulm"}, "a"), "not run"),
+    ],
+)
+def test_what_went_wrong_is_a_state_of_the_row(chat, made, state):
+    assert state in chat("Weather?", reply(None, made), "Hm.").view().text()
+
+
+def test_thoughts_are_folded(chat):
+    message = {"role": "assistant", "content": "Yes.", "reasoning": "Let me think."}
+    log = chat("Well?", {"choices": [{"message": message}], "model": "m"})
+    assert "Let me think." in log.view().html()
+    assert "Let me think." not in log.view().text()
+
+
+def test_tokens_cost_and_time_are_told(chat):
+    usage = {
+        "prompt_tokens": 3_480, "completion_tokens": 512, "prompt_tokens_details": {"cached_tokens": 2_944}, "cost": 0.006,
+    }  # fmt: skip
+    foot = chat("Hi", reply("Hello.", usage=usage)).view().foot_text()
+    assert "scripted-1  3,480 tokens in, 2,944 cached  512 out" in foot
+
+
+def test_an_unknown_price_is_said_to_be_unknown(chat):
+    assert "price unknown" in chat("Hi", "Hello.").view().foot_text()
+
+
+class Waited(TractSource):
+    """Somebody read the question `p` for 53 seconds, and `q` in the last three of them and two more."""
+
+    def waited(self, pending_id):
+        begin = datetime(2026, 6, 1, tzinfo=UTC)
+        return {
+            "p": (begin, begin + timedelta(seconds=53)),
+            "q": (begin + timedelta(seconds=50), begin + timedelta(seconds=55)),
+        }.get(pending_id)
+
+
+def test_reading_is_no_time_of_the_model(talk):
+    log = TurnLog(Waited(talk))
+    log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
+    log.add(ReplyStored("r", "", calls=(ActingCall("c", "notebook_execute", {"code": "1"}),)))
+    script = {"status": "completed", "calls": 1, "by_tool": {}, "by_line": {}}
+    log.add(CallEnded("c", "1", seconds=55.8, asked=("p", "q"), script=script))
+    log.add(TurnEnded(TurnOutcome.ANSWER, seconds=63.0))
+    assert re.search(r"Ran 1 tool call in one script .*0\.8 s", log.view().text())
+    assert log.view().foot_text().endswith("8.0 s, and 55.0 s waiting for you")
+
+
+def test_a_question_that_is_older_than_its_turn_leaves_the_time_as_it_is(talk):
+    log = TurnLog(Waited(talk))
+    log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
+    log.add(ReplyStored("r", "", calls=(ActingCall("c", "look", {}),)))
+    log.add(CallEnded("c", "1", pending="p"))
+    log.add(TurnEnded(TurnOutcome.ANSWER, seconds=9.0))
+    assert log.view().foot_text().endswith("9.0 s")
+
+
+# --- states
+
+
+def test_while_it_streams(talk):
+    log = TurnLog(TractSource(talk))
+    seen = []
+
+    class Streams:
+        def chat(self, messages, on_delta=None, **options):
+            on_delta(Delta("reasoning", "Hm."))
+            seen.append(log.view())
+            on_delta(Delta("text", "Good **da"))
+            seen.append(log.view())
+            return reply("Good **day**.")
+
+    talk.configure_llm(Streams())
+    talk.chat("Hi", on_turn=log.add)
+    thinking, streaming = seen
+    assert "Thinking" in thinking.foot().html
+    assert "Answering" in streaming.foot().html
+    assert streaming.foot().actions == ("stop",)
+    assert not streaming.is_over
+    assert "Good" in "".join(block.html for block in streaming.blocks())
+    before = [block.id for block in streaming.blocks() if block.kind == "prose"]
+    assert [block.id for block in log.view().blocks() if block.kind == "prose"] == before
+
+
+def test_a_limit_is_told_with_how_to_go_on(chat):
+    log = chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=TurnLimits(steps=1))
+    foot = log.view().foot_text()
+    assert "Ended by a limit" in foot
+    assert "%tract chat resume goes on" in foot
+
+
+def test_a_failure_is_told_with_what_to_do(chat, talk):
+    with pytest.raises(LLMError):
+        chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), LLMError("no connection"))
+    page = stored_view(talk)
+    assert "no connection" in page.text()
+    assert "%tract chat resume goes on from there" in page.text()
+    assert "Failed" in page.foot_text()
+    assert page.foot_text().endswith(" s")
+
+
+def test_a_stop_is_told_and_what_had_come_is_kept(talk):
+    log = TurnLog(TractSource(talk))
+
+    class Stops:
+        def chat(self, messages, on_delta=None, **options):
+            on_delta(Delta("text", "Three great tits"))
+            talk.loop.stop()
+            raise LLMError("ended")
+
+    talk.configure_llm(Stops())
+    talk.chat("Hi", on_turn=log.add)
+    for page in (log.view(), stored_view(talk)):
+        assert "You stopped this turn" in page.foot_text()
+        assert "what had come is kept" in page.foot_text()
+        assert "Three great tits" in page.text()
+
+
+def test_a_turn_that_was_resumed_says_so(chat, talk):
+    chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=TurnLimits(steps=1))
+    log = stored_log(talk, find_turn(talk), to_go_on=True)
+    talk.configure_llm(type("Model", (), {"chat": lambda self, messages, **options: reply("Sunny.")})())
+    talk.chat(None, on_turn=log.add)
+    assert "Resumed where it was left. 1 finished call was not made again." in log.view().text()
+    assert stored_view(talk).html() == log.view().html()
+
+
+def test_calls_that_nobody_could_decide_wait(talk):
+    log = TurnLog(TractSource(talk))
+    talk.configure_llm(
+        type("Model", (), {"chat": lambda self, m, **o: reply(None, call("send", {"to": "A"}))})()
+    )
+    talk.chat("Send", on_turn=log.add)
+    assert "Waits for decisions" in log.view().foot_text()
+    assert '? send to="A"' in log.view().text()
+
+
+def test_a_turn_that_was_left_says_how_to_go_on(talk):
+    talk.user("Hi")
+    assert "Was left before its end %tract chat resume goes on" in stored_view(talk).foot_text()
+
+
+def test_a_cassette_is_named(talk):
+    log = TurnLog(TractSource(talk), replayed="june.cassette")
+    talk.configure_llm(type("Model", (), {"chat": lambda self, m, **o: reply("Hello.")})())
+    talk.chat("Hi", on_turn=log.add)
+    assert "Replayed from june.cassette" in log.view().foot_text()
+
+
+# --- what a model wrote
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_whatever_a_model_writes_is_inert(chat, talk, payload):
+    @talk.tool(read_only=True)
+    def echo(text: str) -> str:
+        """Give back."""
+        return text
+
+    @talk.tool(read_only=True)
+    def fail(text: str) -> str:
+        """Fail."""
+        raise ValueError(text)
+
+    made = [
+        call("echo", {"text": payload}, "a"),
+        call("fail", {"text": payload}, "b"),
+        call(payload, {payload: payload}, "c"),
+        call("notebook_execute", {"code": f"{payload!r}\nprint({payload!r})"}, "d"),
+        call("send", {"to": payload}, "e"),
+    ]
+    log = chat(
+        message_with([SentContext(payload, payload, payload)], payload),
+        {
+            "choices": [{"message": {"content": payload, "reasoning": payload, "tool_calls": made}}],
+            "model": payload,
+        },
+        reply(payload),
+        tools="full",
+        answers=(payload,),
+    )
+    for page in (log.view(), stored_view(talk)):
+        assert_inert(page.html())
+        assert_inert("".join(block.html for block in page.blocks()))
+        assert_inert(page.foot().html)
+        assert "\x1b" not in page.text()
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_an_error_is_inert(chat, talk, payload):
+    with pytest.raises(LLMError):
+        chat("Hi", LLMError(payload))
+    assert_inert(stored_view(talk).html())
+
+
+def test_two_hundred_calls_stay_small(chat, talk):
+    @talk.tool(read_only=True)
+    def big(number: int) -> str:
+        """Give much."""
+        return f"{number} " * 5_000
+
+    made = [call("big", {"number": number}, f"c{number}") for number in range(200)]
+    log = chat("Go", reply(None, *made), "Done.", limits=TurnLimits(steps=5))
+    page = log.view()
+    assert len(page.html()) + len(page.text()) < 300_000
+
+
+# --- finding turns
+
+
+def test_turns_are_found_by_number_and_commit(chat, talk):
+    chat("First", "One.")
+    first = talk.head
+    chat("Second", "Two.")
+    assert find_turn(talk).text == "Second"
+    assert find_turn(talk, "2").text == "First"
+    assert find_turn(talk, first[:8]).text == "First"
+
+
+def test_a_turn_of_another_branch_is_found(chat, talk):
+    chat("First", "One.")
+    talk.branch("other")
+    chat("Second", "Two.")
+    second = talk.head
+    talk.switch("main")
+    assert find_turn(talk, second).text == "Second"
+
+
+@pytest.mark.parametrize("name", ["3", "0"])
+def test_a_number_that_there_is_not(chat, talk, name):
+    chat("First", "One.")
+    with pytest.raises(OperationError, match="1 turn here, and 1 is the newest"):
+        find_turn(talk, name)
+
+
+def test_no_turn_yet(talk):
+    with pytest.raises(OperationError, match="no turn yet"):
+        find_turn(talk)
+
+
+def test_arguments_that_the_line_says_in_full_are_not_said_again(chat):
+    calls = reply(None, call("look", {"city": "Ulm"}, "a"), call("look", {"city": "Ulm\nor Bern"}, "b"))
+    assert chat("Weather?", calls, "Sunny.").view().html().count("Called with") == 1

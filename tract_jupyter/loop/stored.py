@@ -1,0 +1,273 @@
+"""The turns of a history, and what happened in each, read from the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import StoreCorruptError, TractError
+from tract_jupyter.loop.events import (
+    BEGIN_EVENT,
+    END_EVENT,
+    RESUME_EVENT,
+    STEP_EVENT,
+    CallEnded,
+    ReplyStored,
+    RequestBegan,
+    TurnBegan,
+    TurnEnded,
+)
+from tract_jupyter.loop.offered import OFFERED
+from tract_jupyter.loop.turn import CUT
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.review import Decision
+from tract_jupyter.storage import APPEND, from_json, read_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from tract_jupyter.context import Repository
+    from tract_jupyter.llm import ActingCall
+    from tract_jupyter.loop.events import TurnEvent
+    from tract_jupyter.models import Message
+    from tract_jupyter.review import Ledger
+    from tract_jupyter.storage import Event
+
+_MOST_EVENTS: Final = 5_000
+_CALLS: Final = "calls"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message of a turn, with what its commit says besides."""
+
+    message: Message
+    metadata: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True)
+class PastTurn:
+    """A turn as the history has it.
+
+    Attributes:
+        question: the commit with what the user said.
+        text: what that was.
+        at: when.
+        said: the replies, and the answers of calls, in their order.
+        is_last: nothing was said after it.
+    """
+
+    question: str
+    text: str
+    at: datetime
+    said: tuple[Said, ...]
+    is_last: bool = False
+
+    @property
+    def model(self) -> str:
+        """Who replied last; empty if nobody did, or it is not known."""
+        named = [str(one.message.generation_config.get("model") or "") for one in self.said]
+        return next(filter(None, reversed(named)), "")
+
+
+def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
+    """Return the turns of a history, the oldest first.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    found: list[PastTurn] = []
+    question: Said | None = None
+    said: list[Said] = []
+    for one in _said(repository, head):
+        if one.message.role == "user" and "rejected" not in one.metadata:  # why something was, asks nothing
+            if question is not None:
+                found.append(_turn(question, said))
+            question, said = one, []
+        elif one.message.role in {"assistant", "tool"}:
+            said.append(one)
+    return found if question is None else [*found, _turn(question, said, is_last=True)]
+
+
+def _turn(question: Said, said: Sequence[Said], *, is_last: bool = False) -> PastTurn:
+    message = question.message
+    return PastTurn(message.commit_hash, message.content, question.at, tuple(said), is_last)
+
+
+def _said(repository: Repository, head: str | None) -> Iterator[Said]:
+    with repository.timelines.lock:
+        timeline = repository.timelines.at(head)
+        found = [
+            Said(timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at))
+            for step in timeline.steps
+            if step.operation == APPEND
+        ]
+    yield from found
+
+
+def question_of(repository: Repository) -> TurnBegan:
+    """Return how the turn begins that the context is in."""
+    head = repository.refs.position.commit_hash
+    said: list[str] = []
+    with repository.timelines.lock:
+        timeline = repository.timelines.at(head)
+        for step in reversed(timeline.steps):
+            if step.operation != APPEND:
+                continue
+            message = timeline.message(step)
+            if message.role == "user":
+                is_resumed = bool(said)
+                return TurnBegan(
+                    message.commit_hash, message.content, read_moment(step.created_at), is_resumed
+                )
+            if message.role in {"assistant", "tool"}:
+                said.append(message.commit_hash)
+    return TurnBegan("", "", read_moment(None), bool(said))
+
+
+def offered_in(repository: Repository, turn: PastTurn) -> str | None:
+    """Return the tool profile of a turn's newest reply; if it has none, of its beginning. None if nobody knows.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    replies = [one for one in turn.said if one.message.role == "assistant"]
+    if replies:
+        return str(replies[-1].metadata.get(OFFERED) or "")
+    with repository.database.read() as connection:
+        kept = repository.events.newest(connection, BEGIN_EVENT, _MOST_EVENTS)
+    began = next((one for one in kept if _is_of(one, BEGIN_EVENT, turn)), None)
+    return None if began is None else str(began.data.get(OFFERED) or "")
+
+
+def said_here(repository: Repository, commit: str) -> Said:
+    """Return a message of the current history."""
+    head = repository.refs.position.commit_hash
+    with repository.timelines.lock:
+        timeline = repository.timelines.at(head)
+        step = timeline.steps[timeline.place[commit]]
+        return Said(timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at))
+
+
+def reply_event(said: Said) -> ReplyStored:
+    """Return the event of a reply."""
+    from tract_jupyter.llm import ActingCall
+
+    message, usage = said.message, said.metadata.get("usage")
+    calls: tuple[ActingCall, ...] = tuple(
+        ActingCall(call.id, call.name, call.arguments) for call in message.tool_calls
+    )
+    return ReplyStored(
+        message.commit_hash,
+        message.content,
+        str(message.provider_fields.get("reasoning") or ""),
+        calls,
+        str(message.generation_config.get("model") or ""),
+        usage if isinstance(usage, dict) else {},
+        str(said.metadata.get(CUT) or ""),
+    )
+
+
+def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[TurnEvent]:
+    """Return what happened in a turn, as the store tells it: as it was told then, but for pieces and what was begun.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with repository.database.read() as connection:
+        kept = repository.events.newest(connection, "turn.*", _MOST_EVENTS)
+    known = _known_calls(kept)
+    events: list[TurnEvent] = [TurnBegan(turn.question, turn.text, turn.at)]
+    resumed = [one.created_at for one in kept if _is_of(one, RESUME_EVENT, turn)]
+    again = TurnBegan(turn.question, turn.text, turn.at, is_resumed=True)
+    requests = 0
+    open_calls: dict[str, None] = {}
+    for said in turn.said:
+        while resumed and resumed[-1] <= said.at:
+            resumed.pop()
+            requests = 0
+            events.append(again)
+        if said.message.role == "assistant":
+            requests += 1
+            reply = reply_event(said)
+            events += [RequestBegan(requests), reply]
+            open_calls |= dict.fromkeys(call.id for call in reply.calls)
+        elif said.message.tool_call_id is not None:
+            events.append(_answer_event(said, known.get(said.message.tool_call_id, {}), ledger))
+            open_calls.pop(said.message.tool_call_id, None)
+    events += [again] * len(resumed)
+    events.append(_end_event(turn, kept, has_open_calls=bool(open_calls)))
+    return events
+
+
+def _is_of(event: Event, kind: str, turn: PastTurn) -> bool:
+    return event.event_type == kind and event.data.get("question") == turn.question
+
+
+def _known_calls(kept: Sequence[Event]) -> dict[str, dict[str, Any]]:
+    """Return what the rows of steps say of calls, by their ids; the newest row counts."""
+    known: dict[str, dict[str, Any]] = {}
+    for event in reversed(kept):
+        calls = event.data.get("calls")
+        if event.event_type == STEP_EVENT and isinstance(calls, dict):
+            known |= {key: value for key, value in calls.items() if isinstance(value, dict)}
+    return known
+
+
+def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallEnded:
+    message, seconds, script = said.message, known.get("seconds"), known.get("script")
+    made = said.metadata.get(_CALLS, 1)
+    return CallEnded(
+        message.tool_call_id or "",
+        message.content,
+        message.is_error,
+        made if isinstance(made, int) else 1,
+        _own_tokens(message),
+        float(seconds) if isinstance(seconds, int | float) else None,
+        _decision(ledger, known.get("pending")),
+        tuple(map(str, known.get("asked") or ())),
+        script if isinstance(script, dict) else None,
+        message.commit_hash,
+        str(known.get("pending") or ""),
+    )
+
+
+def _own_tokens(message: Message) -> int:
+    from tract_jupyter.context import PER_MESSAGE
+
+    return message.token_count - PER_MESSAGE
+
+
+def _decision(ledger: Ledger, pending_id: object) -> Decision | None:
+    if not isinstance(pending_id, str) or not pending_id:
+        return None
+    try:
+        made = ledger.decisions(pending_id)
+    except TractError:
+        return None
+    return Decision.of(made[-1]) if made else None
+
+
+def _end_event(turn: PastTurn, kept: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
+    """Return how the turn ended: as its row says, if nothing came after that; otherwise as the history says."""
+    last = turn.said[-1] if turn.said else None
+    ended = next((one for one in kept if _is_of(one, END_EVENT, turn)), None)
+    if ended is not None and (last is None or ended.created_at >= last.at):
+        return _told_end(ended.data)
+    if last is None or last.message.role == "tool" or has_open_calls:
+        return TurnEnded(None)
+    if last.metadata.get(CUT):
+        return TurnEnded(TurnOutcome.STOPPED)
+    return TurnEnded(TurnOutcome.ANSWER)
+
+
+def _told_end(data: Mapping[str, Any]) -> TurnEnded:
+    try:
+        outcome = TurnOutcome(str(data.get("outcome")))
+    except ValueError as error:
+        raise StoreCorruptError("the row of a turn's end names no outcome") from error
+    seconds = data.get("seconds")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return TurnEnded(outcome, str(data.get("note") or ""), float(seconds) if is_number else None)  # type: ignore[arg-type] # looked at

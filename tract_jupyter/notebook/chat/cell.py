@@ -1,0 +1,512 @@
+"""The `%%tract_chat` cell: a turn in a worker thread, on display while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.error import UsageError
+
+from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.llm import HOW_TO_CHOOSE, provider_of
+from tract_jupyter.loop import TurnBegan
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.notebook.chat.context import (
+    SentContext,
+    cell_context,
+    file_context,
+    message_with,
+    variable_context,
+)
+from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
+from tract_jupyter.notebook.chat.log import TurnLog
+from tract_jupyter.notebook.chat.source import (
+    TractSource,
+    find_turn,
+    replayed_from,
+    stored_log,
+    turns_of,
+    undo_turn,
+)
+from tract_jupyter.notebook.script_cell import Worker, lend_variables
+from tract_jupyter.prompts import PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.llm import StopSignal
+    from tract_jupyter.loop import PastTurn, TurnEvent
+    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.notebook.chat.view import Action, TurnDisplay
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.review import Ticket
+    from tract_jupyter.runs import RunResponse
+    from tract_jupyter.toolkit import ToolProfile
+    from tract_jupyter.tract import Tract
+
+PROFILES: Final = ("full", "self", "supervisor")
+"""The tool profiles that an option can name."""
+_LEAST_SECONDS: Final = 0.05
+"""Between two drawings."""
+_BEAT: Final = 1.0
+"""Seconds after which a turn is drawn again although nothing happened: its time advances."""
+_LOOKS: Final = 10
+_LOOK_SECONDS: Final = 0.02
+_IN_CODE: Final = " in code"
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """Options of a chat cell.
+
+    Attributes:
+        model: who is asked; None for the model that is chosen.
+        profile: the tools that the model has; None for all.
+        direct: the model calls tools itself, instead of writing scripts that call them.
+        plan: the model has no tools, and says what it would do.
+        cells: which cells are sent along.
+        variables: which variables are.
+        files: which files are.
+        retry: the last turn is asked again, or gone on with.
+        out: the name of a variable for the response.
+    """
+
+    model: str | None = None
+    profile: str | None = None
+    direct: bool = False
+    plan: bool = False
+    cells: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    retry: bool = False
+    out: str = ""
+
+
+async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
+    """Answer what a cell says, and show the turn.
+
+    Args:
+        notebook: the state of this kernel.
+        text: the cell.
+        options: its options.
+
+    Raises:
+        OperationError: the cell and its options do not go together, or something that is to be sent cannot be.
+        LLMConfigError: there is no model to ask.
+        UsageError: the turn failed, or waits for decisions, as its display tells.
+    """
+    text = text.strip()
+    _check(text, options)
+    if options.retry:
+        await _retry(notebook, options)
+        return
+    tools = _tools(options)
+    message = message_with(_sent(notebook, options), text)
+    _check_model(notebook.tract, options.model)
+    log = TurnLog(TractSource(notebook.tract), replayed=replayed_from(notebook.tract))
+    await _carry_out(notebook, message, log, options, tools)
+
+
+async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
+    """Go on with the last turn where it was left; one that has its answer is only shown.
+
+    Raises:
+        OperationError: there is no turn yet.
+        TractError: as of `run_cell`.
+    """
+    options = options or ChatOptions()
+    tract = notebook.tract
+    turn = find_turn(tract)
+    _check_model(tract, options.model)
+    tools = _tools_again(tract, turn, options)
+    await _carry_out(notebook, None, stored_log(tract, turn, to_go_on=True), options, tools)
+
+
+async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
+    """Ask again what the last turn has its answer to; go on with it where it has none."""
+    tract = notebook.tract
+    turn = find_turn(tract)
+    if not _has_answer(tract, turn):
+        await resume(notebook, options)
+        return
+    _check_model(tract, options.model)
+    tools = _tools_again(tract, turn, options)
+
+    def take_back() -> None:
+        tract.reset(turn.question)
+
+    await _carry_out(notebook, None, _asked_anew(tract, turn), options, tools, begin=take_back)
+
+
+def _asked_anew(tract: Tract, turn: PastTurn) -> TurnLog:
+    log = TurnLog(TractSource(tract), replayed=replayed_from(tract))
+    log.begin(turn.text)
+    return log
+
+
+def _has_answer(tract: Tract, turn: PastTurn) -> bool:
+    ended = tract.loop.events_of(turn)[-1]
+    return getattr(ended, "outcome", None) is TurnOutcome.ANSWER
+
+
+# --- what the cell says
+
+
+def _check(text: str, options: ChatOptions) -> None:
+    if options.retry and text:
+        raise OperationError(
+            "--retry asks the last message again; leave the cell empty, or leave out --retry. Nothing was sent"
+        )
+    if not (text or options.retry):
+        raise OperationError(
+            "there is nothing to say: write it below %%tract_chat, or --retry the last turn. Nothing was sent"
+        )
+    if options.retry and (options.cells or options.variables or options.files or options.plan):
+        raise OperationError(
+            "--retry asks what was asked, with what was sent then; say it anew with --plan, --cells, --vars and "
+            "--files. Nothing was sent"
+        )
+    if options.plan and (options.direct or options.profile):
+        raise OperationError(
+            "--plan gives the model no tools, so that --direct and --profile mean nothing with it. Nothing was sent"
+        )
+
+
+def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
+    """Return what the model is offered: scripts that call tools; the tools themselves; or nothing."""
+    from tract_jupyter.toolkit import get_profile
+
+    if options.plan:
+        return []
+    name = options.profile
+    if name is not None and name not in PROFILES:
+        raise OperationError(
+            f"there is no tool profile {name[:40]!r}.{nearest(name, PROFILES)} There are {', '.join(PROFILES)}. "
+            "Nothing was sent"
+        )
+    if options.direct:
+        return get_profile(name or "full")
+    return get_profile("code") if name in {None, "full"} else get_profile(str(name)).as_code_mode()
+
+
+def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
+    """Return what the model is offered in a turn that goes on, or is asked again: what it had, or as the options say.
+
+    Raises:
+        OperationError: they give tools to a turn in which nothing is to run.
+    """
+    name = tract.loop.offered_in(turn)
+    if not (options.profile or options.direct):
+        return _tools_named(name)
+    if name == "":
+        raise OperationError(
+            "that turn began with --plan, so nothing runs in it: say it anew, with --direct or --profile. Nothing was "
+            "sent"
+        )
+    return _tools(options)
+
+
+def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
+    """Return what a model was offered by the name of its tool profile: empty for nothing, None if nobody knows."""
+    from tract_jupyter.toolkit import get_profile
+
+    if name == "":
+        return []
+    name = name or "code"
+    base = name.removesuffix(_IN_CODE)
+    if base not in {*PROFILES, "code"}:
+        return get_profile("code")
+    return get_profile(base) if base == name else get_profile(base).as_code_mode()
+
+
+def _sent(notebook: NotebookSession, options: ChatOptions) -> list[SentContext]:
+    """Return all that is sent beside the text."""
+    shell = notebook.shell
+    sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
+    return [
+        *sent,
+        *(cell_context(shell, options.cells) if options.cells else ()),
+        *variable_context(shell.user_ns, options.variables),
+        *file_context(notebook.path_of("."), options.files),
+    ]
+
+
+def _check_model(tract: Tract, model: str | None) -> None:
+    if model is None and tract.llm is None and not tract.cassette.is_replaying:
+        raise OperationError(f"no language model is configured; {HOW_TO_CHOOSE}. Nothing was sent")
+
+
+# --- the turn
+
+
+class TurnBoard:
+    """Where the questions of a turn are shown: in its rows; `channels.SharedDisplay`.
+
+    Args:
+        log: what happened in the turn so far.
+        display: where it is shown.
+    """
+
+    def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
+        self.log = log
+        self.display = display
+        self._lock = threading.RLock()
+        self._is_up = False
+        self._is_dirty = False
+        self._is_closed = False
+        self._drawn_at = 0.0
+        self._context = contextvars.copy_context()
+
+    @property
+    def ready(self) -> bool:
+        """True if somebody can click in it."""
+        return bool(getattr(self.display, "ready", False))
+
+    @property
+    def is_up(self) -> bool:
+        """True if anything was shown."""
+        return self._is_up
+
+    def add(self, ticket: Ticket) -> None:
+        """Show a question."""
+        self.log.show(ticket)
+        self.draw(at_once=True)
+
+    def refresh(self) -> None:
+        """Show how the questions stand."""
+        self.log.refresh()
+        self.draw(at_once=True)
+
+    def take(self, event: TurnEvent) -> None:
+        """Take what happened next in the turn, and show it now or soon."""
+        self.log.add(event)
+        self.draw(at_once=isinstance(event, TurnBegan))
+
+    def beat(self) -> None:
+        """Show what is not on display yet; called now and then by whoever waits for the turn."""
+        with self._lock:
+            late = time.monotonic() - self._drawn_at
+            if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
+                self.draw()
+
+    def draw(self, *, at_once: bool = False) -> None:
+        """Show the turn as it stands, not too often."""
+        with self._lock:
+            if not at_once and time.monotonic() - self._drawn_at < _LEAST_SECONDS:
+                self._is_dirty = True
+                return
+            if not self._is_up:
+                self._is_up = True
+                self._context.copy().run(self.display.put_up)
+            self._is_dirty = False
+            self._context.copy().run(self.display.draw, self.log.view(), at_once=at_once)
+            self._drawn_at = time.monotonic()
+
+    def close(self) -> DrawnTurn:
+        """Show the end."""
+        with self._lock:
+            view = self.log.view()
+            self._is_up = self._is_closed = True
+            self._context.copy().run(self.display.close, view)
+            return view
+
+
+async def _carry_out(
+    notebook: NotebookSession,
+    message: str | None,
+    log: TurnLog,
+    options: ChatOptions,
+    tools: Any,
+    *,
+    begin: Callable[[], None] = lambda: None,
+) -> None:
+    """Have a turn carried out, and show it until its end; `begin` is called once the model can be asked."""
+    tract = notebook.tract
+    lend_variables(notebook)
+    limits = tract.loop.limits
+    log.most_steps = limits.steps
+    log.model = options.model or log.model or _model_name(tract)
+    with tract.loop.signal() as stop:
+        acts = _Acts(notebook, log, stop)
+        board = TurnBoard(log, _display(notebook, acts))
+        acts.board = board
+
+        def work() -> RunResponse:
+            try:
+                with _asked(tract, options.model) as given, _gathering(notebook, board):
+                    begin()
+                    return tract.chat(message, tools=tools, on_turn=board.take, **given)
+            except Exception as error:
+                if board.is_up:
+                    log.fail(str(error))
+                raise
+            finally:
+                if board.is_up:
+                    notebook.turns.add(tract, board.display, board.close())
+
+        response = await _ended(notebook, work, board, stop)
+        if response is None:
+            return
+        if not board.is_up:  # it had its answer before
+            board.log = stored_log(tract, find_turn(tract))
+            notebook.turns.add(tract, board.display, board.close())
+    if options.out:
+        notebook.shell.user_ns[options.out] = response
+    if response.outcome is TurnOutcome.WAITING:
+        raise UsageError("calls of this turn wait for a decision, and nobody can be asked here; see above")
+
+
+async def _ended(
+    notebook: NotebookSession, work: Callable[[], RunResponse], board: TurnBoard, stop: StopSignal
+) -> RunResponse | None:
+    """Wait for the end of a turn; None if it was stopped before it had a response.
+
+    Raises:
+        TractError: nothing was sent.
+        UsageError: the turn failed, as its display tells.
+    """
+    try:
+        if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+            return work()
+        worker = Worker(work, "tract-chat")
+        worker.start()
+        try:
+            return await worker.wait(board.beat)
+        except asyncio.CancelledError:
+            if board.log.view().waiting and await _is_shut_down(notebook):
+                raise  # what waits for a decision stays open, and the turn goes on in another kernel
+            stop.set()
+            await worker.ended()
+            return None if worker.is_running else _result(worker)
+    except KeyboardInterrupt:
+        return None
+    except Exception as error:
+        if not board.is_up:
+            raise
+        raise UsageError(f"the turn failed; see above: {_first_line(error)}") from None
+
+
+async def _is_shut_down(notebook: NotebookSession) -> bool:
+    """Return True if the kernel ends: who restarts it has it interrupted first."""
+    for _ in range(_LOOKS):
+        if getattr(notebook.shell, "exit_now", False):
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
+
+
+def _result(worker: Worker[RunResponse]) -> RunResponse | None:
+    try:
+        return worker.outcome()
+    except Exception:  # noqa: BLE001 # it was stopped, which says more, and is on display
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+def _display(notebook: NotebookSession, acts: _Acts) -> TurnDisplay:
+    """Return where a turn is shown: on a live page, in static outputs, or in a terminal."""
+    front_end = notebook.front_end
+    if not front_end.has_kernel:
+        return TextDisplay()
+    if not front_end.can_click:
+        return StaticDisplay()
+    from tract_jupyter.notebook.chat.widget import LiveTurn
+
+    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
+    return LiveTurn(acts, channel.soon)
+
+
+def _gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:
+    """Have questions shown in the rows of the turn, where they can be clicked."""
+    if not notebook.front_end.can_click:
+        return nullcontext()
+    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
+    return channel.gathering(board)
+
+
+def _model_name(tract: Tract) -> str:
+    model = getattr(tract.llm, "model", None)
+    return model if isinstance(model, str) else ""
+
+
+@contextmanager
+def _asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
+    """Have a model asked meanwhile, which can be asked; gives the options of the call that say so.
+
+    Raises:
+        LLMConfigError: it names no model, or has no key.
+    """
+    default = tract.models.default
+    is_own = model is None or (model not in tract.models and not _names_provider(tract, model))
+    with nullcontext() if is_own else tract.models.lent(str(model)):
+        if not tract.cassette.is_replaying:
+            default.check()
+        yield {"model": model} if is_own and model is not None else {}
+
+
+def _names_provider(tract: Tract, model: str) -> bool:
+    """Return True if a name is `PROVIDER/NAME`; a server whose own names have a slash takes any other."""
+    current = tract.models.default.connection("chat")
+    own = "" if current is None else current.model or ""
+    return provider_of(model.strip()) is not None or (
+        "/" in model and ("/" not in own or not all(model.strip().partition("/")))
+    )
+
+
+@dataclass(eq=False)
+class _Acts:
+    """What the buttons of a turn's foot do; called in the kernel's main thread."""
+
+    notebook: NotebookSession
+    log: TurnLog
+    stop: StopSignal
+    board: TurnBoard | None = None
+
+    @property
+    def tract(self) -> Tract:
+        """Whose turn it is."""
+        return self.notebook.tract
+
+    def __call__(self, action: Action) -> DrawnTurn | None:
+        """Carry out what a button says.
+
+        Raises:
+            TractError: it cannot be done now.
+        """
+        if action == "stop":
+            self.stop.set()
+            return None
+        view = self.log.view()
+        if action == "undo":
+            undo_turn(self.tract, view.turn_id)
+            self.notebook.turns.refresh()  # the one before is the last one again
+            return view.undone()
+        if action == "fork":
+            return self._fork(view)
+        raise OperationError("%tract chat resume goes on with it")
+
+    def _fork(self, view: DrawnTurn) -> DrawnTurn:
+        """Make a branch of what was said up to here, and go there."""
+        turn = next((one for one in turns_of(self.tract) if one.question == view.turn_id), None)
+        if turn is None:
+            raise OperationError(
+                "this turn is not on the current branch any more; %tract switch goes to another one"
+            )
+        taken = {one.name for one in self.tract.list_branches()}
+        name = next(f"fork-{number}" for number in range(1, len(taken) + 2) if f"fork-{number}" not in taken)
+        last = turn.said[-1].message.commit_hash if turn.said else turn.question
+        self.tract.branch(name, source=last)
+        view = replace(view, said=f"Branch {name} goes on from here, and is the current one.")
+        if self.board is not None:
+            self.notebook.turns.said(self.board.display, view)
+        return view

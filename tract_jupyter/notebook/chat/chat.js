@@ -1,0 +1,314 @@
+// A turn of chat: blocks in order, and a foot. The kernel sends patches; what did not change stays as it is, so that a
+// reader's selection, focus and unfolded rows survive. All HTML is made and escaped in Python.
+// The model outlives its view: once the turn is over, a static page stands there, and the model adds the foot's buttons to it.
+
+// What the page has of a turn. `watch` is told the ids of changed blocks, or nothing when only the rest has changed.
+function turnOf(model) {
+  const watchers = new Set();
+  const turn = { blocks: new Map(), n: -1, foot: "", actions: [], turn: "", over: false, told: "" };
+  const tell = (changed) => { for (const one of watchers) one(changed); };
+  const rest = ({ foot = turn.foot, actions = turn.actions, turn: name = turn.turn, over = turn.over, told = turn.told }) =>
+    Object.assign(turn, { foot, actions, turn: name, over, told });
+  const takeAll = () => {
+    const whole = model.get("whole");
+    if (!(whole?.n > turn.n)) return;
+    turn.n = whole.n;
+    turn.blocks = new Map(whole.blocks.map((block) => [block.id, block]));
+    rest(whole);
+    tell(new Set(turn.blocks.keys()));
+  };
+  const take = (patch) => {
+    if (patch?.type !== "patch" || patch.n <= turn.n) return;
+    if (patch.n > turn.n + 1) { model.send({ type: "all" }); return; }
+    turn.n = patch.n;
+    for (const { keep, ...block } of patch.blocks) {
+      if (keep) block.html = turn.blocks.get(block.id).html.slice(0, keep) + block.html;
+      turn.blocks.set(block.id, block);
+    }
+    if (patch.order) turn.blocks = new Map(patch.order.map((id) => [id, turn.blocks.get(id)]));
+    rest(patch);
+    tell(new Set(patch.blocks.map((block) => block.id)));
+  };
+  turn.watch = (one) => { watchers.add(one); return () => watchers.delete(one); };
+  model.on("msg:custom", take);
+  model.on("change:whole", takeAll);
+  takeAll();
+  return turn;
+}
+
+// Makes the children of `parent`, but for the last `spared` ones, what `made` has; nodes that are the same stay. What is
+// unfolded stays unfolded.
+function morph(parent, made, spared = 0) {
+  const wanted = [...made.childNodes];
+  const limit = () => parent.childNodes.length - spared;
+  for (const [at, one] of wanted.entries()) {
+    const now = at < limit() ? parent.childNodes[at] : null;
+    if (!now) parent.insertBefore(one, parent.childNodes[limit()] ?? null);
+    else if (now.isEqualNode(one)) continue;
+    else if (now.nodeType === Node.TEXT_NODE && one.nodeType === Node.TEXT_NODE) {
+      if (one.data.startsWith(now.data)) now.appendData(one.data.slice(now.data.length)); // keeps what is selected in it
+      else now.data = one.data;
+    } else if (now.nodeName === one.nodeName && now.nodeType === Node.ELEMENT_NODE) {
+      for (const { name } of [...now.attributes]) if (!one.hasAttribute(name) && name !== "open") now.removeAttribute(name);
+      for (const { name, value } of one.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);
+      morph(now, one);
+    } else now.replaceWith(one);
+  }
+  while (limit() > wanted.length) parent.childNodes[wanted.length].remove();
+}
+const parsed = (html) => {
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  return made.content;
+};
+
+const LEFT = '<span><i class="i i-stop"></i><b>Was left before its end</b></span>';
+// The last line: what the turn is doing, and the only place with Stop, Undo, Fork. It belongs to a view or to a static page.
+function footOf(foot, turn, kernel) {
+  const end = ELEMENT("span", { class: "end" });
+  const message = ELEMENT("div", { class: "err", role: "alert" });
+  let drawn = "", sent = "";
+  foot.querySelector(":scope > .end")?.remove();
+  foot.append(end);
+  foot.after(message);
+  const draw = () => {
+    morph(foot, parsed(turn.foot), 1);
+    message.textContent = turn.told;
+    const now = JSON.stringify([turn.actions, turn.told]);
+    if (now === drawn) return;
+    drawn = now;
+    sent = "";
+    const focused = end.contains(document.activeElement) ? document.activeElement.dataset.act : "";
+    end.replaceChildren(...turn.actions.map(([action, label]) => {
+      const button = ELEMENT("button", { type: "button", class: "plain", "data-act": action }, label);
+      button.addEventListener("click", () => act(action, button));
+      return button;
+    }));
+    if (focused) (end.querySelector(`[data-act="${focused}"]`) ?? end.firstChild)?.focus({ preventScroll: true });
+  };
+  const act = (action, button) => {
+    if (sent) return;
+    const key = sent = newId();
+    for (const one of end.children) one.setAttribute("aria-disabled", "true");
+    button.prepend(ELEMENT("i", { class: "i i-run", "aria-hidden": "true" }));
+    kernel.decide({ type: "act", action, key }, key, () => sent === key, (text) => { message.textContent = text; });
+  };
+  const lost = () => {
+    end.replaceChildren();
+    if (turn.over) return;
+    morph(foot, parsed(LEFT), 1);
+    message.textContent = "The kernel was restarted, or has ended. In a new one %tract chat resume goes on with this turn, and asks again.";
+  };
+  return { draw, lost };
+}
+
+// Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
+const GROUPS = { row: "list", question: "list", prose: "prose" };
+
+function drawTurn(el, turn, kernel, isReloaded) {
+  const id = newId();
+  const root = rootOf("Turn", "tract-turn");
+  const body = ELEMENT("div", { class: "blocks", role: "log", "aria-relevant": "additions" });
+  const state = ELEMENT("span", { class: "said", role: "status" });
+  const line = ELEMENT("div", { class: "foot" });
+  root.classList.add("turn");
+  root.append(body, line, state);
+  const foot = footOf(line, turn, kernel);
+  const places = new Map(); // id -> {element, html} or {element, row, view}
+
+  const drawBlock = (block) => {
+    const place = places.get(block.id) ?? { element: ELEMENT("div", { class: "place", "data-block": block.id }), html: null };
+    places.set(block.id, place);
+    if (!block.view) {
+      const hadFocus = place.element.contains(document.activeElement);
+      if (place.row) {
+        place.row.close();
+        place.view = { ...place.view, is_open: false, round_id: "" }; // for what it still does by the clock
+        place.row = null;
+        place.element.replaceChildren();
+      }
+      if (place.html !== block.html) morph(place.element, parsed(block.html));
+      place.html = block.html;
+      tellTimes(place.element);
+      if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
+      return;
+    }
+    if (place.row && JSON.stringify(block.view) === JSON.stringify(place.view)) return;
+    place.view = block.view;
+    if (!place.row) {
+      place.element.replaceChildren();
+      place.html = null;
+      place.row = requestRow({ place: place.element, id: `${id}-${block.id}`, kernel, view: () => place.view, isReloaded });
+    }
+    place.row.draw();
+  };
+
+  // Each place in its part, in order; only what stands elsewhere is moved.
+  let laid = "";
+  const layOut = () => {
+    const now = JSON.stringify([...turn.blocks.values()].map(({ id: name, kind }) => [name, kind]));
+    if (now === laid) return;
+    laid = now;
+    for (const [name, place] of places)
+      if (!turn.blocks.has(name)) { place.row?.close(); place.element.remove(); places.delete(name); }
+    let part = null, inPart = 0, parts = 0;
+    for (const { id: name, kind } of turn.blocks.values()) {
+      const css = GROUPS[kind] ?? "";
+      const { element } = places.get(name);
+      if (!part || !css || part.className !== css) {
+        const next = body.children[parts++];
+        part = next?.className === (css || "alone") ? next : ELEMENT("div", { class: css || "alone" });
+        if (part !== next) body.insertBefore(part, next ?? null);
+        inPart = 0;
+      }
+      if (part.children[inPart] !== element) part.insertBefore(element, part.children[inPart] ?? null);
+      inPart += 1;
+    }
+    for (const one of [...body.children]) if (!one.firstChild) one.remove();
+  };
+
+  let told = "";
+  const tellState = () => {
+    const now = line.querySelector(".pill, b")?.textContent ?? "";
+    if (now !== told) state.textContent = told = now;
+  };
+  const draw = (changed) => {
+    for (const name of changed) drawBlock(turn.blocks.get(name));
+    layOut();
+    foot.draw();
+    crowd(root);
+    const last = [...turn.blocks.values()].at(-1);
+    root.classList.toggle("writing", !turn.over && last?.kind === "prose");
+    tellState();
+  };
+  line.addEventListener("click", (event) => {
+    if (!event.target.closest(".pill")) return;
+    const question = body.querySelector(".q");
+    question?.scrollIntoView({ block: "nearest" });
+    question?.focus({ preventScroll: true });
+  });
+  el.append(root);
+  draw(new Set(turn.blocks.keys()));
+  const unwatch = turn.watch((changed) => {
+    draw(changed);
+    if (turn.over) turn.kept = readerOf(root);
+  });
+  const timer = setInterval(() => tellTimes(root), 60_000);
+  const lost = () => { for (const place of places.values()) place.row?.lost(); foot.lost(); tellState(); };
+  const close = () => {
+    unwatch();
+    clearInterval(timer);
+    for (const place of places.values()) place.row?.close();
+  };
+  return { lost, close };
+}
+
+// What a reader was at: which rows are unfolded, which has the focus, what is selected. A static page takes it over.
+const textIn = (root) => {
+  const texts = [];
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) if (walker.currentNode.parentElement.closest(".list, .prose")) texts.push(walker.currentNode);
+  return texts;
+};
+function readerOf(root) {
+  const folds = [...root.querySelectorAll("details")];
+  const open = folds.map((one) => one.open);
+  const focus = folds.findIndex((one) => one.firstElementChild === document.activeElement);
+  const chosen = document.getSelection();
+  const range = chosen.rangeCount && !chosen.isCollapsed ? chosen.getRangeAt(0) : null;
+  if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus };
+  let text = "";
+  const ends = {};
+  for (const node of textIn(root)) {
+    if (node === range.startContainer) ends.from = text.length + range.startOffset;
+    if (node === range.endContainer) ends.to = text.length + range.endOffset;
+    text += node.data;
+  }
+  return ends.from === undefined || ends.to === undefined ? { open, focus } : { open, focus, ...ends, text: text.slice(0, ends.to) };
+}
+function giveBack(root, { open, focus, from, to, text }) {
+  const folds = [...root.querySelectorAll("details")];
+  if (folds.length === open.length) {
+    folds.forEach((one, at) => { one.open = open[at]; });
+    folds[focus]?.firstElementChild.focus({ preventScroll: true });
+  }
+  const chosen = document.getSelection();
+  if (from === undefined || (chosen.rangeCount && !chosen.isCollapsed)) return;
+  const range = document.createRange();
+  let length = 0, before = "";
+  for (const node of textIn(root)) {
+    const end = length + node.data.length;
+    if (from >= length && from < end) range.setStart(node, from - length);
+    before += node.data;
+    if (to <= end) {
+      if (before.slice(0, to) !== text) return;
+      range.setEnd(node, to - length);
+      chosen.removeAllRanges();
+      chosen.addRange(range);
+      return;
+    }
+    length = end;
+  }
+}
+
+// The static pages of turns whose models live: one watcher for the page, however many turns there are.
+const STATIC = (globalThis.tractTurns ??= { attach: new Set(), due: 0, observer: null });
+function watchPages(attach) {
+  const look = () => {
+    STATIC.due ||= requestAnimationFrame(() => {
+      STATIC.due = 0;
+      const pages = [...document.querySelectorAll(".tract.turn[data-turn]")];
+      for (const one of STATIC.attach) one(pages);
+    });
+  };
+  STATIC.attach.add(attach);
+  if (!STATIC.observer) {
+    STATIC.observer = new MutationObserver(look);
+    STATIC.observer.observe(document.body, { childList: true, subtree: true });
+  }
+  look();
+  return () => {
+    STATIC.attach.delete(attach);
+    if (!STATIC.attach.size) { STATIC.observer.disconnect(); STATIC.observer = null; }
+  };
+}
+
+export default () => {
+  let turn, kernel, isLost = false;
+  const views = new Set();
+  const feet = new Map(); // by static page
+  const lose = () => { isLost = true; for (const one of [...views, ...feet.values()]) one.lost(); };
+  const initialize = ({ model }) => {
+    turn = turnOf(model);
+    kernel = connect(model, lose);
+    const attach = (pages) => {
+      for (const page of feet.keys()) {
+        if (page.isConnected) continue;
+        turn.kept ??= readerOf(page);
+        feet.delete(page);
+      }
+      for (const page of pages) {
+        if (isLost || !turn.turn || page.dataset.turn !== turn.turn || feet.has(page)) continue;
+        const line = page.querySelector(":scope > .foot");
+        if (!line) continue;
+        page.addEventListener("keydown", (event) => { pressInRows(event, page); event.stopPropagation(); });
+        feet.set(page, footOf(line, turn, kernel));
+        feet.get(page).draw();
+        if (turn.kept) giveBack(page, turn.kept);
+        turn.kept = null;
+      }
+    };
+    const unwatch = turn.watch(() => { for (const one of feet.values()) one.draw(); });
+    const leave = watchPages(attach);
+    model.on("comm:close", lose);
+    model.on("comm_live_update", lose); // the kernel was restarted, or has ended
+    return () => { leave(); unwatch(); kernel.close(); };
+  };
+  const render = ({ model, el }) => {
+    const view = drawTurn(el, turn, kernel, () => wasReloaded(model));
+    if (isLost) view.lost();
+    views.add(view);
+    return () => { views.delete(view); view.close(); };
+  };
+  return { initialize, render };
+};

@@ -1,0 +1,370 @@
+"""What is sent with a message beside its text: variables, files and cells that a person named.
+
+Each is bounded, shown before it is sent, and stands before the text between marks of its own. Of a variable, nothing is
+called but what pandas, polars and numpy offer for their own tables, and the `repr` of others.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.llm import key_lines
+from tract_jupyter.models import counted, cut_middle, safe_repr, sha256, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+_CONTEXT: Final = re.compile(
+    r'<context id="([0-9a-f]{8})" of="([^"\n]{0,200})" what="([^"\n]{0,200})">\n(.*?)\n</context \1>\n\n',
+    re.DOTALL,
+)
+MOST_BYTES: Final = 100_000
+"""Of a file."""
+_LONGEST: Final = 6_000  # characters of one variable, or of one cell's output
+_MOST_CELLS: Final = 50
+_HEAD: Final = 5
+_MOST_COLUMNS: Final = 40
+_CELL: Final = 80
+_FEW: Final = 20
+_KIB: Final = 1024
+
+
+class SentContext(NamedTuple):
+    """Something that is sent with a message.
+
+    Attributes:
+        name: what the person named it by, such as `df`.
+        what: what it is, in a few words.
+        text: what the model reads.
+    """
+
+    name: str
+    what: str
+    text: str
+
+    def delimited(self) -> str:
+        """Return it as the message has it: between marks that its text cannot hold."""
+        mark = sha256(self.text.encode("utf-8", "replace"))[:8]
+        name, what = (" ".join(one.replace('"', "'").split())[:200] for one in (self.name, self.what))
+        return f'<context id="{mark}" of="{name}" what="{what}">\n{self.text}\n</context {mark}>\n\n'
+
+
+def message_with(sent: Iterable[SentContext], text: str) -> str:
+    """Return a message with what is sent beside it, before it."""
+    return "".join(one.delimited() for one in sent) + text
+
+
+def parse_message(message: str) -> tuple[list[SentContext], str]:
+    """Return what was sent beside a message, and its text."""
+    sent: list[SentContext] = []
+    at = 0
+    while found := _CONTEXT.match(message, at):
+        sent.append(SentContext(found[2], found[3], found[4]))
+        at = found.end()
+    return sent, message[at:]
+
+
+def _checked(context: SentContext) -> SentContext:
+    lines = key_lines(context.text)
+    if lines:
+        raise OperationError(
+            f"{context.name} holds something like a key (line {lines[0]} of what would be sent), so nothing was sent"
+        )
+    return context
+
+
+# --- variables
+
+
+def variable_context(namespace: dict[str, Any], names: Sequence[str]) -> list[SentContext]:
+    """Return descriptions of variables.
+
+    Raises:
+        OperationError: one does not exist, or holds something like a key.
+    """
+    found = []
+    for name in dict.fromkeys(names):
+        if name not in namespace:
+            known = [one for one in namespace if not one.startswith("_")]
+            raise OperationError(
+                f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
+            )
+        try:
+            what, text = _described(namespace[name])
+        except (KeyboardInterrupt, OperationError):
+            raise
+        except BaseException as error:  # noqa: BLE001 # its own code describes it, and may raise anything
+            raise OperationError(
+                f"{name} cannot be described: {type(error).__name__} was raised on the way. Nothing was sent"
+            ) from None
+        found.append(_checked(SentContext(name, what, text)))
+    return found
+
+
+def _described(value: Any) -> tuple[str, str]:
+    """Return what a value is, and what the model is told of it."""
+    for library, kind, describe in (
+        ("pandas", "DataFrame", _pandas_table),
+        ("pandas", "Series", _pandas_series),
+        ("polars", "DataFrame", _polars_table),
+        ("numpy", "ndarray", _numpy_array),
+    ):
+        made = getattr(sys.modules.get(library), kind, None)
+        if made is not None and type(value) is made:
+            what, text = describe(value)
+            return what, cut_middle(text, _LONGEST)
+    return _plain(value)
+
+
+def _pandas_table(value: Any) -> tuple[str, str]:
+    rows, columns = value.shape
+    shown = list(value.columns[:_MOST_COLUMNS])
+    missing = value.iloc[:, :_MOST_COLUMNS].isna().sum().tolist()
+    lines = [f"pandas DataFrame, {_shape(rows, columns)}", "columns:"]
+    lines += [
+        f"- {_cell(name)}: {dtype}{_missing(count, rows)}"
+        for name, dtype, count in zip(shown, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
+    ]
+    lines += [f"- and {columns - len(shown):,} more"] if columns > len(shown) else []
+    head = value.iloc[:_HEAD, :_MOST_COLUMNS]
+    lines += [f"{_first(rows)}:", *_rows(shown, head.itertuples(index=False, name=None))]
+    size = int(value.memory_usage(index=False).sum())
+    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+
+
+def _pandas_series(value: Any) -> tuple[str, str]:
+    size = int(value.shape[0])
+    head = [_cell(one) for one in value.iloc[:_FEW].tolist()]
+    text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\nthe first: {', '.join(head)}"
+    return f"Series, {counted(size, 'value')}; {_are_sent(min(size, _FEW))}", text
+
+
+def _polars_table(value: Any) -> tuple[str, str]:
+    rows, columns = value.shape
+    schema = list(islice(value.schema.items(), _MOST_COLUMNS))
+    names = [name for name, _ in schema]
+    lines = [f"polars DataFrame, {_shape(rows, columns)}", "columns:"]
+    lines += [f"- {_cell(name)}: {dtype}" for name, dtype in schema]
+    lines += [f"- and {columns - len(schema):,} more"] if columns > len(schema) else []
+    lines += [f"{_first(rows)}:", *_rows(names, value.select(names).head(_HEAD).rows())]
+    size = int(value.estimated_size())
+    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+
+
+def _numpy_array(value: Any) -> tuple[str, str]:
+    shape = " x ".join(f"{one:,}" for one in value.shape) or "a single value"
+    head = ", ".join(_cell(one) for one in value.ravel()[:_FEW].tolist())
+    return f"array, {shape} of {value.dtype}", f"numpy array, {shape} of {value.dtype}\nthe first: {head}"
+
+
+def _plain(value: Any) -> tuple[str, str]:
+    kind = type(value).__name__
+    if isinstance(value, str | bytes):
+        size = counted(len(value), "character" if isinstance(value, str) else "byte")
+        text = value[:_LONGEST] if isinstance(value, str) else repr(value[:_LONGEST])
+        rest = "" if len(value) <= _LONGEST else f"\n… cut after {_LONGEST:,} of {size}"
+        return f"{kind}, {size}", f"{kind}, {size}:\n{text}{rest}"
+    if type(value) in {list, tuple, set, frozenset}:
+        items = [shortened(_bounded(one), _CELL) for one in islice(value, _FEW)]
+        more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
+        said = f"{kind}, {counted(len(value), 'item')}"
+        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in items) + more
+    if type(value) is dict:
+        pairs = [
+            f"{_cell(key)}: {shortened(_bounded(one), _CELL)}" for key, one in islice(value.items(), _FEW)
+        ]
+        more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
+        said = f"{kind}, {counted(len(value), 'key')}"
+        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in pairs) + more
+    return kind, f"{kind}:\n{cut_middle(safe_repr(value), _LONGEST)}"
+
+
+def _bounded(value: Any) -> str:
+    """Return the beginning of a value's repr, without that of all it holds."""
+    if isinstance(value, str | bytes):
+        return repr(value[: 2 * _CELL])
+    if type(value) in {list, tuple, set, frozenset, dict}:
+        return f"{type(value).__name__} of {len(value):,}"
+    return safe_repr(value)
+
+
+def _first(rows: int) -> str:
+    head = min(rows, _HEAD)
+    return "the first row" if head == 1 else f"the first {head} rows"
+
+
+def _are_sent(count: int) -> str:
+    return f"{count:,} {'is' if count == 1 else 'are'} sent"
+
+
+def _sent(rows: int, columns: int, size: int) -> str:
+    """Return what of a table is sent, and how much is not; `size` is that of its data, in bytes."""
+    which = "columns" if columns <= _MOST_COLUMNS else f"the first {_MOST_COLUMNS} columns"
+    sent = f"{which} and {counted(min(rows, _HEAD), 'row')} are sent"
+    if rows <= _HEAD and columns <= _MOST_COLUMNS:
+        return sent
+    left = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
+    return f"{sent}, {left} of {_size_text(size)} are not"
+
+
+def _size_text(size: int) -> str:
+    return f"{size / _KIB:,.0f} KiB" if size < _KIB**2 else f"{size / _KIB**2:,.1f} MiB"
+
+
+def _shape(rows: int, columns: int) -> str:
+    return f"{counted(rows, 'row')} x {counted(columns, 'column')}"
+
+
+def _missing(count: int, rows: int) -> str:
+    return f", {count:,} of {rows:,} missing" if count else ""
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else safe_repr(value)
+    return " ".join(shortened(text, _CELL).split())
+
+
+def _rows(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield " | ".join(map(_cell, names))
+    for row in rows:
+        yield " | ".join(map(_cell, row))
+
+
+# --- files
+
+
+def file_context(folder: Path, names: Sequence[str]) -> list[SentContext]:
+    """Return texts of files.
+
+    Args:
+        folder: the workspace; what lies outside is refused, wherever a link leads.
+        names: paths, relative to it.
+
+    Raises:
+        OperationError: one is outside, is not there, is too large, is not text, or holds something like a key.
+    """
+    root = folder.resolve()
+    found = {one.name: one for one in (_file(root, name) for name in dict.fromkeys(names))}
+    return [_checked(one) for one in found.values()]
+
+
+def _file(root: Path, name: str) -> SentContext:
+    told = shortened(name, 200)
+    try:
+        path = (root / name).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        raise OperationError(f"there is no file {told!r} in {root.name!r}. Nothing was sent") from None
+    if not path.is_relative_to(root):
+        raise OperationError(
+            f"{told!r} is outside of the notebook's folder {root.name!r}, so nothing was sent; copy it there if the "
+            "model is to have it"
+        )
+    if not path.is_file():
+        raise OperationError(f"{told!r} is no file. Nothing was sent")
+    try:
+        with path.open("rb") as opened:
+            if _place_of(opened, path) != path:  # what was checked is not what was opened
+                raise OperationError(f"{told!r} was replaced while it was read, so nothing was sent")
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise OperationError(
+                f"{told!r} has {path.stat().st_size / _KIB:,.0f} KiB, and at most {MOST_BYTES / _KIB:,.0f} are sent, "
+                "so nothing was. Load it, and name the variable with --vars"
+            )
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise OperationError(f"{told!r} is not text in UTF-8. Nothing was sent") from None
+    except OSError as error:
+        raise OperationError(f"{told!r} cannot be read: {error.strerror}. Nothing was sent") from None
+    shown = str(path.relative_to(root))
+    return SentContext(shown, f"file, {counted(text.count(chr(10)) + 1, 'line')}", text)
+
+
+def _place_of(opened: BinaryIO, path: Path) -> Path:
+    """Return where an open file is: from the system where it says so, by its name otherwise."""
+    link = Path(f"/proc/self/fd/{opened.fileno()}")
+    return (link if link.exists() else path).resolve(strict=True)
+
+
+# --- cells
+
+_BY_NUMBER: Final = re.compile(r"\[(\d{1,6})(?:-(\d{1,6}))?\]")
+
+
+def cell_context(shell: InteractiveShell, names: Sequence[str]) -> list[SentContext]:
+    """Return sources of cells, with what they returned as text.
+
+    Args:
+        shell: the shell that ran them.
+        names: `3` for the last three, `[4]` for `In [4]`, `[4-6]` for several.
+
+    Raises:
+        OperationError: there is no such cell, or one holds something like a key.
+    """
+    manager = shell.history_manager
+    sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
+    here = len(sources) - 1  # the cell that runs is the last one
+    numbers = dict.fromkeys(number for name in names for number in _numbers(name, here))
+    if len(numbers) > _MOST_CELLS:
+        raise OperationError(
+            f"at most {_MOST_CELLS} cells are sent, and {len(numbers):,} were named. Nothing was sent"
+        )
+    return [_checked(_cell_of(shell, sources, number)) for number in numbers]
+
+
+def _numbers(name: str, here: int) -> Iterable[int]:
+    if name.isdecimal() and int(name) > 0:
+        if here <= 1:
+            raise OperationError("no cell ran before this one. Nothing was sent")
+        if int(name) >= here:
+            before = here - 1
+            raise OperationError(
+                f"{counted(before, 'cell')} ran before this one: --cells {before} sends "
+                f"{'it' if before == 1 else 'all'}. Nothing was sent"
+            )
+        return range(here - int(name), here)
+    found = _BY_NUMBER.fullmatch(name)
+    if found is None:
+        raise OperationError(
+            f"--cells takes 3 for the last three cells, or [4] for In [4], or [4-6]; not {shortened(name, 40)!r}. "
+            "Nothing was sent"
+        )
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not 1 <= first <= last < here:
+        raise OperationError(f"there is no cell {name} before this one. Nothing was sent")
+    return range(first, last + 1)
+
+
+def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentContext:
+    source = sources[number]
+    output = _output_of(shell, number)
+    text = f"In [{number}]:\n{cut_middle(source, _LONGEST)}"
+    if output:
+        text += f"\n\nOut [{number}]:\n{cut_middle(output, _LONGEST)}"
+    lines = counted(source.count("\n") + 1, "line")
+    return SentContext(f"cell [{number}]", f"{lines}{' and its output' if output else ''}", text)
+
+
+def _output_of(shell: InteractiveShell, number: int) -> str:
+    """Return what a cell printed, displayed and returned, as text, as far as IPython keeps it."""
+    manager = shell.history_manager
+    kept = getattr(manager, "outputs", None) or {}
+    texts = []
+    for one in kept.get(number, ()):
+        bundle = getattr(one, "bundle", None) or {}
+        for kind in ("stream", "text/plain"):
+            given = bundle.get(kind)
+            if given:
+                texts.append("".join(given) if isinstance(given, list) else str(given))
+                break
+    if texts:
+        return "\n".join(text.rstrip("\n") for text in texts)
+    returned = getattr(manager, "output_hist_reprs", None) or {}
+    return str(returned.get(number, ""))

@@ -1,0 +1,380 @@
+"""What happens in a turn, taken as it comes, and given as the turn stands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tract_jupyter.loop import (
+    CallAsked,
+    CallBegan,
+    CallEnded,
+    ReplyPiece,
+    ReplyStored,
+    RequestBegan,
+    TurnBegan,
+    TurnEnded,
+)
+from tract_jupyter.models import TurnOutcome, counted, one_line
+from tract_jupyter.notebook.chat.context import parse_message
+from tract_jupyter.notebook.chat.markdown import MarkdownStream
+from tract_jupyter.notebook.chat.parts import (
+    RUNS_SCRIPTS,
+    AskedInCall,
+    CallPart,
+    ContextPart,
+    NotePart,
+    Prose,
+    Thought,
+)
+from tract_jupyter.notebook.chat.turn import DrawnTurn
+from tract_jupyter.scripts import RUN_SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.notebook.chat.parts import Part
+    from tract_jupyter.notebook.chat.rows import AskedQuestion
+    from tract_jupyter.review import Ticket
+
+
+class LogSource(Protocol):
+    """What is known beside a turn's events."""
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text."""
+        ...
+
+    def asked(self, pending_id: str) -> AskedQuestion | None:
+        """Return a question as the store has it; None if it has none."""
+        ...
+
+    def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
+        """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
+        ...
+
+
+@dataclass(eq=False)
+class TurnLog:
+    """Takes what happens in a turn, in any thread, and gives it as it stands.
+
+    Args:
+        source: what is known beside the events.
+        model: who is asked, until a reply says so.
+        most_steps: how many requests the turn may make; None for any number.
+        replayed: the cassette that is replayed; empty for none.
+        is_last: nothing was said after this turn.
+        clock: gives seconds, from any beginning.
+    """
+
+    source: LogSource
+    model: str = ""
+    most_steps: int | None = None
+    replayed: str = ""
+    is_last: bool = True
+    clock: Callable[[], float] = time.monotonic
+    _parts: list[Part] = field(default_factory=list)
+    _calls: dict[str, int] = field(default_factory=dict)
+    """The place of each call's part."""
+    _asked: dict[str, str] = field(default_factory=dict)
+    """The calls that are asked about, by pending."""
+    _turn_id: str = ""
+    _phase: str = "Asking the model"
+    _usages: list[Mapping[str, Any]] = field(default_factory=list)
+    _replies: int = 0
+    _step: int = 0
+    _stream: MarkdownStream | None = None
+    _streamed: list[str] = field(default_factory=list)
+    _thought: list[str] = field(default_factory=list)
+    _ended: TurnEnded | None = None
+    _began: float | None = None
+    _waits: list[tuple[datetime, datetime]] = field(default_factory=list)
+    """When persons were waited for, in calls that are over."""
+    _waited: float = 0.0
+    """Seconds in which a question was open here, but for one that is now."""
+    _open_since: float | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def begin(self, text: str) -> None:
+        """Show what is sent with a message, before it is sent; and count the time from now on."""
+        with self._lock:
+            self._began = self.clock()
+            if not self._parts:
+                sent = parse_message(text)[0]
+                self._parts += [
+                    ContextPart(f"x{number}", one, self.source.count(one.text))
+                    for number, one in enumerate(sent)
+                ]
+
+    def add(self, event: TurnEvent) -> None:
+        """Take what happened next."""
+        with self._lock:
+            takes: dict[type, Callable[[Any], None]] = {
+                TurnBegan: self._take_beginning,
+                RequestBegan: self._take_request,
+                ReplyPiece: self._take_piece,
+                ReplyStored: self._take_reply,
+                CallAsked: self._take_asked,
+                CallBegan: self._take_call,
+                CallEnded: self._take_answer,
+                TurnEnded: self._take_end,
+            }
+            takes[type(event)](event)
+
+    def show(self, ticket: Ticket) -> None:
+        """Show a question in its place: that of its call, or under the script that asks it."""
+        with self._lock:
+            call_id = self._call_of(ticket)
+            if call_id is not None:
+                self._change(call_id, ticket=ticket, is_open=ticket.status.is_open)
+                return
+            place = self._running_place()
+            part = None if place is None else self._parts[place]
+            if place is not None and isinstance(part, CallPart):
+                if ticket.pending.operation == RUN_SCRIPT:
+                    self._change(part.call.id, ticket=ticket, is_open=ticket.status.is_open)
+                    return
+                question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
+                kept = [one for one in part.questions if one.pending_id != question.pending_id]
+                self._parts[place] = replace(part, questions=(*kept, question))
+
+    def refresh(self) -> None:
+        """Look at the tickets again: something was decided."""
+        with self._lock:
+            for place, part in enumerate(self._parts):
+                if not isinstance(part, CallPart):
+                    continue
+                if part.ticket is not None and part.is_open != part.ticket.status.is_open:
+                    part = self._parts[place] = replace(part, is_open=part.ticket.status.is_open)  # noqa: PLW2901
+                if any(one.ticket is not None for one in part.questions):
+                    questions = tuple(
+                        one if one.ticket is None else replace(one, asked=self._stored(one.ticket))
+                        for one in part.questions
+                    )
+                    if questions != part.questions:
+                        self._parts[place] = replace(part, questions=questions)
+
+    def tickets(self) -> list[Ticket]:
+        """Return the tickets that are shown here, in the order of the rows."""
+        with self._lock:
+            return [
+                ticket
+                for part in self._parts
+                if isinstance(part, CallPart)
+                for ticket in (part.ticket, *(one.ticket for one in part.questions))
+                if ticket is not None
+            ]
+
+    def fail(self, error: str) -> None:
+        """Note that the turn ended by an error that nobody told otherwise."""
+        with self._lock:
+            if self._ended is None:
+                self.add(TurnEnded(TurnOutcome.ERROR, error, self._seconds()))
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the turn is over."""
+        return self._ended is not None
+
+    def view(self) -> DrawnTurn:
+        """Return the turn as it stands."""
+        with self._lock:
+            self._look_at_clock()
+            parts = [*self._parts, *self._growing()]
+            waiting = sum(ticket.status.is_open for ticket in self.tickets())
+            seconds = self._seconds() if self._ended is None else self._ended.seconds
+            return DrawnTurn(
+                self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
+                self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
+            )  # fmt: skip
+
+    # ---
+
+    def _seconds(self) -> float | None:
+        return None if self._began is None else self.clock() - self._began
+
+    def _look_at_clock(self) -> None:
+        """Count how long a question is open."""
+        is_open = any(ticket.status.is_open for ticket in self.tickets())
+        if is_open and self._open_since is None:
+            self._open_since = self.clock()
+        elif not is_open and self._open_since is not None:
+            self._waited += self.clock() - self._open_since
+            self._open_since = None
+
+    def _wait(self) -> float:
+        """Return for how many seconds a person was waited for; once the turn is over as the store tells it."""
+        if self._ended is None:
+            return self._waited + (0.0 if self._open_since is None else self.clock() - self._open_since)
+        return _covered(self._waits)
+
+    def _without_waiting(self, event: CallEnded) -> CallEnded:
+        """Return the end of a call with the time that it was at work, and note for how long it waited for a person."""
+        before, within = (
+            [one for one in map(self.source.waited, asked) if one is not None]
+            for asked in (filter(None, [event.pending]), event.asked)
+        )
+        self._waits += before + within
+        seconds = event.seconds
+        return event if seconds is None else replace(event, seconds=max(seconds - _covered(within), 0.0))
+
+    def _growing(self) -> list[Part]:
+        parts: list[Part] = []
+        number = self._replies
+        if self._thought:
+            parts.append(Thought(f"t{number}", "".join(self._thought), is_going_on=self._stream is None))
+        if self._stream is not None:
+            text = "".join(self._streamed)
+            parts.append(Prose(f"r{number}", text, tuple(self._stream.parts()), is_growing=True))
+        return parts
+
+    def _change(self, call_id: str, **changes: Any) -> None:
+        place = self._calls.get(call_id)
+        part = None if place is None else self._parts[place]
+        if place is not None and isinstance(part, CallPart):
+            self._parts[place] = replace(part, **changes)
+
+    def _call_of(self, ticket: Ticket) -> str | None:
+        """Return the call that a ticket is about; None if it is about something within one."""
+        pending = ticket.pending
+        found = self._asked.get(pending.pending_id)
+        if found is not None:
+            return found
+        name, arguments = getattr(pending, "tool_name", None), getattr(pending, "call_arguments", None)
+        for call_id in self._asked.values():  # asked before, by another process: it has that one's id now
+            part = self._parts[self._calls[call_id]] if call_id in self._calls else None
+            if not isinstance(part, CallPart) or part.ticket is not None or part.is_begun:
+                continue
+            if (part.call.name, dict(part.call.arguments)) == (name, arguments):
+                return call_id
+        return None
+
+    def _running_place(self) -> int | None:
+        """Return the place of the call that runs, or of the last one."""
+        calls = [(place, part) for place, part in enumerate(self._parts) if isinstance(part, CallPart)]
+        running = [place for place, part in calls if part.is_begun and part.ended is None]
+        scripts = [place for place in running if self._parts[place].is_script]  # type: ignore[union-attr] # a call's
+        return next(iter([*scripts[-1:], *running[-1:], *[place for place, _ in calls][-1:]]), None)
+
+    def _stored(self, ticket: Ticket) -> AskedQuestion | None:
+        return None if ticket.status.is_open else self.source.asked(ticket.pending.pending_id)
+
+    # --- what happened
+
+    def _take_beginning(self, event: TurnBegan) -> None:
+        if not self._turn_id:
+            self.begin(event.text) if self._began is None else None
+        self._turn_id = event.question
+        self._ended = None
+        self._waits.clear()  # the time counts from here on
+        if event.is_resumed:
+            done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
+            told = (
+                f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not made again."
+                if done
+                else ""
+            )
+            self._parts.append(
+                NotePart(f"n{len(self._parts)}", "Resumed where it was left.", told, icon="i-back")
+            )
+
+    def _take_request(self, event: RequestBegan) -> None:
+        self._step = event.step
+        self._phase = "Asking the model"
+
+    def _take_piece(self, event: ReplyPiece) -> None:
+        delta = event.delta
+        if delta.kind == "text":
+            if self._stream is None:
+                self._stream = MarkdownStream()
+            self._stream.append(delta.text)
+            self._streamed.append(delta.text)
+            self._phase = "Answering"
+        elif delta.kind == "reasoning":
+            self._thought.append(delta.text)
+            self._phase = "Thinking"
+        elif delta.name:
+            is_script = delta.name == RUNS_SCRIPTS
+            self._phase = "Writing a script" if is_script else f"Calling {one_line(delta.name, 60)}"
+
+    def _take_reply(self, event: ReplyStored) -> None:
+        number = self._replies
+        self._replies += 1
+        self._stream = None
+        self._streamed.clear()
+        self._thought.clear()
+        if event.reasoning.strip():
+            self._parts.append(Thought(f"t{number}", event.reasoning))
+        if event.text.strip():
+            self._parts.append(Prose.of(f"r{number}", event.text, is_cut=bool(event.cut)))
+        for place, call in enumerate(event.calls):
+            self._calls[call.id] = len(self._parts)
+            self._parts.append(CallPart(f"c{number}.{place}", call))
+        self.model = event.model or self.model
+        self._usages.append(event.usage)
+        self._phase = "Carrying out its calls" if event.calls else "Answered"
+
+    def _take_asked(self, event: CallAsked) -> None:
+        self._asked[event.pending_id] = event.call_id
+        self._change(event.call_id, is_asked=True)
+
+    def _take_call(self, event: CallBegan) -> None:
+        self._change(event.call_id, is_begun=True, is_open=False)
+        place = self._calls.get(event.call_id)
+        part = None if place is None else self._parts[place]
+        if isinstance(part, CallPart):
+            self._phase = "Running a script" if part.is_script else f"Running {one_line(part.call.name, 60)}"
+
+    def _take_answer(self, event: CallEnded) -> None:
+        place = self._calls.get(event.call_id)
+        part = None if place is None else self._parts[place]
+        if place is None or not isinstance(part, CallPart):
+            return
+        event = self._without_waiting(event)
+        known = {one.pending_id: one for one in part.questions}
+        own = None
+        for pending_id in event.asked:
+            asked = self.source.asked(pending_id)
+            if asked is not None and asked.operation == RUN_SCRIPT and asked.decision is not None:
+                own = asked
+            else:
+                known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=asked)
+        self._parts[place] = replace(
+            part, ended=event, is_open=False, asked=own, questions=tuple(known.values())
+        )
+
+    def _take_end(self, event: TurnEnded) -> None:
+        self._keep_growing()
+        self._ended = event
+        if event.outcome is TurnOutcome.ERROR:
+            self._parts.append(
+                NotePart(
+                    f"n{len(self._parts)}",
+                    "The turn did not come to its end.",
+                    f"{event.note.rstrip('.')}. What was done is kept. %tract chat resume goes on from there.",
+                    "no",
+                )
+            )
+
+    def _keep_growing(self) -> None:
+        """Have what came of a reply that is not stored stay on display."""
+        text = "".join(self._streamed)
+        if text.strip():
+            self._parts.append(Prose.of(f"r{self._replies}", text, is_cut=True))
+        self._stream = None
+        self._streamed.clear()
+        self._thought.clear()
+
+
+def _covered(times: Iterable[tuple[datetime, datetime]]) -> float:
+    """Return how many seconds lie in any of these times."""
+    total, until = 0.0, None
+    for begin, end in sorted(times):
+        since = begin if until is None else max(begin, until)  # two were open at once
+        total += max((end - since).total_seconds(), 0.0)
+        until = end if until is None else max(end, until)
+    return total

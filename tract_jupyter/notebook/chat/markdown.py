@@ -1,0 +1,294 @@
+"""Markdown of a model as HTML that runs nothing and loads nothing.
+
+A cell's live output is trusted by the front end, so a reply must never get there as `text/markdown` or as HTML of its
+own: its scripts would run. Here markup in it stays text, a picture is its description and address, and a link, to http,
+https or mailto alone, has its host beside it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from tract_jupyter.models import printable, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
+
+_DEEPEST = 100  # levels of quotes and lists; what is deeper would be left out, so such a block is shown as it was typed
+_QUICK = 4_000  # characters of a code block that are highlighted each time it grows
+_MOST_BRACKETS = (
+    300  # in a paragraph: each is looked at as the beginning of a link that may end at any other one
+)
+_MOST_MARKS = 2_000  # of emphasis in a paragraph, for the same reason
+_MOST_CELLS = 5_000  # of a table
+_LARGE = 16_000  # characters of a block that grows: beyond, it is drawn anew when a quarter has been added
+_HEAVY = re.compile(
+    rf"^(?:(?:[ \t]*(?:>|[-*+][ \t]|\d{{1,9}}[.)][ \t])){{{_DEEPEST}}}|(?:[^|\n]*\|){{300}})", re.MULTILINE
+)
+"""A line that opens a hundred quotes and lists, or three hundred columns: what stands with it is shown as typed."""
+_RUN = re.compile(r"\S(?:[^\n]|\n(?![ \t]*\n))*\n*")
+"""Lines without an empty one."""
+_LONGEST = 40_000  # characters of such lines; longer ones are shown as typed
+_ADDRESS = 200  # characters of a picture's address
+_LANGUAGES = {
+    **{name: name for name in ("python", "json", "yaml", "bash", "sql", "toml", "diff", "r")},
+    "py": "python", "python3": "python", "ipython": "python", "sh": "bash", "shell": "bash", "yml": "yaml",
+}  # fmt: skip
+"""Pygments has five hundred languages, and some take minutes for a line that was made for it."""
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?|[0-9a-f:.]+", re.IGNORECASE)
+
+
+def markdown_html(text: str) -> str:
+    """Return a text as HTML for a part of class `prose`."""
+    stream = MarkdownStream()
+    stream.append(text)
+    return "\n".join(part for _, part in stream.parts())
+
+
+def markdown_text(text: str) -> str:
+    """Return the words of a Markdown text, without its marks."""
+    return html.unescape(_TAG.sub("", markdown_html(text)))
+
+
+_TAG: Final = re.compile(r"<[^>]*>")  # all are ours: what the text has is escaped
+
+
+class MarkdownStream:
+    """A text that grows, as HTML: what has ended is rendered once.
+
+    A block never depends on what follows it: links by reference and underlined headings are not read as such.
+    """
+
+    def __init__(self) -> None:
+        self._done: list[tuple[str, str]] = []
+        self._last = ""
+        """The block that may still grow, with the line that is being written."""
+        self._added: list[str] = []
+        self._settled = 0
+        """How many characters of the last block are whole lines that were looked at."""
+        self._drawn: list[tuple[str, str]] = []
+        """What the last block was drawn as, when it was `_looked_at` characters long."""
+        self._looked_at = 0
+
+    def append(self, text: str) -> None:
+        """Add what came."""
+        self._added.append(text)
+
+    def parts(self) -> list[tuple[str, str]]:
+        """Return (id, HTML) of each block; those that a former call returned stay the same, except for the last.
+
+        What was added to a large block since it was drawn stands behind it as it was typed.
+        """
+        self._take()
+        if _LARGE < self._looked_at <= len(self._last) < self._looked_at * 1.25:
+            added = self._last[self._looked_at :]
+            end = [(f"{len(self._done)}+", _typed(added))] if added else []
+            return [*self._done, *self._drawn, *end]
+        self._settle()
+        first = len(self._done)
+        self._drawn = [
+            (str(first + i), _html(block, growing=True)) for i, block in enumerate(_blocks(self._last))
+        ]
+        self._looked_at = len(self._last)
+        return [*self._done, *self._drawn]
+
+    def _take(self) -> None:
+        added = "".join(self._added)
+        self._added = ["\r"] if added.endswith("\r") else []  # half of a line's end, or all of it
+        self._last += added.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
+
+    def _settle(self) -> None:
+        """Render the blocks that have ended: behind them another one has begun, in lines that are whole."""
+        whole = self._last.rfind("\n") + 1
+        if whole <= self._settled:
+            return
+        blocks = _blocks(self._last[:whole])
+        self._done += [(str(len(self._done) + i), _html(block)) for i, block in enumerate(blocks[:-1])]
+        begin = blocks[-1].begin if blocks else 0
+        self._last, self._settled = self._last[begin:], whole - begin
+
+
+class _Block:
+    """A block at the top level: its tokens, what was typed, and where that begins."""
+
+    def __init__(self, tokens: list[Token], source: str, begin: int) -> None:
+        self.tokens = tokens
+        self.source = source
+        self.begin = begin
+
+
+def _blocks(text: str) -> list[_Block]:
+    blocks, at = list[_Block](), 0
+    for run in _RUN.finditer(text):
+        begin, end = run.span()
+        is_code = text.startswith(("```", "~~~"), begin)
+        if (end - begin > _LONGEST and not is_code) or _HEAVY.search(text, begin, end):
+            blocks += [*_parsed(text[at:begin], at), _Block([], text[begin:end], begin)]
+            at = end
+    return [*blocks, *_parsed(text[at:], at)]
+
+
+def _parsed(text: str, offset: int) -> Iterator[_Block]:
+    begins = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
+    tokens, found = list[Any](), list[Any]()
+    parser = _parser()
+    parser.block.parse(text, parser, {}, found)
+    for token in found:
+        tokens.append(token)
+        if token.level == 0 and token.nesting < 1:
+            first, end = tokens[0].map
+            begin = begins[first]
+            yield _Block(tokens, text[begin : begins[min(end, len(begins) - 1)]], offset + begin)
+            tokens = []
+
+
+def _html(block: _Block, *, growing: bool = False) -> str:
+    parser = _parser()
+    if not block.tokens or any(token.level >= _DEEPEST - 1 for token in block.tokens):
+        return _typed(block.source)
+    if sum(token.type == "td_open" for token in block.tokens) > _MOST_CELLS:
+        return _typed(block.source)
+    for token in block.tokens:
+        if token.type == "inline":
+            token.children = _inline(token)
+    made = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
+    return printable(made).strip("\n")  # here, since "&#8238;" is a character only now
+
+
+def _typed(text: str) -> str:
+    return f'<pre class="out">{html.escape(printable(text))}</pre>'
+
+
+def _inline(token: Token) -> list[Token]:
+    from markdown_it.token import Token as Plain
+
+    marks = sum(token.content.count(mark) for mark in "*_~")
+    if marks > _MOST_MARKS or token.content.count("[") > _MOST_BRACKETS:
+        return [Plain("text", "", 0, content=token.content)]
+    return _parser().parseInline(token.content)[0].children or []
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser.enable(["table", "strikethrough"])
+    parser.disable(["lheading", "reference", "html_block", "html_inline"])
+    parser.validateLink = _is_link  # type: ignore[assignment,method-assign] # as its documentation does
+    rules = {
+        "image": _image, "link_open": _link_open, "link_close": _link_close, "fence": _code, "code_block": _code,
+        "heading_open": _heading_open, "heading_close": _heading_close, "th_open": _cell_open, "td_open": _cell_open,
+    }  # fmt: skip
+    for name, rule in rules.items():
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _is_link(address: str) -> bool:
+    """Return True if the address may be a link, or a picture's; what is not one stays as it was typed."""
+    return bool(_target(address))
+
+
+def _target(address: str) -> str:
+    """Return the host that a link leads to, or the address that a mail goes to; empty if it may not be a link."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if parts.scheme == "mailto":
+        return unquote(parts.path)
+    return host if parts.scheme in {"http", "https"} and _HOST.fullmatch(host) else ""
+
+
+def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    """Return what a picture shows, and where it would come from: loading it would tell that it was read."""
+    token = tokens[at]
+    said = html.escape(token.content)
+    address = html.escape(shortened(str(token.attrs.get("src", "")), _ADDRESS))
+    return f'<span class="dim">[picture{": " if said else ""}{said}, not loaded: {address}]</span>'
+
+
+def _link_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    address = html.escape(str(tokens[at].attrs["href"]))
+    return f'<a href="{address}" target="_blank" rel="noopener noreferrer">' if address else ""
+
+
+def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    """End a link with its host, unless the text says just that."""
+    begin = max(i for i in range(at) if tokens[i].type == "link_open")
+    address = str(tokens[begin].attrs["href"])
+    text = "".join(token.content for token in tokens[begin + 1 : at]).strip()
+    if not address:
+        return ""
+    target = _target(address)
+    is_told = text in {address, unquote(address), target} and "@" not in urlsplit(address).netloc
+    return "</a>" if is_told else f'</a> <span class="dim">({html.escape(target)})</span>'
+
+
+def _heading_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    """Begin a heading that JupyterLab gives no anchor, and that its table of contents leaves out."""
+    level = int(tokens[at].tag[1:])
+    return f'<div class="h h{level}" role="heading" aria-level="{min(level + 2, 6)}">'
+
+
+def _heading_close(*_: Any) -> str:
+    return "</div>"
+
+
+def _cell_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    token = tokens[at]
+    aligned = str(token.attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{token.tag} class="{aligned}">' if aligned in {"right", "center"} else f"<{token.tag}>"
+
+
+def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: Any, *_: Any) -> str:
+    token = tokens[at]
+    name = token.info.split()[0].lower() if token.info.split() else ""
+    text = token.content.removesuffix("\n")
+    is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
+    shown = html.escape(text) if is_plain else _highlighted(text, _LANGUAGES[name])
+    return f'<pre class="out"><code>{shown}</code></pre>'
+
+
+def _highlighted(text: str, language: str) -> str:
+    pieces: list[tuple[str, str]] = []
+    for kind, value in _lexer(language).get_tokens(text):
+        css = _css(kind)
+        if pieces and pieces[-1][0] == css:
+            pieces[-1] = (css, pieces[-1][1] + value)
+        else:
+            pieces.append((css, value))
+    return "".join(
+        f'<span class="{css}">{html.escape(value)}</span>' if css else html.escape(value)
+        for css, value in pieces
+    )
+
+
+@cache
+def _lexer(language: str) -> Lexer:
+    from pygments.lexers import get_lexer_by_name
+
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+@cache
+def _css(kind: _TokenType) -> str:
+    """Return the class that `tract.css` has for a token; empty if it has none."""
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+    looks: dict[Any, str] = {
+        Keyword: "k", Operator.Word: "k", String: "s", Number: "m", Comment: "o",
+        Name.Function: "f", Name.Class: "f", Name.Builtin: "b",
+    }  # fmt: skip
+    return next((css for one, css in looks.items() if kind in one), "")

@@ -1,0 +1,330 @@
+"""The parts of a turn: what was sent, said, thought and called, and notes between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.llm import BY_PERSON
+from tract_jupyter.models import counted, one_line, printable, shortened
+from tract_jupyter.notebook.chat.markdown import MarkdownStream
+from tract_jupyter.notebook.chat.rows import (
+    LONGEST_RESULT,
+    AskedQuestion,
+    RowParts,
+    arguments_html,
+    asked_row,
+    brief_arguments,
+    decide_html,
+    decided_brief,
+    is_rejection,
+    note_html,
+    out_html,
+    quoted,
+    row_html,
+    row_text,
+    says_all,
+    script_brief,
+    script_html,
+    script_saved,
+    sub_html,
+    tokens_text,
+)
+from tract_jupyter.notebook.chat.view import TurnBlock
+from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.prompts import ended_reading, ended_running, not_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.llm import ActingCall
+    from tract_jupyter.loop import CallEnded
+    from tract_jupyter.notebook.chat.context import SentContext
+    from tract_jupyter.review import Decision, Ticket
+
+RUNS_SCRIPTS: Final = "notebook_execute"
+"""The tool that runs scripts, which have a row of their own."""
+_THOUGHT: Final = 20_000
+_FIRST_WORDS: Final = 100
+_LEAST_CONTEXT: Final = 2_000
+_NOTE: Final = 2_000
+_STOPPED: Final = frozenset({not_run(BY_PERSON), ended_running(BY_PERSON), ended_reading(BY_PERSON)})
+
+
+@dataclass(frozen=True)
+class ContextPart:
+    """What was sent with the message beside its text."""
+
+    id: str
+    sent: SentContext
+    tokens: int
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return the row."""
+        return [TurnBlock(self.id, row_html(self._row(limit)), kind="row")]
+
+    def text(self) -> str:
+        """Return the row as text."""
+        return row_text(self._row(0))
+
+    def _row(self, limit: int) -> RowParts:
+        size = len(self.sent.text)
+        body = f"{sub_html('Sent with your message')}{out_html(self.sent.text, max(limit, _LEAST_CONTEXT))}"
+        return RowParts(
+            "done", f"With {self.sent.name}", brief=escaped(self.sent.what), brief_text=self.sent.what,
+            aside=counted(size, "character"), tokens=tokens_text(self.tokens), body=body,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Prose:
+    """What the model said."""
+
+    id: str
+    source: str
+    parts: tuple[tuple[str, str], ...]
+    is_cut: bool = False
+    is_growing: bool = False
+
+    @classmethod
+    def of(cls, part_id: str, text: str, *, is_cut: bool = False) -> Prose:
+        """Return a text that is whole."""
+        stream = MarkdownStream()
+        stream.append(text)
+        return cls(part_id, text, tuple(stream.parts()), is_cut)
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is shown whole
+        """Return each of its blocks."""
+        return [TurnBlock(f"{self.id}.{name}", html, kind="prose") for name, html in self.parts]
+
+    def text(self) -> str:
+        """Return it as the model wrote it."""
+        return printable(self.source.strip())
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What the model thought, as far as the provider tells."""
+
+    id: str
+    source: str
+    is_going_on: bool = False
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it has a bound of its own
+        """Return the row."""
+        words = one_line(self.source, _FIRST_WORDS)
+        row = RowParts(
+            "running" if self.is_going_on else "done", "Thinking" if self.is_going_on else "Thought",
+            brief=f'<span class="dim">{escaped(words)}</span>', body=out_html(self.source, _THOUGHT),
+        )  # fmt: skip
+        return [TurnBlock(self.id, row_html(row), kind="row")]
+
+    def text(self) -> str:
+        """Return nothing: a terminal shows what is said."""
+        return ""
+
+
+@dataclass(frozen=True)
+class NotePart:
+    """A note of ours: that the turn was resumed, or failed."""
+
+    id: str
+    title: str
+    said: str = ""
+    css: str = ""
+    icon: str = ""
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
+        """Return the note."""
+        return [TurnBlock(self.id, note_html(self.title, shortened(self.said, _NOTE), self.css, self.icon))]
+
+    def text(self) -> str:
+        """Return the note as text."""
+        return printable(" ".join(filter(None, [self.title, self.said])))
+
+
+@dataclass(frozen=True)
+class AskedInCall:
+    """A question that a script asked, or that is asked before it runs."""
+
+    pending_id: str
+    ticket: Ticket | None = None
+    asked: AskedQuestion | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if it is on display here and not decided."""
+        return self.ticket is not None and self.ticket.status.is_open
+
+
+@dataclass(frozen=True)
+class CallPart:
+    """A call of the model, and how far it has come; with the questions of its script."""
+
+    id: str
+    call: ActingCall
+    is_asked: bool = False
+    is_begun: bool = False
+    ended: CallEnded | None = None
+    ticket: Ticket | None = None
+    questions: tuple[AskedInCall, ...] = ()
+    is_open: bool = False
+    """Its ticket is not decided. Kept here, since the ticket itself changes."""
+    asked: AskedQuestion | None = None
+    """The question whether its script is run at all, once it is over: it is asked within the call, and is about it."""
+
+    @property
+    def is_script(self) -> bool:
+        """True if the call runs a script."""
+        return self.call.name == RUNS_SCRIPTS
+
+    @property
+    def decision(self) -> Decision | None:
+        """What was decided about it; None if nobody was asked, or has decided."""
+        if self.ended is None:
+            return None if self.is_open or self.ticket is None else self.ticket.pending.decision
+        return self.ended.decision or (None if self.asked is None else self.asked.decision)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """What it was made with: as the model wrote it, but for what a person changed."""
+        return {**self.call.arguments, **self._edits}
+
+    @property
+    def _edits(self) -> Mapping[str, Any]:
+        edits = {} if self.decision is None else self.decision.arguments.get("edits")
+        return edits if isinstance(edits, dict) else {}
+
+    @property
+    def state(self) -> str:
+        """How far it has come, as `rows.ICONS` names it."""
+        ended, decision = self.ended, self.decision
+        if ended is not None and ended.is_error and ended.text in _STOPPED:
+            return "stopped"
+        if decision is not None and is_rejection(decision):
+            return "refused"
+        if ended is None:
+            if self.is_open or (self.is_asked and not self.is_begun and decision is None):
+                return "asked"
+            return "running" if self.is_begun else "idle"
+        if ended.is_error:
+            return "failed" if ended.made else "not run"
+        is_failed = ended.script is not None and ended.script.get("status") != "completed"
+        return "failed" if is_failed else "done"
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return the row, and one for each question of its script."""
+        made = (
+            [*self._live]
+            if limit == LONGEST_RESULT
+            else [TurnBlock(self.id, row_html(self.row(limit)), kind="row")]
+        )
+        return made + [_question_block(one) for one in self.questions]
+
+    @cached_property
+    def _live(self) -> tuple[TurnBlock, ...]:
+        if self.is_open:
+            return (TurnBlock(self.id, "", self.ticket, kind="question"),)
+        return (TurnBlock(self.id, row_html(self.row(LONGEST_RESULT)), self.ticket, kind="row"),)
+
+    def text(self) -> str:
+        """Return the rows as text."""
+        asked = [row_text(asked_row(one.asked)) for one in self.questions if one.asked is not None]
+        return "\n".join([row_text(self.row(0)), *(f"  {line}" for line in asked)])
+
+    def row(self, limit: int) -> RowParts:
+        """Return what the row says; results are cut after so many characters."""
+        row = self._script_row(limit) if self.is_script else self._call_row(limit)
+        name = "a script" if self.is_script else self.call.name
+        decision = None if self.state == "stopped" else self.decision  # what was open then was withdrawn
+        return row if decision is None else _with_decision(row, decision, name)
+
+    def _call_row(self, limit: int) -> RowParts:
+        brief, text = brief_arguments(self.arguments)
+        # what the line says in full is not said again below it: a turn may have hundreds of calls
+        is_said = says_all(self.arguments, text) and self.decision is None
+        called = "" if is_said else f"{sub_html('Called with')}{arguments_html(self.arguments)}"
+        return RowParts(
+            self.state, "", self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
+            body=f"{called}{self._saw(limit)}",
+        )  # fmt: skip
+
+    def _script_row(self, limit: int) -> RowParts:
+        ended, code = self.ended, str(self.arguments.get("code") or "")
+        script: Mapping[str, Any] = {} if ended is None or ended.script is None else ended.script
+        count = script.get("calls")
+        called = (
+            f"{counted(count, 'tool call')} in one script" if isinstance(count, int) and count else "a script"
+        )
+        what = (
+            f"Ran {called}"
+            if script
+            else {"running": "Running a script", "asked": "Script"}.get(self.state, "Script")
+        )
+        brief = script_brief(script, code)
+        answer = "" if ended is None else ended.text
+        tokens = 0 if ended is None else ended.tokens
+        return RowParts(
+            self.state, what, "", escaped(brief), brief, self._badge, aside=script_saved(script),
+            seconds=self._seconds,
+            body=script_html(code, script, answer, tokens, limit) + self._how_to_decide,
+        )  # fmt: skip
+
+    @property
+    def _badge(self) -> str:
+        if self.state in {"done", "running", "refused", "idle"}:
+            return "changed" if self._edits else ""
+        return self.state.replace("asked", "waiting")
+
+    @property
+    def _tokens(self) -> str:
+        return "" if self.ended is None or self.state != "done" else tokens_text(self.ended.tokens)
+
+    @property
+    def _seconds(self) -> float | None:
+        ended = self.ended
+        if ended is None or ended.decision is self.decision:
+            return None if ended is None else ended.seconds
+        seconds = (ended.script or {}).get("seconds")  # the call waited for the person
+        return float(seconds) if isinstance(seconds, int | float) else None
+
+    @property
+    def _how_to_decide(self) -> str:
+        ticket = self.ticket
+        return decide_html(ticket.pending.pending_id) if self.is_open and ticket is not None else ""
+
+    def _saw(self, limit: int) -> str:
+        ended = self.ended
+        if ended is None:
+            told = "Running; its result shows here." if self.is_begun else "Not carried out yet."
+            return f'<p class="dim">{told}</p>{self._how_to_decide}'
+        return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{out_html(ended.text, limit)}"
+
+
+def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
+    short, full = decided_brief(decision)
+    body = f"{row.body}{sub_html('Decided')}<p>{escaped(full)}</p>"
+    what = row.what or f"Ran {name}"
+    if is_rejection(decision):
+        reason = quoted(decision.reason)
+        return row._replace(
+            what=f"Rejected {name}", name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
+            aside=short, aside_title=full, tokens="", seconds=None, body=body,
+        )  # fmt: skip
+    if row.state == "idle":  # it is carried out once all of its step are decided about
+        what = f"Approved {name}"
+    elif row.state not in {"done", "running"}:
+        what = row.what
+    return row._replace(what=what, aside=short, aside_title=full, tokens="", body=body)
+
+
+def _question_block(question: AskedInCall) -> TurnBlock:
+    block_id = f"q.{question.pending_id}"
+    if question.is_open:
+        return TurnBlock(block_id, "", question.ticket, kind="question")
+    html = "" if question.asked is None else row_html(asked_row(question.asked))
+    return TurnBlock(block_id, html, question.ticket, kind="row")
+
+
+Part = ContextPart | Prose | Thought | NotePart | CallPart

@@ -1,0 +1,164 @@
+"""Turns of a tract, as they are in its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationError, StoreError, TractError
+from tract_jupyter.models import counted
+from tract_jupyter.notebook.chat.log import TurnLog
+from tract_jupyter.notebook.chat.rows import AskedQuestion
+from tract_jupyter.review import Decision
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tract_jupyter.loop import PastTurn
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.tract import Tract
+
+_TOOL_CALLS = frozenset({"tool_call", "script_call"})
+
+
+class TractSource:
+    """What a tract knows beside the events of a turn: `log.LogSource`."""
+
+    def __init__(self, tract: Tract) -> None:
+        self._tract = tract
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return self._tract.corrected(self._tract.tokenizer.count_text(text))
+
+    def asked(self, pending_id: str) -> AskedQuestion | None:
+        """Return a question as the store has it; None if it has none, or cannot be read."""
+        ledger = self._tract.review.ledger
+        try:
+            stored = ledger.get(pending_id)
+            decisions = [] if stored is None else ledger.decisions(pending_id)
+        except TractError:
+            return None
+        if stored is None:
+            return None
+        decision = Decision.of(decisions[-1]) if decisions else None
+        reason = "" if not decisions else decisions[-1].reason
+        return AskedQuestion(
+            pending_id,
+            stored.title,
+            stored.operation,
+            _arguments(stored.operation, stored.fields),
+            decision,
+            reason,
+        )
+
+    def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
+        """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
+        ledger = self._tract.review.ledger
+        try:
+            stored = ledger.get(pending_id)
+            decisions = [] if stored is None else ledger.decisions(pending_id)
+        except TractError:
+            return None
+        if stored is None or not decisions or not Decision.of(decisions[-1]).is_personal:
+            return None
+        return stored.created_at, Decision.of(decisions[-1]).decided_at
+
+
+def _arguments(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return what a stored question was about: of a call, what it is made with."""
+    arguments = fields.get("arguments")
+    if operation == "script_call" and isinstance(arguments, dict):
+        return arguments
+    return fields
+
+
+def replayed_from(tract: Tract) -> str:
+    """Return the name of the cassette that is replayed; empty if none is."""
+    cassette = tract.cassette
+    report = cassette.report if cassette.is_replaying else None
+    return "" if report is None else report.path.name
+
+
+def turns_of(tract: Tract) -> list[PastTurn]:
+    """Return the turns of the current branch, the oldest first."""
+    return tract.loop.turns()
+
+
+def find_turn(tract: Tract, name: str = "") -> PastTurn:
+    """Return a turn: by its number from the newest, 1, or by a commit of it, on whichever branch; the newest if empty.
+
+    Raises:
+        OperationError: there is no such turn.
+    """
+    turns = turns_of(tract)
+    if not name or (name.isdecimal() and len(name) < 4):  # noqa: PLR2004 # a prefix of a hash is longer
+        number = int(name or 1)
+        if not turns:
+            raise OperationError("there is no turn yet; %%tract_chat begins one")
+        if not 1 <= number <= len(turns):
+            raise OperationError(
+                f"there is no turn {number:,}: {counted(len(turns), 'turn')} here, and 1 is the newest"
+            )
+        return turns[-number]
+    commit = tract.get_commit(name).commit_hash
+    for head in [None, *(one.name for one in tract.list_branches())]:
+        found = _turn_with(tract.loop.turns(head), commit)
+        if found is not None:
+            return found
+    raise OperationError(f"commit {commit[:8]} is in no turn of a branch; %tract chat lists turns")
+
+
+def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
+    for turn in turns:
+        if commit == turn.question or any(one.message.commit_hash == commit for one in turn.said):
+            return turn
+    return None
+
+
+def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnLog:
+    """Return what the store tells of a turn; `to_go_on` without how it ended so far.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    from tract_jupyter.loop import TurnEnded
+
+    log = TurnLog(TractSource(tract), replayed=replayed_from(tract), is_last=turn.is_last)
+    for event in tract.loop.events_of(turn):
+        if not (to_go_on and isinstance(event, TurnEnded)):
+            log.add(event)
+    return log
+
+
+def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
+    """Return a turn as the store tells it; arguments as of `find_turn`.
+
+    Raises:
+        OperationError: there is no such turn.
+        StoreError: the store cannot be read.
+    """
+    return stored_log(tract, find_turn(tract, name)).view()
+
+
+def undo_turn(tract: Tract, turn_id: str) -> None:
+    """Take the last turn back: the question and all that came of it. What its calls did outside stays done.
+
+    Raises:
+        OperationError: something was said since, or the turn is not on this branch.
+        StoreError: the store cannot be written.
+    """
+    turns = turns_of(tract)
+    if not turns or turns[-1].question != turn_id:
+        raise OperationError(
+            "something was said after this turn, or it is on another branch, so that it cannot be undone by itself; "
+            "%tract reset COMMIT goes back further"
+        )
+    before = tract.get_commit(turn_id).parent_hash
+    if before is not None:
+        tract.reset(before)
+        return
+    while any(turn.question == turn_id for turn in turns_of(tract)):
+        head = tract.head
+        tract.undo()
+        if tract.head == head:
+            raise StoreError("the turn cannot be taken back")

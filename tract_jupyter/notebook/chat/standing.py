@@ -1,0 +1,69 @@
+"""Turns that are over and on display: whatever cell takes one back or goes on after it, their feet follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import OperationError, TractError
+
+if TYPE_CHECKING:
+    from tract_jupyter.loop import PastTurn
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.notebook.chat.view import TurnDisplay
+    from tract_jupyter.tract import Tract
+
+
+class TurnsOnDisplay:
+    """What the turns of a notebook that are over offer in their feet: what can be done with them now."""
+
+    def __init__(self) -> None:
+        self._turns: dict[TurnDisplay, tuple[Tract, DrawnTurn]] = {}
+        self._position: tuple[str | None, str | None] | None = None
+
+    def add(self, tract: Tract, display: TurnDisplay, turn: DrawnTurn) -> None:
+        """Have a display follow from now on, if anything can be done there."""
+        if turn.turn_id and getattr(display, "ready", False):
+            self._turns[display] = tract, turn
+        self._position = None
+
+    def said(self, display: TurnDisplay, turn: DrawnTurn) -> None:
+        """Note what a display shows now."""
+        if display in self._turns:
+            self._turns[display] = self._turns[display][0], turn
+
+    def refresh(self, _result: object = None) -> None:
+        """Draw those of which something else can be done than before."""
+        try:
+            self._refresh()
+        except TractError:  # told where the store is used; a cell that has ended does not fail for this
+            return
+
+    def _refresh(self) -> None:
+        if not self._turns:
+            return
+        tract = next(iter(self._turns.values()))[0]
+        position = tract.head, tract.current_branch
+        if position == self._position:
+            return
+        self._position = position
+        here = {turn.question: turn for turn in tract.loop.turns()}
+        for display, (of, turn) in list(self._turns.items()):
+            now = _standing(of, turn, here)
+            if now != turn:
+                self._turns[display] = of, now
+                display.close(now)
+
+
+def _standing(tract: Tract, turn: DrawnTurn, here: dict[str, PastTurn]) -> DrawnTurn:
+    """Return a turn as it stands in the conversation on the current branch."""
+    from tract_jupyter.notebook.chat.source import find_turn
+
+    found = here.get(turn.turn_id)
+    if found is not None:
+        return replace(turn, is_undone=False, is_last=found.is_last)
+    try:
+        find_turn(tract, turn.turn_id)
+    except OperationError:  # no branch has it
+        return turn.undone()
+    return replace(turn, is_undone=False, is_last=False)

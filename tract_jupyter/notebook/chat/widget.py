@@ -1,0 +1,305 @@
+"""A turn on a live page: a widget that is sent what has changed, and the static page that takes its place.
+
+The text of a turn would be sent again with each word that comes, if it were synced. So the kernel sends patches, each
+with its number; a page that has missed one, or was loaded later, asks for all of it. The model of the widget outlives
+its view: where the static page says which turn it is, it adds the buttons of the foot.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import traitlets
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.chat.view import ACTIONS
+from tract_jupyter.notebook.panels.panel import (
+    REQUEST_SCRIPTS,
+    REQUEST_STYLES,
+    ReviewWidget,
+    is_answer,
+    request_view,
+    take_answer,
+)
+from tract_jupyter.notebook.views.html import asset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.chat.view import Act, Action, TurnBlock, TurnView
+    from tract_jupyter.review import Ticket
+
+LEAST_SECONDS: Final = 0.05
+"""Between two patches."""
+_SHARE: Final = 10  # at most this part of the time is spent on making patches
+_BEGUN: Final = (
+    "A turn was under way when this was saved: %tract chat show draws it as it is now, "
+    "%tract chat resume goes on with it."
+)
+_PATIENCE: Final = 3.0  # seconds in which a page that does not answer yet is sent all of it each time
+
+
+class TurnWidget(ReviewWidget):
+    """A widget that shows a turn, takes the answers to its questions, and what its foot is asked to do.
+
+    Synced state: `whole` is everything that is drawn, made when a page asks for it.
+
+    Args:
+        on_answer: is given the answer to a question, in any thread.
+        on_act: is given what the foot is asked to do, in any thread.
+    """
+
+    _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "chat/chat.js")))
+    _css = "".join(map(asset, (*REQUEST_STYLES, "chat/chat.css")))
+    whole = traitlets.Dict().tag(sync=True, to_json=lambda _value, widget: widget.state())
+
+    def __init__(self, on_answer: Callable[[dict[str, Any]], None], on_act: Callable[[Action], None]) -> None:
+        self.lock = threading.RLock()
+        self.page_fallback: Callable[[], dict[str, str]] = dict
+        self._on_answer = on_answer
+        self._on_act = on_act
+        self._acts: set[str] = set()
+        self._number = 0
+        self._blocks: dict[str, dict[str, Any]] = {}
+        self._rest: dict[str, Any] = {"foot": "", "actions": [], "turn": "", "over": False, "told": ""}
+        self._since = time.monotonic()
+        super().__init__()
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that is drawn."""
+        with self.lock:
+            return {"n": self._number, "blocks": list(self._blocks.values()), **self._rest}
+
+    def show(self, blocks: list[dict[str, Any]], rest: dict[str, Any]) -> None:
+        """Send what has changed.
+
+        Args:
+            blocks: all of them, in order: `id`, `kind`, and `html` or `view`.
+            rest: what changed of the rest: `foot`, `actions`, `turn`, `over`, `told`.
+        """
+        with self.lock:
+            changed = [block for block in blocks if block != self._blocks.get(block["id"])]
+            rest = {name: value for name, value in rest.items() if value != self._rest[name]}
+            before = list(self._blocks)
+            added = [block["id"] for block in changed if block["id"] not in self._blocks]
+            order = [block["id"] for block in blocks]
+            patch: dict[str, Any] = {
+                "type": "patch",
+                "blocks": [_shortened(block, self._blocks.get(block["id"])) for block in changed],
+                **rest,
+                **({} if order == before + added else {"order": order}),
+            }
+            self._blocks = {block["id"]: block for block in blocks}
+            self._rest |= rest
+            if not changed and not rest and "order" not in patch:
+                return
+            self._number += 1
+            if self.ready or time.monotonic() - self._since > _PATIENCE:
+                self.send({**patch, "n": self._number})
+            else:  # the script may not run yet, and would miss it
+                self.send_state("whole")
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand an answer on, and say that it was heard."""
+        if is_answer(content):
+            self.heard = content["round_id"]
+            self._on_answer(content)
+
+    def fallback(self) -> dict[str, str]:
+        """Return the static page, for whatever cannot show a live one."""
+        return self.page_fallback()
+
+    def _on_message(self, widget: Any, content: Any, buffers: Any) -> None:
+        super()._on_message(widget, content, buffers)
+        if not isinstance(content, dict):
+            return
+        kind, action, key = content.get("type"), content.get("action"), str(content.get("key"))
+        if kind == "all":
+            with self.lock:
+                self.send_state("whole")
+        elif kind == "act" and isinstance(action, str) and action in ACTIONS:
+            with self.lock:
+                is_again = key in self._acts
+                self._acts.add(key)
+            self.heard = key
+            if not is_again:
+                self._on_act(action)
+
+
+def _shortened(block: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a block without the beginning that the page has: `keep` says how many UTF-16 units of it."""
+    if before is None or "html" not in before or "html" not in block:
+        return block
+    old, new = before["html"], block["html"]
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    units = low if new.isascii() else len(new[:low].encode("utf-16-le")) // 2
+    return {**block, "html": new[low:], "keep": units}
+
+
+class LiveTurn:
+    """A turn on display in a cell of a live page.
+
+    Args:
+        act: carries out what the foot is asked to do.
+        soon: runs a function in the kernel's main thread, as if the cell with that context went on.
+    """
+
+    def __init__(self, act: Act, soon: Callable[[Callable[[], None], contextvars.Context], None]) -> None:
+        self._act = act
+        self._soon = soon
+        self._widget = TurnWidget(self._take, self._asked_to)
+        self._widget.page_fallback = self._static
+        self._lock = threading.RLock()
+        self._display_id = secrets.token_hex(16)
+        self._context = contextvars.copy_context()
+        self._view: TurnView | None = None
+        self._tickets: dict[str, Ticket] = {}
+        self._drawn: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {}
+        """By pending: what its question was drawn of, and what a script draws of it."""
+        self._late: dict[str, tuple[str, str, int]] = {}
+        """By pending: the round of the answer that was not taken, why, and which one that was."""
+        self._heard: set[str] = set()
+        self._told = ""
+        self._next = 0.0
+        self._timer: threading.Timer | None = None
+        self._is_closed = False
+        self._left: dict[str, str] = {}
+        """The static page that took the live one's place."""
+
+    @property
+    def ready(self) -> bool:
+        """True if the script has run somewhere and reached this kernel."""
+        return bool(self._widget.ready)
+
+    def put_up(self) -> None:
+        """Display it, in the cell that runs."""
+        self._context = contextvars.copy_context()
+        display(self._widget, display_id=self._display_id)
+
+    def draw(self, view: TurnView, *, at_once: bool = False) -> None:
+        """Show how the turn stands: at once, or as soon as the page can take more. Called in any thread."""
+        with self._lock:
+            self._view = view
+            if self._is_closed:
+                self.close(view)
+                return
+            wait = self._next - time.monotonic()
+            if at_once or wait <= 0:
+                self._send()
+            elif self._timer is None:
+                self._timer = threading.Timer(wait, self._send)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def refresh(self) -> None:
+        """Show how its questions stand. Called in any thread."""
+        with self._lock:
+            if self._view is not None:
+                self.draw(self._view, at_once=True)
+
+    def close(self, view: TurnView) -> None:
+        """Show the end, as a static page; the live one stays as long as a question is open."""
+        with self._lock:
+            self._view, self._is_closed = view, True
+            self._send()
+            if any(ticket.status.is_open for ticket in self._tickets.values()):
+                return
+            static = self._static()
+            if static == self._left:  # a page that is put up again forgets what its reader had unfolded
+                return
+            self._left = static
+        self._context.copy().run(update_display, static, raw=True, display_id=self._display_id)
+
+    def _static(self) -> dict[str, str]:
+        view = self._view
+        if view is None:  # what a notebook keeps that is saved now, or after a page was loaded anew
+            return {"text/html": f"<p>{_BEGUN}</p>", "text/plain": _BEGUN}
+        return {"text/html": view.html(), "text/plain": view.text()}
+
+    def _send(self) -> None:
+        with self._lock:
+            view, timer, self._timer = self._view, self._timer, None
+            if timer is not None:
+                timer.cancel()
+            if view is None:
+                return
+            began = time.monotonic()
+            blocks = view.blocks()
+            self._tickets = {
+                block.ticket.pending.pending_id: block.ticket for block in blocks if block.ticket is not None
+            }
+            foot = view.foot()
+            rest = {
+                "foot": foot.html, "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
+                "over": view.is_over, "told": self._told,
+            }  # fmt: skip
+            self._widget.show([self._block(block) for block in blocks], rest)
+            now = time.monotonic()
+            self._next = now + max(LEAST_SECONDS, _SHARE * (now - began))
+
+    def _block(self, block: TurnBlock) -> dict[str, Any]:
+        if block.ticket is None or block.html:
+            return {"id": block.id, "kind": block.kind, "html": block.html}
+        return {"id": block.id, "kind": "question", "view": self._question(block.ticket)}
+
+    def _question(self, ticket: Ticket) -> dict[str, Any]:
+        """Return what a script draws of a question, made anew when it has changed."""
+        pending_id = ticket.pending.pending_id
+        late = self._late.get(pending_id, ("", "", 0))
+        state = (ticket.round_id, ticket.status, late)
+        before, made = self._drawn.get(pending_id, ((), {}))
+        if before != state:
+            made = request_view(ticket)
+            round_id, why, number = late
+            if why and (round_id == ticket.round_id or not ticket.status.is_open):
+                made |= {"late": why, "refused": number}
+            self._drawn[pending_id] = (state, made)
+        return made
+
+    def _take(self, content: dict[str, Any]) -> None:
+        """Hand an answer to its ticket; one that came too late is told who was faster."""
+        pending_id, round_id = str(content.get("pending_id")), content["round_id"]
+        with self._lock:
+            ticket = self._tickets.get(pending_id)
+            is_again = round_id in self._heard
+            self._heard.add(round_id)
+        if ticket is None:
+            return
+        why = take_answer(ticket, content, is_again=is_again)
+        if why:
+            with self._lock:
+                self._late[pending_id] = (
+                    ticket.round_id,
+                    why,
+                    self._late.get(pending_id, ("", "", 0))[2] + 1,
+                )
+            self.refresh()
+
+    def _asked_to(self, action: Action) -> None:
+        self._soon(lambda: self._carry_out(action), self._context)
+
+    def _carry_out(self, action: Action) -> None:
+        self._tell("")
+        try:
+            view = self._act(action)
+        except TractError as error:
+            self._tell(str(error))
+            return
+        if view is not None:
+            self.close(view)
+
+    def _tell(self, text: str) -> None:
+        with self._lock:
+            self._told = text
+            self._send()

@@ -1,0 +1,87 @@
+"""The line of a cell magic: its options, and one sentence for each mistake in it. IPython is not needed to read one."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.models import shortened
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Collection
+
+_SHOWN: Final = 60
+_ARGUMENT: Final = "argument "
+
+
+class MagicLine(NamedTuple):
+    """The line of a cell magic, as it was typed.
+
+    Attributes:
+        name: of the magic, with its percent signs.
+        text: what stands behind the name.
+        done: what its cell has done with it, such as `sent`: a mistake says that nothing was.
+        taken: names that `--out` cannot have.
+    """
+
+    name: str
+    text: str
+    done: str
+    taken: Collection[str] = ()
+
+    def parse(self, parser: ArgumentParser) -> Namespace:
+        """Return the options.
+
+        Raises:
+            OperationError: a quotation mark is not closed, a value is empty, an option is not known or has no value, a
+                word is too much, or `--out` names no variable.
+        """
+        words = self._words()
+        try:
+            given, rest = parser.parse_known_args(words)
+        except Exception as error:  # noqa: BLE001 # each parser raises what its `error` does
+            raise self._refusal(str(error).removeprefix(_ARGUMENT)) from None
+        if rest:
+            raise self._unknown(rest, [one for action in parser._actions for one in action.option_strings])  # noqa: SLF001 # nothing else tells
+        self._check_out(getattr(given, "out", ""))
+        return given
+
+    def _words(self) -> list[str]:
+        """Return the words: those in quotation marks are one, without them."""
+        lexer = shlex.shlex(self.text, posix=True, punctuation_chars=False)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        if os.name == "nt":  # paths are written with it there
+            lexer.escape = ""
+        words: list[str] = []
+        try:
+            words.extend(lexer)
+        except ValueError:
+            last = shortened(self.text.strip(), _SHOWN)
+            raise self._refusal(f"a quotation mark is not closed in {last}") from None
+        if "" in words:
+            before = words[words.index("") - 1] if words[0] else self.name
+            raise self._refusal(f"there is nothing in the quotation marks after {before}")
+        return words
+
+    def _unknown(self, rest: list[str], options: list[str]) -> OperationError:
+        wrong = next((one for one in rest if one.startswith("-")), "")
+        if wrong:
+            wrong = wrong.partition("=")[0]
+            close = nearest(wrong.strip("-"), [one.strip("-") for one in options]).replace("'", "'--", 1)
+            told = f"{self.name} has no option {shortened(wrong, _SHOWN)!r}."
+            return self._refusal(f"{told}{close} {self.name}? explains them")
+        words = shortened(" ".join(rest), _SHOWN)
+        return self._refusal(f"{words!r} is too much in the line of {self.name}: write it below")
+
+    def _check_out(self, name: str) -> None:
+        if name and (not name.isidentifier() or keyword.iskeyword(name)):
+            raise self._refusal(f"--out takes the name of a variable, not {shortened(name, _SHOWN)!r}")
+        if name in self.taken:
+            raise self._refusal(f"--out cannot replace {name!r}, which is not a variable of yours")
+
+    def _refusal(self, why: str) -> OperationError:
+        return OperationError(f"{why}. Nothing was {self.done}")

@@ -1,0 +1,161 @@
+// What rows on a page share, whichever widget draws them: the page's title, the clock, keys, and their place once decided.
+
+// How many questions are open stands in front of the page's title; each counts once, however often it is on display.
+const WAITING = (globalThis.tractWaiting ??= { open: new Map(), pages: new WeakMap(), prefix: "" });
+function tellTitle() {
+  for (const [pending, places] of WAITING.open) {
+    for (const place of places) if (isClosed(place)) places.delete(place);
+    if (!places.size) WAITING.open.delete(pending);
+  }
+  const bare = document.title.startsWith(WAITING.prefix) ? document.title.slice(WAITING.prefix.length) : document.title;
+  WAITING.prefix = WAITING.open.size ? `(${WAITING.open.size}) ` : "";
+  if (document.title !== WAITING.prefix + bare) document.title = WAITING.prefix + bare;
+}
+// A notebook that is closed tells its widgets nothing. What is scrolled away is not in the page either, so its tab counts.
+const isClosed = (place) => WAITING.pages.get(place)?.isConnected === false;
+function waits(pending, place, isOpen) {
+  const places = WAITING.open.get(pending) ?? new Set();
+  if (isOpen) places.add(place); else places.delete(place);
+  if (places.size) WAITING.open.set(pending, places); else WAITING.open.delete(pending);
+  requestAnimationFrame(() => {
+    const page = place.closest(".jp-Document");
+    if (page) WAITING.pages.set(place, page);
+  });
+  tellTitle();
+  // the front end may set a title of its own, for instance when a tab is selected or closed
+  if (!WAITING.observer && document.head) {
+    WAITING.observer = new MutationObserver(tellTitle);
+    WAITING.observer.observe(document.head, { subtree: true, childList: true, characterData: true });
+  }
+}
+
+// How long a question waits, said anew each second.
+const CLOCKS = new Set();
+let ticking = 0;
+function clock(tell) {
+  CLOCKS.add(tell);
+  ticking ||= setInterval(() => { for (const one of CLOCKS) one(); }, 1000);
+  return () => {
+    CLOCKS.delete(tell);
+    if (!CLOCKS.size) { clearInterval(ticking); ticking = 0; }
+  };
+}
+const age = (since) => {
+  const seconds = Math.max(0, Math.floor((Date.now() - new Date(since)) / 1000));
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : many(Math.floor(seconds / 86400), "day");
+};
+
+// A key that is held down decides once: the focus moves on with each decision, and the next press must be another one.
+const isHeldDown = ({ key, repeat, target, ctrlKey, metaKey }) => {
+  const isTyped = target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
+  return repeat && (key === "Enter" ? ctrlKey || metaKey || !target.matches("textarea") : key === " " && !isTyped);
+};
+
+// The root of rows. No "$" in it is a formula; keys end there, or the notebook takes "a", "b", "d d".
+function rootOf(label, testid) {
+  const root = ELEMENT("div", {
+    class: "tract mathjax_ignore tex2jax_ignore", "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": label, "data-testid": testid,
+  });
+  root.addEventListener("keydown", (event) => {
+    if (!isHeldDown(event)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, { capture: true });
+  root.addEventListener("keydown", (event) => { pressInRows(event, root); event.stopPropagation(); });
+  return root;
+}
+
+// Where many stand together each is one line until it is unfolded, whichever root it is in; for as long as one is left.
+const MANY = 8;
+function crowd(root) {
+  const area = root.closest(".jp-OutputArea") ?? root;
+  const open = area.querySelectorAll(".q").length;
+  const roots = [root, ...area.querySelectorAll(".tract:has(.q)")];
+  if (open > MANY || !open) for (const one of roots) one.classList.toggle("many", open > MANY);
+}
+
+// The only question of its output shows a few lines of code at once.
+const isAlone = (q) => q.isConnected && (q.closest(".jp-OutputArea") ?? q.closest(".tract")).querySelectorAll(".q").length === 1;
+
+// A finger may be on its way to what stood there before: what may be gone for good takes no decision for a moment after it
+// came up, or came to lie under a pointer that did not move.
+const STEADY = 700; // milliseconds
+const POINTER = { x: NaN, y: NaN };
+document.addEventListener("pointermove", ({ clientX, clientY }) => Object.assign(POINTER, { x: clientX, y: clientY }), { capture: true, passive: true });
+function steadiness(q) {
+  let since = -Infinity, timer = 0;
+  const begin = () => {
+    since = performance.now();
+    clearTimeout(timer);
+    timer = setTimeout(() => WATCHERS.forEach((one) => one()), STEADY);
+    WATCHERS.forEach((one) => one());
+  };
+  q.addEventListener("pointerover", ({ target, clientX, clientY }) => {
+    if (target.closest("[data-approves]") && clientX === POINTER.x && clientY === POINTER.y) begin();
+  });
+  return { begin, isNew: () => performance.now() - since < STEADY, close: () => clearTimeout(timer) };
+}
+
+// What a row does is kept with its element: `unfold(on)`, `readOn()`, `decide()`, `reject()`, `escape()`.
+const ROWS = new WeakMap();
+const STOPS = ".q, summary, .line[tabindex]";
+function pressInRows(event, root) {
+  const { key, target } = event;
+  const row = ROWS.get(target.closest(".q"));
+  const isTyped = target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
+  const done = (run) => { event.preventDefault(); run(); };
+  if (row && key === "Enter" && (event.ctrlKey || event.metaKey)) return done(row.decide);
+  if (row && key === "Escape") return done(row.escape);
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyped) return undefined;
+  const isScrolling = target.matches(".scroll, [role=region]");
+  if ((key === "ArrowDown" || key === "ArrowUp") && !isScrolling) {
+    const stops = [...root.querySelectorAll(STOPS)].filter((one) => one.checkVisibility());
+    const to = stops[stops.indexOf(target.closest(STOPS)) + (key === "ArrowDown" ? 1 : -1)] ?? beyond(root, key === "ArrowDown");
+    return to && done(() => { to.focus({ preventScroll: true }); to.scrollIntoView({ block: "nearest" }); });
+  }
+  if (!row) return undefined;
+  if (key === "ArrowRight") return done(() => row.unfold(true));
+  if (key === "ArrowLeft") return done(() => { row.unfold(false); target.closest(".q").focus({ preventScroll: true }); });
+  if (key === "PageDown" && row.readOn()) return done(() => {});
+  if (key === "r" || key === "R") return done(row.reject);
+  return undefined;
+}
+// The next question after, or the last one before, this output of ours.
+function beyond(root, isDown) {
+  const side = isDown ? Node.DOCUMENT_POSITION_FOLLOWING : Node.DOCUMENT_POSITION_PRECEDING;
+  const others = [...document.querySelectorAll(".tract .q")].filter((one) => root.compareDocumentPosition(one) & side && !root.contains(one) && one.checkVisibility());
+  return isDown ? others[0] : others.at(-1);
+}
+const nextQuestion = (from) => [...document.querySelectorAll(".tract .q:not([aria-busy=true])")]
+  .find((one) => from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING && one.checkVisibility());
+
+// A decided question becomes one line. By pointer its place stays as tall as it was while a finger may click again, so that
+// no other button comes to lie under it: until the pointer moves after a second. The front end may put another output there.
+// By keyboard the focus stays with what was decided.
+const AGAIN = 1000; // milliseconds
+const rowsIn = (place) => [...place.querySelectorAll(":is(.q, .row):not(.body *, .rule)")];
+function keepPlace(element, hasFocus) {
+  const child = element.closest(".jp-OutputArea-child") ?? element.closest(".tract");
+  const area = child?.parentElement;
+  if (!area) return;
+  const at = [...area.children].indexOf(child), height = child.offsetHeight, nth = rowsIn(child).indexOf(element);
+  const hold = () => {
+    const now = area.children[at];
+    if (!now) return;
+    if (!hasFocus) now.style.minHeight = `${height}px`;
+    else if (now !== child && !area.contains(document.activeElement)) (rowsIn(now)[nth]?.querySelector("summary") ?? now.querySelector("summary, [tabindex]"))?.focus({ preventScroll: true });
+  };
+  const observer = new MutationObserver(hold), since = performance.now();
+  const moved = () => { if (performance.now() - since > AGAIN) end(); };
+  const end = () => {
+    observer.disconnect();
+    area.removeEventListener("pointermove", moved);
+    for (const one of [child, area.children[at]]) if (one) one.style.minHeight = "";
+  };
+  observer.observe(area, { childList: true, subtree: hasFocus });
+  hold();
+  if (hasFocus) { setTimeout(end, 3000); return; }
+  area.addEventListener("pointerleave", end, { once: true });
+  area.addEventListener("pointermove", moved);
+}

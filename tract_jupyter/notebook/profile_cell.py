@@ -1,0 +1,266 @@
+"""The `%%tract_profile` cell: a profile of a run as YAML, checked by its lines, and completed while it is typed.
+
+Nothing of it is executed, and no model is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import yaml
+
+from tract_jupyter.exceptions import OperationError, ProfileError, nearest
+from tract_jupyter.models import brief_repr
+from tract_jupyter.notebook.cell_syntax import parse_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from tract_jupyter.notebook.commands.profiles import ProfileView
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.runs import Operation
+    from tract_jupyter.runs.profile import OperationProfile
+
+PROFILE_KEYS = ("description", "enabled", "execution_mode", "session_id", "operations")
+_STEP = 10  # between the orders of operations that name none
+_WHERE = re.compile(r"operation '(?P<id>[^']*)'(?:, (?:(?:params|config)\.)?(?P<field>\w+))?")
+_TYPED = {  # what a field of an operation is typed as
+    "depends_on": ("after", "only_if"), "run_conditions": ("only_if",), "hooks": ("when",), "artifact": ("tag", "into"),
+    "template": ("text",), "prompt": ("text",), "output_contract": ("outputs",),
+}  # fmt: skip
+_Path = tuple[str, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ProfileCell:
+    """The body of a cell: what it says, and on which line of the cell each key stands."""
+
+    data: dict[str, Any]
+    lines: Mapping[_Path, int]
+
+    @classmethod
+    def parse(cls, body: str) -> ProfileCell:
+        """Read YAML; the line of the magic is line 1.
+
+        Raises:
+            SpecError: it cannot be read, or is not an object; with the line.
+        """
+        text = "\n" + body
+        data = parse_yaml(text)
+        return cls(data, dict(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ())))
+
+    def profile(self, name: str, functions: Collection[str]) -> OperationProfile:
+        """Return the profile, checked.
+
+        Args:
+            name: of the profile.
+            functions: those that operations of kind `compute` may call.
+
+        Raises:
+            OperationError: with all that is wrong, and the line of each.
+        """
+        from tract_jupyter.runs.profile import OperationProfile
+
+        problems = self._unknown((), PROFILE_KEYS)
+        given = self.data.get("operations") or {}
+        if not isinstance(given, dict):
+            self._refuse(
+                [(("operations",), "operations are given by their names: NAME: {kind: ..., text: ...}")]
+            )
+        operations, found = [], []
+        for place, (key, fields) in enumerate(given.items(), 1):
+            operation, wrong = self._operation(str(key), fields, place, functions)
+            operations += [operation] if operation is not None else []
+            found += wrong
+        if problems or found:
+            self._refuse([*problems, *found])
+        fields = {key: value for key, value in self.data.items() if key in PROFILE_KEYS[:-1]}
+        return self.placed(lambda: OperationProfile.of(name, operations, **fields))
+
+    def placed(self, make: Callable[[], T]) -> T:
+        """Return what a function gives, which may find the profile wrong.
+
+        Raises:
+            OperationError: it did; with the lines.
+        """
+        try:
+            return make()
+        except ProfileError as error:
+            self._refuse(self._of(error))
+
+    def _operation(
+        self, key: str, fields: Any, place: int, functions: Collection[str]
+    ) -> tuple[Operation | None, list[tuple[_Path, str]]]:
+        from tract_jupyter.runs.kinds import KindRegistry
+        from tract_jupyter.runs.profile import field_names, run_operation
+
+        path = ("operations", key)
+        if not isinstance(fields, dict):
+            return None, [
+                (path, f"operation {key!r} has fields, such as text: ..., not {brief_repr(fields)}")
+            ]
+        kind, kinds = fields.get("kind", "template"), KindRegistry()
+        if not isinstance(kind, str) or kind not in kinds:
+            guess = nearest(kind, kinds) if isinstance(kind, str) else ""
+            message = f"there is no kind {kind!r}.{guess} There are {', '.join(kinds)}"
+            return None, [((*path, "kind"), message)]
+        names = field_names(kind)
+        found = self._unknown(path, names) if hasattr(kinds[kind], "parameters") else []
+        named = fields.get("function")
+        if kind == "compute" and isinstance(named, str) and named not in functions:
+            guess = nearest(named, functions)
+            message = f"no function {named!r} is registered.{guess} @tract.functions.register does it, before this cell"
+            found.append(((*path, "function"), message))
+        if found:
+            return None, found
+        try:
+            return run_operation(key, **{"order": _STEP * place, **fields}), []
+        except ProfileError as error:
+            return None, self._of(error)
+
+    def _unknown(self, path: _Path, names: Collection[str]) -> list[tuple[_Path, str]]:
+        here: Any = self.data
+        for key in path:
+            here = here[key]
+        return [
+            ((*path, str(key)), f"there is no field {str(key)!r}.{nearest(str(key), names)}")
+            for key in here
+            if _snake(str(key)) not in names
+        ]
+
+    def _of(self, error: ProfileError) -> list[tuple[_Path, str]]:
+        """Return the problems of an error with the places of the cell that they are about."""
+        found = []
+        for _, where, message in error.problems:
+            found.append((self._path(where, message), f"{where}: {message}" if where else message))
+        return found
+
+    def _path(self, where: str, message: str) -> _Path:
+        """Return where in the cell that stands which a problem is about."""
+        match = _WHERE.search(where)
+        if match is None:
+            return ()
+        path, field = ("operations", match["id"]), _snake(match["field"] or "")
+        if field == "params":
+            field = _snake(message.partition(":")[0])
+        typed = [name for name in (field, *_TYPED.get(field, ())) if (*path, name) in self.lines]
+        return (*path, *typed[:1])
+
+    def _refuse(self, problems: Iterable[tuple[_Path, str]]) -> NoReturn:
+        told = sorted((self._line(path), message) for path, message in problems)
+        raise OperationError("\n".join(f"line {line}: {message}" for line, message in dict.fromkeys(told)))
+
+    def _line(self, path: _Path) -> int:
+        """Return the line of a key, or of what it stands in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def _key_lines(node: Any, path: _Path) -> Iterable[tuple[_Path, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            yield here, key.start_mark.line + 1
+            yield (*path, _snake(str(key.value))), key.start_mark.line + 1
+            yield from _key_lines(value, here)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: f"_{match[1].lower()}", name)
+
+
+def save_profile(
+    notebook: NotebookSession, name: str, body: str, *, activate: bool, check: bool
+) -> ProfileView:
+    """Check a profile and keep it, unless it is only to be checked; return its view.
+
+    Raises:
+        OperationError: with all that is wrong, and the line of each; nothing was saved.
+        TractError: it cannot be stored.
+    """
+    from tract_jupyter.notebook.commands.profiles import saved_view, unsaved_view
+    from tract_jupyter.runs import FUNCTIONS
+
+    tract = notebook.tract
+    cell = ProfileCell.parse(body)
+    profile = cell.profile(name, {**FUNCTIONS, **tract.functions})
+    if check:
+        return unsaved_view(profile, "It can be saved: nothing is wrong with it. Nothing was saved.")
+    cell.placed(lambda: tract.profiles.save(profile, activate=activate))
+    said = (
+        "Saved, and used by runs from now on."
+        if activate
+        else f"Saved. %tract profile {name} --activate uses it."
+    )
+    return saved_view(tract, name, said)
+
+
+# --- completion
+
+
+def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
+    """Return what may follow in a line of the cell, and what each word is.
+
+    Args:
+        notebook: the state of this kernel.
+        above: the lines before, without that of the magic.
+        line: the line up to the cursor.
+    """
+    key, colon, _ = line.partition(":")
+    if colon:
+        return [(word, "value") for word in _values(notebook, key.strip(), above)]
+    depth = len(line) - len(line.lstrip())
+    if not depth:
+        given = {one.partition(":")[0] for one in above}
+        return [(f"{name}: ", "field") for name in PROFILE_KEYS if name not in given]
+    siblings, is_field = _siblings(above, depth)
+    if not is_field:
+        return []
+    from tract_jupyter.runs.profile import field_names
+
+    kind = siblings.get("kind", "template")
+    return [(f"{name}: ", "field") for name in field_names(kind) if name not in siblings]
+
+
+def _siblings(above: list[str], depth: int) -> tuple[dict[str, str], bool]:
+    """Return the fields that stand above in the same operation, and whether the line is one of an operation at all."""
+    found: dict[str, str] = {}
+    for one in reversed(above):
+        if not one.strip():
+            continue
+        here = len(one) - len(one.lstrip())
+        if here < depth:
+            return found, here > 0 and one.rstrip().endswith(":")
+        key, colon, value = one.strip().partition(":")
+        if here == depth and colon:
+            found[key] = value.strip()
+    return found, False
+
+
+def _values(notebook: NotebookSession, key: str, above: list[str]) -> Iterable[str]:
+    from tract_jupyter.runs import FUNCTIONS, Trigger
+    from tract_jupyter.runs.kinds import KindRegistry
+    from tract_jupyter.runs.profile import PLACES
+
+    if key == "kind":
+        return KindRegistry()
+    if key == "function":
+        return sorted({**FUNCTIONS, **notebook.tract.functions})
+    if key == "tool":
+        return notebook.tract.executor.tools()
+    if key == "provider_ref":
+        return notebook.tract.models
+    if key == "after":
+        inner = [one for one in above if re.fullmatch(r" +[\w-]+:\s*", one)]
+        return [one.strip().rstrip(":") for one in inner]
+    return {
+        "into": PLACES,
+        "when": ("before", "after", "both"),
+        "triggers": tuple(one.value for one in Trigger),
+        "execution_mode": ("concurrent", "sequential"),
+        **dict.fromkeys(("required", "enabled", "keep"), ("true", "false")),
+    }.get(key, ())

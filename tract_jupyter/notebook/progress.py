@@ -1,0 +1,176 @@
+"""A bar for what takes longer than a second: in the cell or on the terminal, and gone when it is done.
+
+Where nobody looks on, nothing is shown. Rooms say what they do by `working` of `tract_jupyter.models`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import secrets
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.models import Work
+    from tract_jupyter.notebook.front_end import FrontEnd
+
+_AFTER = 1.0
+_EVERY = 0.5
+_CELLS = 24
+
+_is_inner: contextvars.ContextVar[bool] = contextvars.ContextVar("is_inner", default=False)
+
+
+class ProgressPlace(Protocol):
+    """Where a bar is drawn."""
+
+    def draw(self, work: Work, seconds: float) -> None:
+        """Show how far the work is, in the place of what was shown before."""
+        ...
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        ...
+
+
+class InCell:
+    """An output of the cell, which ends empty: a saved notebook keeps nothing of it."""
+
+    def __init__(self) -> None:
+        self._display_id = ""
+
+    def draw(self, work: Work, seconds: float) -> None:
+        """Show it for the first time, or bring it up to date."""
+        from IPython.display import display, update_display
+
+        bundle = {"text/html": progress_html(work, seconds), "text/plain": progress_text(work, seconds)}
+        if self._display_id:
+            update_display(bundle, raw=True, display_id=self._display_id)
+        else:
+            self._display_id = secrets.token_hex(16)
+            display(bundle, raw=True, display_id=self._display_id)
+
+    def clear(self) -> None:
+        """Empty the output."""
+        from IPython.display import update_display
+
+        update_display({"text/html": "", "text/plain": ""}, raw=True, display_id=self._display_id)
+
+
+class OnTerminal:
+    """A line of the terminal, on stderr, which is wiped at the end."""
+
+    def draw(self, work: Work, seconds: float) -> None:
+        """Write it over what was there."""
+        sys.stderr.write(f"\r\x1b[2K{progress_text(work, seconds)}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Wipe the line."""
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def progress_place(front_end: FrontEnd) -> ProgressPlace | None:
+    """Return where a bar is seen by somebody now; None if nobody looks on."""
+    if front_end.has_kernel:
+        return None if front_end.is_headless else InCell()
+    return OnTerminal() if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+class ProgressBars:
+    """Shows the work of this process, an observer of it. Work within other work is a part of that, and not shown.
+
+    Args:
+        place: gives where a bar is to be drawn now; None for nowhere.
+        after: seconds until a bar appears.
+        every: seconds between two drawings.
+    """
+
+    def __init__(
+        self, place: Callable[[], ProgressPlace | None], after: float = _AFTER, every: float = _EVERY
+    ) -> None:
+        self._place = place
+        self._after = after
+        self._every = every
+
+    @contextmanager
+    def __call__(self, work: Work) -> Iterator[None]:
+        """Show a piece of work as long as it goes on, from a second on."""
+        place = None if _is_inner.get() else self._place()
+        if place is None:
+            yield
+            return
+        bar = _Bar(work, place, self._every)
+        token = _is_inner.set(True)
+        bar.draw_in(self._after)
+        try:
+            yield
+        finally:
+            _is_inner.reset(token)
+            bar.end()
+
+
+class _Bar:
+    """A bar on display. It is drawn by timers: who works may be in the middle of one long step."""
+
+    def __init__(self, work: Work, place: ProgressPlace, every: float) -> None:
+        self._work, self._place, self._every = work, place, every
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._context = contextvars.copy_context()  # what it displays belongs to the cell
+        self._timer: threading.Timer | None = None
+        self._is_drawn = self._has_ended = False
+
+    def draw_in(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._draw)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        with self._lock:
+            self._has_ended = True
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._is_drawn:
+                self._context.run(self._place.clear)
+
+    def _draw(self) -> None:
+        with self._lock:
+            if self._has_ended:
+                return
+            self._is_drawn = True
+            self._context.run(self._place.draw, self._work, time.monotonic() - self._began)
+            self.draw_in(self._every)
+
+
+def progress_text(work: Work, seconds: float) -> str:
+    """Return a line with a bar of characters, where it is known how long that is."""
+    told = f"{seconds:.0f} s"
+    if not work.total:
+        return f"{work.what} … {told}"
+    filled = round(_CELLS * _share(work))
+    return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {told}"
+
+
+def progress_html(work: Work, seconds: float) -> str:
+    """Return the same as a part of a page."""
+    from tract_jupyter.notebook.views import rows
+    from tract_jupyter.notebook.views.styles import styled
+
+    cells = [rows.icon("run"), rows.said(work.what)]
+    if work.total:
+        share = _share(work)
+        cells.append(rows.meter(share, f"{100 * share:.0f} % of {work.what}"))
+        cells.append(rows.number(f"{work.done:,} of {work.total:,}"))
+    cells.append(rows.number(f"{seconds:.0f} s"))
+    return styled(rows.page(rows.line(*cells), work.what, "tract-progress"))
+
+
+def _share(work: Work) -> float:
+    return min(work.done / work.total, 1.0) if work.total else 0.0

@@ -1,0 +1,176 @@
+"""The view of a preview: what would be sent now, and what operations would ask or call. Nothing was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models import one_line, printable, shortened, show_tokens
+from tract_jupyter.notebook.runs.pictures import why
+from tract_jupyter.notebook.runs.prompt import PromptView, inspect_prompt
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import View, escaped, root_html, style_tag
+from tract_jupyter.notebook.views.styles import styled
+from tract_jupyter.runs import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tract_jupyter.runs import Imagined, OperationRun, PromptPreview
+    from tract_jupyter.tract import Tract
+
+_NAME = 60
+_LINE = 120
+_TEXT = 4_000
+_TOOLS = 12
+_WHEN = {Hook.BEFORE: "Before the main call", Hook.AFTER: "After the main call"}
+
+
+@dataclass(frozen=True)
+class PreviewView(View):
+    """A preview of a prompt, shown."""
+
+    preview: PromptPreview
+    prompt: PromptView
+
+    @classmethod
+    def of(cls, tract: Tract, preview: PromptPreview) -> PreviewView:
+        """Return the view, with the tokens of each message."""
+
+        def count(text: str) -> int:
+            return tract.corrected(tract.tokenizer.count_text(text))
+
+        return cls(preview, PromptView(inspect_prompt(preview.run, count, tract.tokenizer.name)))
+
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+        told = [rows.line(rows.said(name), rows.cut(value)) for name, value in self._facts()]
+        told += [_imagined_html(one) for one in self.preview.imagined]
+        head = f"<p><b>What would be sent now</b> {rows.badge('nothing was asked')}</p>{rows.rows(told)}"
+        stops = self.preview.why_not
+        note = f'<div class="note no">{escaped(_sentence(stops))}</div>' if stops else ""
+        page = styled(rows.page(head + note, "What would be sent now", "tract-preview"))
+        if not self.preview.run.prompt:
+            return page
+        old = style_tag("views/views.css", "views/runs.css")
+        return f"{page}{old}{root_html(self.prompt.body_html(), 'tract-views tract-run', tag='section')}"
+
+    def to_text(self) -> str:
+        """Return the same as lines."""
+        lines = ["What would be sent now (nothing was asked)"]
+        lines += [f"{name}: {value}" for name, value in self._facts()]
+        lines += [f"{one.operation_id}: {_would(one)}; {_instead(one)}" for one in self.preview.imagined]
+        lines += [_sentence(self.preview.why_not)] if self.preview.why_not else []
+        lines += self.prompt.to_text().split("\n")[1:] if self.preview.run.prompt else []
+        return printable("\n".join(lines))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        preview = self.preview
+        tokens = f"{show_tokens(preview.tokens, preview.token_source)} tokens"
+        price = (
+            "price unknown" if preview.cost is None else f"{preview.cost} for the prompt, without the reply"
+        )
+        named = [_tool_name(one) for one in preview.tools]
+        more = f" and {len(named) - _TOOLS:,} more" if len(named) > _TOOLS else ""
+        told = [
+            ("Model", one_line(preview.model, _LINE) or "none yet: %tract model openai/gpt-6-luna"),
+            ("Size", f"{tokens}; {price if preview.model else 'no model, so no price'}"),
+            ("Profile", one_line(preview.run.profile or "none: the context as it stands", _NAME)),
+            ("Messages", self.prompt.inspection.summary),
+            ("Tools", f"{', '.join(named[:_TOOLS])}{more}"),
+        ]
+        return [(name, value) for name, value in told if value]
+
+
+@dataclass(frozen=True)
+class OperationPreviewView(View):
+    """A dry run of one operation, shown: what it was given, what it made of it or would have asked."""
+
+    operation_id: str
+    results: Sequence[OperationRun]
+    imagined: Imagined | None
+    effects: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, preview: PromptPreview, operation_id: str) -> OperationPreviewView:
+        """Return the view of one operation of a preview.
+
+        Raises:
+            RunError: it has none of this name.
+        """
+        results, imagined = preview.operation(operation_id)
+        return cls(operation_id, results, imagined, preview.effects.get(operation_id, ()))
+
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+        lines = [rows.line(rows.said(name), rows.cut(value)) for name, value in self._facts()]
+        lines += [] if self.imagined is None else [_imagined_html(self.imagined, is_open=True)]
+        lines += map(_effect_html, self.effects)
+        name = escaped(one_line(self.operation_id, _NAME))
+        head = f"<p><b>Dry run of {name}</b> {rows.badge('nothing was asked')}</p>"
+        return styled(
+            rows.page(f"{head}{rows.rows(lines)}", f"Dry run of {self.operation_id}", "tract-dry-run")
+        )
+
+    def to_text(self) -> str:
+        """Return the same as lines."""
+        lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was asked)"]
+        lines += [f"{name}: {value}" for name, value in self._facts()]
+        if self.imagined is not None:
+            lines += [f"It {_would(self.imagined)}; {_instead(self.imagined)}"]
+            lines += [f"  {line}" for line in _sent(self.imagined).split("\n")]
+        lines += [
+            f"Effect {effect.get('type', '')}: {one_line(_json(effect), _LINE)}" for effect in self.effects
+        ]
+        return printable("\n".join(lines))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [(_WHEN[one.hook], f"{one.status.value}. {why(one)}".strip()) for one in self.results]
+
+
+def _would(one: Imagined) -> str:
+    if one.messages:
+        whom = f"the model {one.model}" if one.model else "the model"
+        return f"would ask {whom}"
+    return f"would call {one_line(one.call, _NAME)}"
+
+
+def _instead(one: Imagined) -> str:
+    value = one.instead if isinstance(one.instead, str) else _json(one.instead)
+    return f"here it counts as {one_line(value, _NAME)}"
+
+
+def _sent(one: Imagined) -> str:
+    """Return what would be sent: messages with their roles, or arguments."""
+    if one.messages:
+        return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in one.messages)
+    return _json(one.arguments)
+
+
+def _imagined_html(one: Imagined, *, is_open: bool = False) -> str:
+    cells = (
+        rows.named(one_line(one.operation_id, _NAME)),
+        rows.cut(f"{_would(one)}; {_instead(one)}"),
+        rows.badge(one_line(one.kind, _NAME)),
+    )
+    return rows.row(cells, f'<pre class="out">{escaped(shortened(_sent(one), _TEXT))}</pre>', is_open=is_open)
+
+
+def _effect_html(effect: Mapping[str, Any]) -> str:
+    cells = (rows.said("Effect"), rows.cut(str(effect.get("type", ""))))
+    return rows.row(cells, f'<pre class="out">{escaped(shortened(_json(effect), _TEXT))}</pre>')
+
+
+def _tool_name(tool: Mapping[str, Any]) -> str:
+    function = tool.get("function")
+    name = function.get("name") if isinstance(function, dict) else tool.get("name")
+    return one_line(str(name or "unnamed"), _NAME)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,134 @@
+"""Many operations as stages, one line each: who waits for nobody, who waits for these, and so on.
+
+A graph of more than some dozen operations has no room for names. A stage says how many of its operations stand how,
+names those that are not done, and unfolds to all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.models import counted, one_line
+from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST, hover, lay_out, main_word
+from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, duration
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.styles import styled
+from tract_jupyter.runs import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tract_jupyter.notebook.runs.graph import Band
+    from tract_jupyter.notebook.runs.pictures import OperationNode
+
+_MOST = 12  # stages of a hook; more are joined
+_NAME = 60
+_TOLD = 4  # operations that are named in a line
+_URGENT = (NodeState.ERROR, NodeState.ABORTED, NodeState.WAITING, NodeState.RUNNING, NodeState.SKIPPED)
+
+
+@dataclass(frozen=True)
+class OperationStage:
+    """Operations that may run at the same time, or several such groups, one after the other.
+
+    Attributes:
+        hook: when they run.
+        first, last: which stages of the hook, from 1.
+        nodes: the operations, in their order.
+    """
+
+    hook: Hook
+    first: int
+    last: int
+    nodes: tuple[OperationNode, ...]
+
+    @property
+    def title(self) -> str:
+        """The number of the stage, or the numbers of those that are joined."""
+        told = f"Stage {self.first}" if self.first == self.last else f"Stages {self.first} to {self.last}"
+        return f"{told} afterwards" if self.hook is Hook.AFTER else told
+
+    @property
+    def counts(self) -> dict[NodeState, int]:
+        """How many operations stand how, in the order of the states."""
+        found = Counter(node.state for node in self.nodes)
+        return {state: found[state] for state in NodeState if found[state]}
+
+    @property
+    def summary(self) -> str:
+        """How many stand how; those that are not done by their names."""
+        told = [f"{count:,} {state.value}" for state, count in self.counts.items()]
+        return f"{', '.join(told)}{''.join(self._named())}"
+
+    def _named(self) -> Iterator[str]:
+        for state in _URGENT:
+            some = [one_line(node.title, _NAME) for node in self.nodes if node.state is state]
+            if some and len(self.counts) > 1:
+                more = f" and {len(some) - _TOLD:,} more" if len(some) > _TOLD else ""
+                yield f" · {GLYPHS[state]} {', '.join(some[:_TOLD])}{more}"
+
+
+def is_many(nodes: Sequence[OperationNode]) -> bool:
+    """Return True if there are too many operations for a graph with names."""
+    return len(nodes) > NAMED_AT_MOST
+
+
+def stages_of(nodes: Sequence[OperationNode]) -> list[OperationStage]:
+    """Return the stages of each hook, at most twelve."""
+    return [stage for band in lay_out(nodes) for stage in _joined(band)]
+
+
+def _joined(band: Band) -> Iterator[OperationStage]:
+    levels: dict[int, list[OperationNode]] = {}
+    for place in band.places:
+        levels.setdefault(place.level, []).append(place.node)
+    wanted = len(band.places) / _MOST if len(levels) > _MOST else 0
+    first, held = 1, []
+    for number, level in enumerate(sorted(levels), 1):
+        held += levels[level]
+        if len(held) >= wanted or number == len(levels):
+            yield OperationStage(band.hook, first, number, tuple(held))
+            first, held = number + 1, []
+
+
+def stages_html(nodes: Sequence[OperationNode], main: NodeState | None) -> str:
+    """Return the stages with the main call between them; `main` is None in a profile, which makes none."""
+    stages = stages_of(nodes)
+    lines = [_stage_html(one) for one in stages if one.hook is Hook.BEFORE]
+    lines += [_main_html(main)]
+    lines += [_stage_html(one) for one in stages if one.hook is Hook.AFTER]
+    label = f"{counted(len(nodes), 'operation')} in {counted(len(stages), 'stage')}"
+    return styled(rows.page(rows.rows(lines), label, "tract-stages"))
+
+
+def _main_html(main: NodeState | None) -> str:
+    state = main or NodeState.PLANNED
+    word = "" if main is None else main_word(state)
+    glyph = "" if main is None else f'<i class="tract-mark tract-{state}">{GLYPHS[state]}</i>'
+    return rows.line(glyph, rows.said("Main call"), rows.cut(word))
+
+
+def _stage_html(stage: OperationStage) -> str:
+    strip = "".join(
+        f'<i class="tract-{state}" style="flex:{count}"></i>' for state, count in stage.counts.items()
+    )
+    cells = (
+        rows.said(stage.title),
+        f'<span class="tract-strip" aria-hidden="true">{strip}</span>',
+        rows.cut(stage.summary),
+        rows.number(f"{len(stage.nodes):,}"),
+    )
+    chips = "".join(map(_chip, stage.nodes))
+    return rows.row(cells, f'<div class="tract-chips" role="list">{chips}</div>')
+
+
+def _chip(node: OperationNode) -> str:
+    required = " tract-required" if node.required else ""
+    time = f"<small>{duration(node.milliseconds)}</small>" if node.milliseconds else ""
+    return (
+        f'<span class="tract-chip tract-{node.state}{required}" role="listitem" title="{escaped(hover(node))}">'
+        f'<i class="tract-mark">{GLYPHS[node.state]}</i><span class="cut">{escaped(node.title)}</span>{time}</span>'
+    )

@@ -1,0 +1,148 @@
+"""What has happened, in plain words: one line each, which unfolds to what the event holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models import counted, one_line, printable
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import View, ago, escaped, exact_time, text_width, when
+from tract_jupyter.notebook.views.styles import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.storage import Event
+
+_LONG_HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{4,56}(?![0-9a-f])")
+_VALUE = 80
+_WORDS = 200
+_TEXT_WORDS = 96
+_HIDDEN = frozenset({"signature", "spec_json", "profile_json", "arguments", "resolutions", "branch"})
+
+
+def short_hashes(text: str) -> str:
+    """Return a text in which hashes and ids of 12 digits or more have 8."""
+    return _LONG_HASH.sub(r"\1", text)
+
+
+def in_words(event: Event) -> str:
+    """Return what happened as a sentence without a full stop; who did it is told beside it."""
+    kind, data = event.event_type, event.data
+    if kind.startswith("custom:"):
+        told = f"ran {kind.removeprefix('custom:')}{_values(data.get('fields') or {})}"
+    elif kind in _SENTENCES:
+        try:
+            told = _SENTENCES[kind](data)
+        except (KeyError, TypeError, ValueError):  # data of another version
+            told = _plain(kind, data)
+    else:
+        told = _plain(kind, data)
+    return one_line(short_hashes(told), _WORDS)
+
+
+def _plain(kind: str, data: dict[str, Any]) -> str:
+    """Return the words of any event: its type, and its values."""
+    what, _, done = kind.rpartition(".")
+    name = data.get("name")
+    about = f"{what.replace('_', ' ')}{f' {name}' if name else ''} {done}".strip()
+    rest = {key: value for key, value in data.items() if key != "name"}
+    return f"{about.replace('_', ' ')}{_values(rest)}"
+
+
+def _values(data: dict[str, Any]) -> str:
+    told = ", ".join(
+        f"{key.replace('_', ' ')} {str(value)[:_VALUE]}"
+        for key, value in data.items()
+        if value not in (None, "", {}, []) and key not in _HIDDEN
+    )
+    return f": {told}" if told else ""
+
+
+def _decision(data: dict[str, Any]) -> str:
+    did = {"approve": "approved", "reject": "rejected"}.get(data["action"], f"chose {data['action']} for")
+    reason = f", because: {data['reason']}" if data.get("reason") else ""
+    left = f" ({data['outcome']})" if data.get("outcome") else ""
+    return f"{did} {data['title']}{reason}{left}"
+
+
+def _rejected(data: dict[str, Any]) -> str:
+    return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
+
+
+def _merged(data: dict[str, Any]) -> str:
+    how = "" if data.get("merge_type", "clean") == "clean" else f" ({data['merge_type'].replace('_', ' ')})"
+    return f"merged {data['source_branch']} into {data['branch']}{how}"
+
+
+_SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "decision": _decision,
+    "rejected": _rejected,
+    "failed": lambda data: f"{data['action']} failed: {data['error']}",
+    "merge": _merged,
+    "gc": lambda data: (
+        f"removed {counted(data['commits'], 'commit')} that no branch leads to, {data['tokens']:,} tokens"
+    ),
+    "operation.activated": lambda data: f"activated operation {data['name']}, version {data['version']}",
+    "spawn": lambda data: f"made tract {data['child']}{_values({'for': data.get('purpose')})}",
+    "deploy": lambda data: f"put an agent on branch {data['branch']}{_values({'for': data.get('purpose')})}",
+    "curate": lambda data: f"made the branch smaller with {counted(data['commits'], 'commit')}",
+    "script": lambda data: f"ran a script{_values({k: v for k, v in data.items() if k != 'script_hash'})}",
+    "turn.limit": lambda data: f"a turn reached a limit at {data['commit']}",
+}
+
+
+@dataclass(frozen=True)
+class EventsView(View):
+    """Events, the newest first, as they are seen at a time: that of showing them if left out."""
+
+    events: Sequence[Event]
+    now: datetime
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> EventsView:
+        """Return the view as of now."""
+        return cls(events, datetime.now(UTC))
+
+    @property
+    def headline(self) -> str:
+        """How many, and to what moment "ago" counts: it stays true in a saved notebook."""
+        if not self.events:
+            return "None yet."
+        return f"{counted(len(self.events), 'event')}, the newest first, seen {when(self.now)}"
+
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+        title = f"<p><b>Events</b> <small>{escaped(self.headline)}</small></p>"
+        lines = rows.rows(map(self._line, self.events)) if self.events else ""
+        return styled(rows.page(f"{title}{lines}", "Events", "tract-events"))
+
+    def to_text(self) -> str:
+        """Return a line for each."""
+        told = [(ago(one.created_at, self.now), _by(one), in_words(one)) for one in self.events]
+        widths = [max((text_width(row[place]) for row in told), default=0) for place in range(2)]
+        lines = [
+            f"{when_.ljust(widths[0])}  {by.ljust(widths[1])}  {one_line(words, _TEXT_WORDS)}"
+            for when_, by, words in told
+        ]
+        return printable("\n".join([f"Events: {self.headline}", *lines]))
+
+    def _line(self, event: Event) -> str:
+        at, exact = event.created_at.isoformat(), escaped(exact_time(event.created_at))
+        moment = f'<time datetime="{at}" title="{exact}">{ago(event.created_at, self.now)}</time>'
+        cells = (
+            rows.said(_by(event)),
+            f'<span class="cut">{escaped(in_words(event))}</span>',
+            f'<span class="num">{moment}</span>',
+        )
+        held = [("what", event.event_type), ("when", exact_time(event.created_at))]
+        held += [(key, str(value)) for key, value in event.data.items() if value not in (None, "", {}, [])]
+        shown = [(key, one_line(value, _WORDS)) for key, value in held]
+        return rows.row(cells, rows.table(("", ""), shown, code=frozenset({1})))
+
+
+def _by(event: Event) -> str:
+    return one_line(short_hashes(event.actor), 40)

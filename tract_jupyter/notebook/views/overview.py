@@ -1,0 +1,181 @@
+"""A tract at a glance: where it stands, what waits, what it may take, its branches and operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.models import counted, one_line, printable
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import View
+from tract_jupyter.notebook.views.styles import styled
+
+if TYPE_CHECKING:
+    from tract_jupyter.llm import CostReport
+    from tract_jupyter.models import BranchInfo, StatusInfo
+    from tract_jupyter.tract import Tract
+
+_NAME = 60
+_NAMED = 8
+_LISTED = 50
+_HASH = 8
+
+
+@dataclass(frozen=True)
+class TractView(View):
+    """A tract, shown.
+
+    Attributes:
+        status: where it stands.
+        branches: all of them.
+        model: who is asked; empty if nobody is.
+        cost: what this session has used and may spend.
+        scripts: what scripts have saved, in words; empty where there were none.
+    """
+
+    status: StatusInfo
+    branches: tuple[BranchInfo, ...]
+    model: str
+    cost: CostReport
+    scripts: str = ""
+
+    @classmethod
+    def of(cls, tract: Tract) -> TractView:
+        """Read what is shown; nothing is changed, and no model is asked.
+
+        Raises:
+            TractError: the store cannot be read.
+        """
+        asked = tract.models.asked
+        return cls(
+            tract.status(),
+            tuple(tract.list_branches()),
+            "; ".join(one.removeprefix("Asked").lstrip(": ") for one in asked),
+            tract.costs(),
+            _scripts(tract),
+        )
+
+    def to_html(self) -> str:
+        """Return a part of a page that stands alone, everything escaped."""
+        lines = [self._place(), self._waiting(), self._quarantined(), self._model()]
+        lines += [rows.line(rows.said("Scripts"), rows.cut(self.scripts)) if self.scripts else ""]
+        lines += [self._operations(), self._branches()]
+        return styled(rows.page(rows.rows(lines), f"tract in {self.status.location}", "tract-overview"))
+
+    def to_text(self) -> str:
+        """Return a line for each of them."""
+        status = self.status
+        lines = [f"tract in {status.location}", f"Branch {self._at}: {self._size}, {self._tokens}"]
+        lines += [f"Operations: {_some(status.operations) or 'none'}"]
+        if status.waiting:
+            lines.append(f"Waiting for a decision: {status.waiting} (%tract inbox)")
+        lines += self._unapproved()
+        lines += [f"Scripts: {self.scripts}"] if self.scripts else []
+        lines += [f"Model: {self._asked}"] + ([f"This session: {self._spent}"] if self._spent else [])
+        others = [one.name for one in self.branches if not one.is_current]
+        lines += [f"Other branches: {_some(others)}"] if others else []
+        return printable("\n".join(lines))
+
+    @property
+    def _at(self) -> str:
+        status = self.status
+        head = f" at {status.head[:_HASH]}" if status.head else ", empty"
+        return f"{one_line(status.branch, _NAME)}{head}"
+
+    @property
+    def _size(self) -> str:
+        status = self.status
+        return f"{counted(status.commit_count, 'commit')}, {counted(status.message_count, 'message')}"
+
+    @property
+    def _tokens(self) -> str:
+        status = self.status
+        of = f" of {status.max_tokens:,}" if status.max_tokens else ""
+        return f"{status.tokens}{of} tokens ({status.token_source})"
+
+    @property
+    def _asked(self) -> str:
+        return one_line(self.model, 2 * _NAME) if self.model else "none yet: %tract model openai/gpt-6-luna"
+
+    @property
+    def _spent(self) -> str:
+        """What this session has used, against its budget; empty if there is nothing to say."""
+        cost = self.cost
+        told = str(cost) if cost.lines else ""
+        return f"{told or 'nothing'} of {cost.budget}" if cost.budget is not None else told
+
+    def _place(self) -> str:
+        status = self.status
+        cells = [
+            rows.said(self._at),
+            rows.cut(f"{self._size}, in {status.location}"),
+            rows.number(self._tokens),
+        ]
+        if status.max_tokens:
+            share = status.token_count / status.max_tokens
+            cells.append(rows.share_bar(share, f"{100 * share:.0f} % of the token budget"))
+            cells.append(rows.number(f"{100 * share:.0f} %"))
+        return rows.line(*cells)
+
+    def _waiting(self) -> str:
+        count = self.status.waiting
+        if not count:
+            return ""
+        what = f"{counted(count, 'question')} {'wait' if count > 1 else 'waits'} for you"
+        return rows.line(rows.icon("wait"), rows.badge(what, "wait"), "<code>%tract inbox</code>")
+
+    def _quarantined(self) -> str:
+        return "".join(rows.line(rows.icon("no"), rows.cut(one)) for one in self._unapproved())
+
+    def _unapproved(self) -> list[str]:
+        status, told = self.status, []
+        if status.quarantined:
+            told.append(f"Stored but not approved here: {_some(status.quarantined)} (%tract review NAME)")
+        if status.quarantined_handlers:
+            told.append(
+                f"Saved handlers not approved here: {_some(status.quarantined_handlers)} (%tract review NAME); "
+                "until then you are asked instead"
+            )
+        return told
+
+    def _model(self) -> str:
+        cells = [rows.said("Model"), rows.cut(self._asked), rows.number(self._spent)]
+        budget = self.cost.budget
+        if budget is not None and budget.usd:
+            share = float(self.cost.known.usd / budget.usd)
+            cells.append(rows.share_bar(share, f"{100 * share:.0f} % of the spending budget"))
+        return rows.line(*cells)
+
+    def _branches(self) -> str:
+        names = [one.name for one in sorted(self.branches, key=lambda one: not one.is_current)]
+        shown = [
+            (
+                "→" if one.is_current else "",
+                one.name,
+                one.commit_hash[:_HASH] if one.commit_hash else "no commits yet",
+            )
+            for one in self.branches[:_LISTED]
+        ]
+        table = rows.table(("", "Name", "Commit"), shown, code=frozenset({1, 2}))
+        more = len(names) - _LISTED
+        rest = f"<p><small>{more:,} more: <code>%tract branch</code></small></p>" if more > 0 else ""
+        cells = (rows.said("Branches"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
+        return rows.row(cells, table + rest)
+
+    def _operations(self) -> str:
+        names = self.status.operations
+        cells = (rows.said("Operations"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
+        return rows.line(*cells) if names else ""
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(one_line(name, _NAME) for name in names[:_NAMED]) + more
+
+
+def _scripts(tract: Tract) -> str:
+    scripts = tract.scripts
+    if not scripts.runs:
+        return ""
+    saved = scripts.savings
+    return f"{scripts.runs:,}" + (f"; {saved.verdict}: {saved.arithmetic}" if saved.in_code else "")

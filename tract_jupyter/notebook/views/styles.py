@@ -1,0 +1,159 @@
+"""Outputs that stand alone: HTML with those rules of our style sheets that it needs.
+
+A saved notebook keeps the styles with each output, so an output carries a few kilobytes of them and not all. Our style
+sheets are flat: rules, and rules within `@media` or `@container`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from tract_jupyter.notebook.views.html import asset, root_html
+
+LOOK = "views/tract.css"
+"""The style sheet of all outputs: tokens, then parts that views are made of."""
+
+
+def styled(page: str, *sheets: str) -> str:
+    """Return HTML behind the rules that may apply to it.
+
+    Args:
+        page: uses classes of `views/tract.css`.
+        sheets: more style sheets of this room, such as `views/runs.css`.
+    """
+    classes = frozenset(name for value in _CLASSES.findall(page) for name in value.split())
+    tags, attributes = frozenset(_TAGS.findall(page)), frozenset(_ATTRIBUTES.findall(page))
+    return f"<style>{_needed(classes, tags, attributes, (LOOK, *sheets))}</style>{page}"
+
+
+def output_html(html: str, *sheets: str) -> str:
+    """Return an output that stands alone: HTML, safe, in a root of its own, behind the rules that may apply to it."""
+    return styled(root_html(html), *sheets)
+
+
+_CLASSES = re.compile(r"""\sclass=["']([^"'<>]*)["']""")
+_TAGS = re.compile(r"<([a-z][a-z0-9]*)")
+_ATTRIBUTES = re.compile(r"\s([a-z][a-z-]*)(?==[\"']|[\s>])")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_RULE = re.compile(r"([^{}]+)\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ANY_OF = re.compile(r":(?:is|where)\(([^()]*)\)")
+_NOT = re.compile(r":not\([^()]*\)")
+_ATTRIBUTE = re.compile(r"\[([\w-]+)[^\]]*\]")
+_PSEUDO = re.compile(r"::?[\w-]+(?:\([^()]*\))?")
+_CLASS = re.compile(r"\.([\w-]+)")
+_TAG = re.compile(r"(?<![\w.#-])[a-z][\w-]*")
+_VARIABLE = re.compile(r"var\((--[\w-]+)")
+_ANIMATION = re.compile(r"animation:\s*([\w-]+)")
+_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # of the page around it, and what a person changes
+
+
+class _Rule(NamedTuple):
+    """A rule: its selectors, or an at-rule; and what stands in its braces."""
+
+    head: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.head}{{{self.body}}}"
+
+
+class _Page(NamedTuple):
+    """The names of a part of a page that selectors may ask for."""
+
+    classes: frozenset[str]
+    tags: frozenset[str]
+    attributes: frozenset[str]
+
+    def has(self, selector: str) -> bool:
+        """Return False if nothing here can be what the selector asks for."""
+        rest = _NOT.sub("", selector)
+        if not all(any(map(self.has, group.split(","))) for group in _ANY_OF.findall(rest)):
+            return False
+        rest = _ANY_OF.sub("", rest)
+        if not self.attributes | _OUTSIDE >= set(_ATTRIBUTE.findall(rest)):
+            return False
+        rest = _PSEUDO.sub("", _ATTRIBUTE.sub("", rest))
+        return self.classes >= set(_CLASS.findall(rest)) and self.tags >= set(
+            _TAG.findall(_CLASS.sub("", rest))
+        )
+
+
+@lru_cache(maxsize=64)
+def _needed(
+    classes: frozenset[str], tags: frozenset[str], attributes: frozenset[str], paths: tuple[str, ...]
+) -> str:
+    page = _Page(classes, tags, attributes)
+    rules = [kept for path in paths for kept in _kept(_rules(asset(path)), page)]
+    moving = {name for rule in rules for name in _ANIMATION.findall(rule.body)} - {"none"}
+    is_moving = bool(moving) or any("transition:" in rule.body for rule in rules if rule.head[0] != "@")
+    rules = [
+        rule
+        for rule in rules
+        if not rule.head.startswith("@keyframes") or rule.head.split()[-1] in moving
+        if "prefers-reduced-motion" not in rule.head or is_moving
+    ]
+    return "\n".join(rule.text for rule in _with_used_variables(rules))
+
+
+@lru_cache
+def _rules(css: str) -> tuple[_Rule, ...]:
+    plain = re.sub(r"\s+", " ", _COMMENT.sub("", css))
+    return tuple(_Rule(head.strip(), body.strip()) for head, body in _RULE.findall(plain))
+
+
+def _kept(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
+    kept = []
+    for rule in rules:
+        if rule.head.startswith("@keyframes"):
+            kept.append(rule)
+        elif rule.head.startswith("@"):
+            inner = _kept(_rules(rule.body), page)
+            kept += [_Rule(rule.head, "".join(one.text for one in inner))] if inner else []
+        else:
+            head = ", ".join(one for one in _selectors(rule.head) if page.has(one))
+            kept += [_Rule(head, rule.body)] if head else []
+    return kept
+
+
+def _selectors(head: str) -> list[str]:
+    """Return the selectors of a rule; commas within parentheses are of one."""
+    parts, depth = [""], 0
+    for sign in head:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def _with_used_variables(rules: list[_Rule]) -> list[_Rule]:
+    """Return the rules without variables that nothing here asks for."""
+    split = [(rule.head, [one.strip() for one in rule.body.split(";") if one.strip()]) for rule in rules]
+    values: dict[str, list[str]] = {}
+    wanted = []
+    for _, declarations in split:
+        for one in declarations:
+            name, _, value = one.partition(":")
+            if name.startswith("--"):
+                values.setdefault(name, []).append(value)
+            else:
+                wanted.append(one)
+    used: set[str] = set()
+    while wanted:
+        found = set(_VARIABLE.findall(wanted.pop())) - used
+        used |= found
+        wanted += [value for name in found for value in values.get(name, [])]
+    kept = [
+        (
+            head,
+            "; ".join(
+                one for one in declarations if not one.startswith("--") or one.partition(":")[0] in used
+            ),
+        )
+        for head, declarations in split
+    ]
+    return [_Rule(head, body) for head, body in kept if body]

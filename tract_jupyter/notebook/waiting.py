@@ -1,0 +1,99 @@
+"""The line at the end of a cell that leaves questions open: how many wait, and where they are decided."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import TractError
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.session import NotebookSession
+
+_NOTHING = {"text/plain": "", "text/html": ""}
+
+
+class WaitingLine:
+    """Says what waits where the person looks: at the end of the newest cell that used the tract.
+
+    There is one such line in a notebook, and none where every open question is on display in that very cell, or where
+    nobody looks.
+
+    Args:
+        notebook: whose questions.
+
+    Attributes:
+        is_used: True if the cell that runs has used the tract.
+        is_told: True if the cell itself says how many questions wait.
+    """
+
+    def __init__(self, notebook: NotebookSession) -> None:
+        self._notebook = notebook
+        self._cell = 0
+        self._display_id = ""
+        self._count = 0
+        self.is_used = False
+        self.is_told = False
+
+    def begin(self, _info: object = None) -> None:
+        """Look at a cell that is about to run."""
+        self._cell = self._notebook.shell.execution_count
+        self.is_used = self.is_told = False
+
+    def end(self, _result: object = None) -> None:
+        """Say what the cell that has run leaves open."""
+        if not self.is_used or not self._cell:
+            return
+        if self._display_id:  # it stood at the end of an earlier cell
+            update_display(_NOTHING, raw=True, display_id=self._display_id)
+        self._display_id, self._count = "", 0
+        front_end = self._notebook.front_end
+        count = 0 if self.is_told or not front_end.takes_input else self._left_open()
+        if not count:
+            return
+        if not front_end.has_kernel:
+            print(_text(count))  # noqa: T201 # a terminal's display
+            return
+        self._display_id, self._count = secrets.token_hex(16), count
+        display(_bundle(count), raw=True, display_id=self._display_id)
+
+    def refresh(self) -> None:
+        """Bring the line up to date, where there is one: something was asked or decided."""
+        if not self._display_id:
+            return
+        count = self._left_open()
+        if count != self._count:
+            self._count = count
+            shown = _bundle(count) if count else _NOTHING
+            update_display(shown, raw=True, display_id=self._display_id)
+
+    def _left_open(self) -> int:
+        """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""
+        from tract_jupyter.notebook.channels import NotebookChannel
+
+        reviewer = self._notebook.tract.reviewer
+        channel = reviewer.channel
+        here = channel.open_in(self._cell) if isinstance(channel, NotebookChannel) else 0
+        try:
+            return max(reviewer.ledger.count_waiting() - here, 0)
+        except TractError:  # told where the store is used; a cell that has ended does not fail for this
+            return 0
+
+
+def _text(count: int) -> str:
+    return f"{count:,} waiting: %tract inbox shows {'it' if count == 1 else 'them'}."
+
+
+def _bundle(count: int) -> dict[str, str]:
+    from tract_jupyter.notebook.views import rows
+    from tract_jupyter.notebook.views.styles import output_html
+
+    which = "it" if count == 1 else "them"
+    line = (
+        f"{rows.icon('wait')}<b>{count:,} waiting</b>"
+        f'<span class="dim"><code>%tract inbox</code> shows {which}</span>'
+    )
+    html = output_html(f'<div class="line" data-testid="tract-waiting">{line}</div>')
+    return {"text/plain": _text(count), "text/html": html}
