@@ -209,12 +209,28 @@ def test_a_client_that_gave_up_asks_again_and_has_its_whole_time(opened, ran):
     thread = threading.Thread(target=call, args=(tract,), kwargs={"actor": "mcp:one"})
     thread.start()
     with Tract.open(url=tract.location) as notebook:
-        pending = notebook.operations.rebuild(notebook.review.inbox()[0])
-        while not pending.runs_elsewhere:
-            pending = notebook.operations.rebuild(notebook.review.inbox()[0])
-        pending.approve()
+        notebook.operations.rebuild(notebook.review.inbox()[0]).approve()
     thread.join(30)
     assert len(ran) == 1
+
+
+def test_an_approval_that_comes_while_the_call_is_being_made_again_counts(opened, ran):
+    tract = opened()
+    call(tract)
+    (pending_id,) = waiting(tract)
+    with Tract.open(url=tract.location) as notebook:
+
+        class ApprovedMeanwhile(InboxChannel):
+            def can_reach(self):
+                for stored in notebook.review.inbox():
+                    if stored.pending_id == pending_id:
+                        notebook.operations.rebuild(stored).approve()
+                return True
+
+        tract.reviewer.channel = ApprovedMeanwhile()
+        assert call(tract).success
+    assert len(ran) == 1
+    assert waiting(tract) == []
 
 
 def test_a_script_for_the_kernel_is_asked_about_once(tract):

@@ -93,7 +93,13 @@ class Reviewer:
                 pending.execute_tool("approve", {})
             return True
         pending.not_granted = self._grants.of_others(pending)
-        before = None if pending.resumable else self.ledger.approved_before(pending)
+        return self._approved_before(pending)
+
+    def _approved_before(self, pending: Reviewable) -> bool:
+        """Approve it as a person did whose approval nobody has begun to carry out. False if there is none."""
+        if pending.resumable or pending.unguarded:
+            return False
+        before = self.ledger.approved_before(pending)
         if before is None or not self.ledger.settle(
             before.pending_id, before.round, "carried out by a later cell"
         ):
@@ -427,6 +433,15 @@ class Reviewer:
             ticket.is_shown = True
         return why_not
 
+    def _catch_up_before(self, ticket: Ticket) -> None:
+        """Have an approval of the very same settle it that came while this was being asked, and would be lost."""
+        if ticket.is_shown or ticket.settled.is_set():
+            return
+        with ticket.hold() as free:
+            is_approved = free and self._approved_before(ticket.pending)
+        if is_approved:
+            self._finish_round(ticket, ticket.request.note)
+
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
@@ -436,6 +451,7 @@ class Reviewer:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
+        self._catch_up_before(ticket)
         if self.ledger.in_transaction and not ticket.settled.is_set():
             raise UndecidedError(
                 f"{pending.title!r} needs a decision, and nobody can be waited for within batch(), which keeps others "
