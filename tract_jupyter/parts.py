@@ -8,7 +8,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tract_jupyter.models import StatusInfo
+from tract_jupyter.models import StatusInfo, agent_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.review import Review, Trust
@@ -92,6 +92,7 @@ class Parts:
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
         account: gives the account of its session; one of its own if None.
+        tracks: gives which tracts of its session are on cassettes; itself alone if None.
     """
 
     def __init__(
@@ -100,8 +101,10 @@ class Parts:
         repository: Repository,
         trust: Trust | None,
         account: Callable[[], Account] | None = None,
+        tracks: Callable[[], Tracks] | None = None,
     ) -> None:
         self._account = account
+        self._tracks = tracks
         self._tract = tract
         self._repository = repository
         self._trust = trust
@@ -336,10 +339,13 @@ class Parts:
             self._repository.writer.time_of = time_of
 
         return Cassette(
+            agent_id(self._repository.tract_id, self._repository.agent_branch),
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
             timing,
+            lambda: self._repository.family.ancestors(),  # noqa: PLW0108 # it is made when one asks
+            None if self._tracks is None else self._tracks(),
             f"tract_jupyter {__version__}",
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Damage
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
-    from tract_jupyter.llm import Account, Cassette, Models
+    from tract_jupyter.llm import Account, Cassette, Models, Tracks
     from tract_jupyter.loop import ToolLoop
     from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
@@ -57,9 +57,10 @@ class Tract(HookedContext):
         budget: TokenBudget | None = None,
         head_name: str = HEAD,
         account: Callable[[], Account] | None = None,
+        tracks: Callable[[], Tracks] | None = None,
     ) -> None:
         super().__init__(database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, head_name=head_name)
-        self._parts = Parts(self, self._repository, trust, account)
+        self._parts = Parts(self, self._repository, trust, account, tracks)
 
     @classmethod
     def open(
