@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
-    from tract_jupyter.review import Review, Trust
+    from tract_jupyter.review import Review, Settings, Trust
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
-    from tract_jupyter.toolkit import McpTools, Policies, ToolExecutor, ToolsModule
+    from tract_jupyter.toolkit import Autonomy, McpTools, Policies, ToolExecutor, ToolsModule
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -209,6 +209,7 @@ class Parts:
         operations = Operations(
             self._tract, self._repository, self.review, *self._routing,
             restored=self.restored, load_built_in=_load_built_in,
+            reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
         return operations
@@ -289,6 +290,23 @@ class Parts:
         from tract_jupyter.toolkit import Policies
 
         return Policies(self._tract, self.executor, self.firing)
+
+    @part
+    def settings(self) -> Settings:
+        """What is said about the tract, and signed."""
+        from tract_jupyter.review import Settings
+        from tract_jupyter.storage import SettingRows
+
+        repository = self._repository
+        rows = SettingRows(repository.tract_id)
+        return Settings(repository.database, rows, repository.events, self.review.signer)
+
+    @part
+    def autonomy(self) -> Autonomy:
+        """How much happens without a person."""
+        from tract_jupyter.toolkit import Autonomy
+
+        return Autonomy(self.settings, lambda: self.executor)
 
     @part
     def sandboxes(self) -> SandboxPool:

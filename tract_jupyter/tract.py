@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.toolkit import (
+        Autonomy,
         McpTools,
         Policies,
         SchemaFormat,
@@ -231,6 +232,11 @@ class Tract(HookedContext):
         return self._parts.policies
 
     @property
+    def autonomy(self) -> Autonomy:
+        """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
+        return self._parts.autonomy
+
+    @property
     def scripts(self) -> Scripts:
         """The scripts: `run`, `get_system_instructions` for a model that writes them, results."""
         return self._parts.scripts
@@ -378,8 +384,8 @@ class Tract(HookedContext):
     ) -> PendingActivation:
         """Return a pending whose approval activates an operation; nothing of it is compiled before.
 
-        What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
-        `isolation: sandbox` and no operation here ever had its name.
+        What a model proposes is active at once, and recorded as not reviewed, where `autonomy.ceiling` is `autonomous`,
+        all of its actions declare `isolation: sandbox`, and no operation here ever had its name.
 
         Args:
             spec: the operation.
