@@ -367,6 +367,18 @@ run_profiles = Table(
     UniqueConstraint("tract_id", "name"),
 )
 
+settings = Table(
+    "settings",  # what a person says about the tract that counts in every process
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("name", String(255)),
+    _required("settings_json", Text),
+    _required("signature", String(64)),
+    _created(),
+    UniqueConstraint("tract_id", "name"),
+)
+
 for _table in metadata.tables.values():
     check_columns(_table.columns)
 

@@ -1,4 +1,4 @@
-"""Rows that a signature vouches for: specs, handlers, profiles, grants. Until it is checked, each is but text.
+"""Rows that a signature vouches for: specs, handlers, profiles, settings, grants. Until checked, each is but text.
 
 One mechanism for all of them, `SignedRows`: a row has a key, is stored in the place of the one of that key, loses its
 signature, is removed.
@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, or_, select
 from tract_jupyter.storage.columns import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
-from tract_jupyter.storage.schema import grants, handlers, operation_specs, run_profiles
+from tract_jupyter.storage.schema import grants, handlers, operation_specs, run_profiles, settings
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -132,6 +132,22 @@ class RunProfileRows(SignedRows[StoredProfile]):
     def activate(self, connection: Connection, name: str | None) -> None:
         """Make one the active profile, or none."""
         self.update(connection, {}, is_active=False if name is None else self.table.c.name == name)
+
+
+class StoredSettings(NamedTuple):
+    """Settings of one kind as they lie in the store."""
+
+    name: str
+    settings_json: str
+    signature: str
+
+
+class SettingRows(SignedRows[StoredSettings]):
+    """The settings of one tract, by name: how much happens without a person, an orchestrator's, ..."""
+
+    table = settings
+    row = StoredSettings
+    order = ("name",)
 
 
 class StoredGrant(NamedTuple):

@@ -1,3 +1,5 @@
+from .autonomy import Autonomy as Autonomy
+from .autonomy import LeveledPermission as LeveledPermission
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
