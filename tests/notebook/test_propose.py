@@ -87,7 +87,14 @@ def test_tab_offers_the_options(shell):
 
 # --- the template
 
-TEXTS = ("", WANTED, 'a """quoted""" \\ text\nin two lines', "import class def", "Ünïcode “quotes” 日本", "x" * 300)
+TEXTS = (
+    "",
+    WANTED,
+    'a """quoted""" \\ text\nin two lines',
+    "import class def",
+    "Ünïcode “quotes” 日本",
+    "x" * 300,
+)
 
 
 @pytest.mark.parametrize("text", TEXTS)

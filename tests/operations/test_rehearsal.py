@@ -110,7 +110,10 @@ def test_what_could_not_be_taken_over_is_told(rehearsed, code, why):
 
 HOSTILE = {
     "a loop": ("while True: pass", "1 s"),
-    "a loop that catches": ("while True:\n    try:\n        while True: pass\n    except BaseException: pass", "1 s"),
+    "a loop that catches": (
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "1 s",
+    ),
     "memory": ("x = []\nwhile True: x.append('a' * 1000)", "32 MB"),
     "one huge value": ("return 'a' * 10**9", "32 MB"),
     "a huge number": ("return 10 ** 10 ** 9", "32 MB"),
@@ -211,7 +214,7 @@ def test_it_is_shown_beside_the_findings_and_binds_nothing(tract, spec):
     table = rehearsal_of(pending.review_request())
     assert (table.binds, table.heads) == ("nothing", ("Call", "Fields", "What it did"))
     assert table.summary == pending.rehearsal.summary
-    assert [row.name for row in table.rows][0] == "verify(strict=True)"
+    assert table.rows[0].name == "verify(strict=True)"
     assert plain.fingerprint == pending.fingerprint
     assert rehearsal_of(plain.review_request()) is None
 
@@ -230,10 +233,17 @@ def test_a_person_has_it_rehearsed_by_a_button(tract, spec):
 
 def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
     pending = tract.operations.propose(spec(), rehearsed=True)
-    pending.fields = {**pending.fields, "spec": tract.operations.activation(spec("pending.approve()")).fields["spec"]}
-    assert rehearsal_of(pending.review_request()).summary.startswith("Of an earlier version of the code: Rehearsed")
+    pending.fields = {
+        **pending.fields,
+        "spec": tract.operations.activation(spec("pending.approve()")).fields["spec"],
+    }
+    assert rehearsal_of(pending.review_request()).summary.startswith(
+        "Of an earlier version of the code: Rehearsed"
+    )
     assert "4 returned (4 approved)" in pending.rehearse()
-    assert rehearsal_of(pending.review_request()).summary.startswith("Rehearsed on 4 inputs: 4 returned (4 approved)")
+    assert rehearsal_of(pending.review_request()).summary.startswith(
+        "Rehearsed on 4 inputs: 4 returned (4 approved)"
+    )
     assert pending.status is PendingStatus.PENDING
 
 
@@ -266,7 +276,8 @@ def test_accepting_a_volatile_field_keeps_it(tract, spec):
 
 
 @pytest.mark.parametrize(
-    "data", [None, 5, {}, {"runs": 3}, {"runs": [{}], "code_hash": "", "left_out": "", "has_kernel_code": False}]
+    "data",
+    [None, 5, {}, {"runs": 3}, {"runs": [{}], "code_hash": "", "left_out": "", "has_kernel_code": False}],
 )
 def test_what_the_store_holds_instead_is_none(data):
     assert Rehearsal.from_dict(data) is None
@@ -307,7 +318,9 @@ def test_without_a_sandbox_it_says_how_to_install_one(tract, spec, monkeypatch):
 
 def test_it_can_be_rehearsed_by_several_threads_at_once(tract, spec):
     found = []
-    threads = [threading.Thread(target=lambda: found.append(tract.operations.rehearse(spec()))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(tract.operations.rehearse(spec()))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
