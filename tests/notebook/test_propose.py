@@ -6,8 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tests.operations.test_writing import BROKEN, FINE, SYNTAX, WANTED, written
-from tract_jupyter.notebook.cell_syntax import parse_python
-from tract_jupyter.notebook.extension import await_waiting_cells
+from tract_jupyter.notebook import await_waiting_cells, parse_cell
 from tract_jupyter.operations import check_code, check_spec
 from tract_jupyter.prompts import operation_template
 
@@ -100,7 +99,7 @@ TEXTS = (
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_template_is_an_operation_as_it_stands(text):
     first, _, body = operation_template(text).partition("\n")
-    parsed = parse_python(first.removeprefix("%%tract_operation "), body)
+    parsed = parse_cell(first.removeprefix("%%tract_operation "), body, "python")
     spec = check_spec(parsed.spec)
     for action in spec.actions.values():
         check_code(action)

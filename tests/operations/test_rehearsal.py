@@ -14,7 +14,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.notebook.panels.render import record_html
+from tract_jupyter.notebook.panels import record_html
 from tract_jupyter.operations import ActionDef, Rehearsal
 from tract_jupyter.review import deciding, request_text
 
