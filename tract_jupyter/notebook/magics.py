@@ -394,7 +394,7 @@ class TractMagics(Magics):
     @line_cell_magic
     @_as_typed
     def tract_propose(self, line: str, cell: str | None = None) -> Any:
-        """Have a model write an operation, read it, and activate it or send it back with a reason.
+        """Have a model write an operation, which you read and activate, or send back.
 
         %tract_propose "check that every citation survives"
         %%tract_propose                a longer text below this line
