@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import ToolLoop
     from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
+    from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Reviewer, Trust
     from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.toolkit import (
         McpTools,
-        Policies,
         SchemaFormat,
         ToolExecutor,
         ToolProfile,
@@ -226,8 +226,13 @@ class Tract(HookedContext):
 
     @property
     def policies(self) -> Policies:
-        """The calls of policies: `apply` and `propose`."""
+        """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         return self._parts.policies
+
+    @property
+    def autonomy(self) -> Any:
+        """How much happens without a person."""
+        return self._parts.autonomy
 
     @property
     def scripts(self) -> Scripts:
