@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.models import StatusInfo
+from tract_jupyter.models import StatusInfo, agent_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
     from tract_jupyter.policy import Policies
-    from tract_jupyter.review import Review, Trust
+    from tract_jupyter.review import Review, Settings, Trust
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.storage import Entry
-    from tract_jupyter.toolkit import McpTools, ToolExecutor, ToolsModule
+    from tract_jupyter.toolkit import Autonomy, McpTools, ToolExecutor, ToolsModule
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -96,6 +96,7 @@ class Parts:
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
         account: gives the account of its session; one of its own if None.
+        tracks: gives which tracts of its session are on cassettes; itself alone if None.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class Parts:
         repository: Repository,
         trust: Trust | None,
         account: Callable[[], Account] | None = None,
+        tracks: Callable[[], Tracks] | None = None,
     ) -> None:
         self._account = account
+        self._tracks = tracks
         self._tract = tract
         self._repository = repository
         self._trust = trust
@@ -213,6 +216,7 @@ class Parts:
         operations = Operations(
             self._tract, self._repository, self.review, *self._routing,
             restored=self.restored, load_built_in=_load_built_in,
+            reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
         return operations
@@ -308,13 +312,6 @@ class Parts:
         self._has_policies = True
         return made
 
-    @part
-    def autonomy(self) -> Any:
-        """How much happens without a person."""
-        from tract_jupyter.policy.ceiling import UsualCeiling
-
-        return UsualCeiling(self.executor)
-
     # --- the moments of policies
 
     def _policies_there(self) -> Policies | None:
@@ -357,6 +354,23 @@ class Parts:
                 yield
         finally:
             policies.evaluator.release()
+
+    @part
+    def settings(self) -> Settings:
+        """What is said about the tract, and signed."""
+        from tract_jupyter.review import Settings
+        from tract_jupyter.storage import SettingRows
+
+        repository = self._repository
+        rows = SettingRows(repository.tract_id)
+        return Settings(repository.database, rows, repository.events, self.review.signer)
+
+    @part
+    def autonomy(self) -> Autonomy:
+        """How much happens without a person."""
+        from tract_jupyter.toolkit import Autonomy
+
+        return Autonomy(self.settings, lambda: self.executor)
 
     @part
     def sandboxes(self) -> SandboxPool:
@@ -407,10 +421,13 @@ class Parts:
             self._repository.writer.time_of = time_of
 
         return Cassette(
+            agent_id(self._repository.tract_id, self._repository.agent_branch),
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
             timing,
+            lambda: self._repository.family.ancestors(),  # noqa: PLW0108 # it is made when one asks
+            None if self._tracks is None else self._tracks(),
             f"tract_jupyter {__version__}",
         )
 

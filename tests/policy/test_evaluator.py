@@ -84,8 +84,7 @@ def test_a_batch_that_fails_fires_nothing(t):
     notes = Notes()
     t.policies.add(notes)
     with pytest.raises(ZeroDivisionError), t.batch():
-        t.user("lost")
-        raise ZeroDivisionError
+        t.user(str(1 / len(t.user("lost").tags)))
     assert notes.looked == []
 
 

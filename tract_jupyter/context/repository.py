@@ -32,6 +32,7 @@ from tract_jupyter.models import (
     text_of,
 )
 from tract_jupyter.storage import (
+    AGENT_HEAD,
     APPEND,
     EDIT,
     HEAD,
@@ -115,6 +116,12 @@ class Repository:
         """Have it told, before messages change, what a model loses with that, if it has anything to lose."""
         if self.tell_rewrite is not None and self.has_blocks:
             self.tell_rewrite(commits)
+
+    @property
+    def agent_branch(self) -> str | None:
+        """The branch that this agent was deployed on; None for a tract."""
+        name = self.ref_rows.head_name
+        return name.removeprefix(AGENT_HEAD) if name.startswith(AGENT_HEAD) else None
 
     @property
     def has_blocks(self) -> bool:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.policy.saved import PolicyStore, Slot
     from tract_jupyter.policy.view import Watch
     from tract_jupyter.storage import Event, PendingRows
-    from tract_jupyter.toolkit import Permission, PolicyCalls
-    from tract_jupyter.toolkit.policy import PendingPolicy
+    from tract_jupyter.toolkit import PendingPolicy, Permission, PolicyCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +277,7 @@ class Policies:
 
     @clock.setter
     def clock(self, clock: Callable[[], datetime]) -> None:
+        """Set it."""
         self._watch.clock = clock
 
     # ---

@@ -144,7 +144,7 @@ class Watch:
             self._oldest = self._first_time()
         if self._oldest is None or self._oldest > to_text(now - timedelta(days=days)):
             return 0  # everything is too young
-        from tract_jupyter.context.gc import Choice, Retain
+        from tract_jupyter.context import Choice, Retain
 
         found = self.repository.garbage_collector.run(Retain(days), Choice(), dry_run=True)
         self._since = 0

@@ -1,4 +1,4 @@
-"""Rows that a signature vouches for: specs, handlers, profiles, policies, grants. Unchecked, each is but text.
+"""Rows that a signature vouches for: specs, handlers, profiles, settings, policies, grants; unchecked, all are text.
 
 One mechanism for all of them, `SignedRows`: a row has a key, is stored in the place of the one of that key, loses its
 signature, is removed.
@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, or_, select
 from tract_jupyter.storage.columns import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
-from tract_jupyter.storage.schema import grants, handlers, operation_specs, policies, run_profiles
+from tract_jupyter.storage.schema import grants, handlers, operation_specs, policies, run_profiles, settings
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -173,6 +173,22 @@ class PolicyRows(SignedRows[StoredPolicy]):
         where = {"name": known.name, "firings": known.firings, "policy_json": known.policy_json}
         values = {"memory_json": memory_json, "firings": known.firings + 1}
         return self.update(connection, where, **values) == 1
+
+
+class StoredSettings(NamedTuple):
+    """Settings of one kind as they lie in the store."""
+
+    name: str
+    settings_json: str
+    signature: str
+
+
+class SettingRows(SignedRows[StoredSettings]):
+    """The settings of one tract, by name: how much happens without a person, an orchestrator's, ..."""
+
+    table = settings
+    row = StoredSettings
+    order = ("name",)
 
 
 class StoredGrant(NamedTuple):
