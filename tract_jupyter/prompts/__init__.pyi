@@ -1,3 +1,11 @@
+from .orchestrator import ALTERNATIVES as ALTERNATIVES
+from .orchestrator import CHOSEN_INSTEAD as CHOSEN_INSTEAD
+from .orchestrator import EMPTY as EMPTY
+from .orchestrator import MEANS as MEANS
+from .orchestrator import NOTHING_CHANGED as NOTHING_CHANGED
+from .orchestrator import ORCHESTRATE as ORCHESTRATE
+from .orchestrator import REASONING as REASONING
+from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
