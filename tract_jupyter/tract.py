@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
     from tract_jupyter.orchestrator import OrchestratorResult, TractOrchestrator
+    from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Reviewer, Trust
     from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
     from tract_jupyter.sandbox import SandboxPool
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import (
         Autonomy,
         McpTools,
-        Policies,
         SchemaFormat,
         ToolExecutor,
         ToolProfile,
@@ -256,7 +256,7 @@ class Tract(HookedContext):
 
     @property
     def policies(self) -> Policies:
-        """The calls of policies: `apply` and `propose`."""
+        """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         return self._parts.policies
 
     @property

@@ -17,6 +17,7 @@ from tract_jupyter import (
     auto_approve,
 )
 from tract_jupyter.models import AutonomyLevel, ToolCall, TurnLimits, TurnOutcome
+from tract_jupyter.policy import TriggerConfig
 
 
 def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
@@ -277,6 +278,24 @@ def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrat
     assert len(full.compile().messages) == 6
 
 
+def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
+    """Pitfall 3: without the suspension each of its commits would start it again."""
+    client = ScriptedClient(
+        thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
+    )
+    full.models.use(client, operation="orchestrate")
+    full.autonomy.ceiling = "autonomous"
+    full.orchestrator.config = OrchestratorConfig(
+        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
+    )
+    full.user("Week 7: 49 birds.")
+    assert client.replies == []
+    assert len(full.orchestrator.runs()) == 1
+    assert "You were called because" in client.asked[0][0][-1]["content"]
+    full.orchestrator.config = OrchestratorConfig()
+    assert [row.name for row in full.policies.list()] == []
+
+
 # --- where it is kept
 
 
@@ -381,13 +400,13 @@ def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
 
 
 def test_other_wrong_arguments_are_told(full, orchestrator):
-    for wrong, told_of in ((dict(config=3), "an OrchestratorConfig"), (dict(llm_callable=3), "llm_callable"),
-                           (dict(assess=3), "assess"), (dict(act=3), "act")):  # fmt: skip
+    for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
+                           ({"assess": 3}, "assess"), ({"act": 3}, "act")):  # fmt: skip
         with pytest.raises(OrchestratorError, match=told_of):
             Orchestrator(full, **wrong)
     made = orchestrator("Fine.")
     for reason, autonomy in ((3, None), ("", "total")):
-        with pytest.raises(ValueError):  # noqa: PT011 # which words, others say
+        with pytest.raises(ValueError):  # which words, others say
             made.run(reason, autonomy)
     with pytest.raises(OrchestratorError, match="there are no runs yet"):
         made.resume()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError, OrchestratorError, TractError
 from tract_jupyter.models import AutonomyLevel, TurnLimits, brief_repr
+from tract_jupyter.policy import TriggerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class OrchestratorConfig:
     profile: str | ToolProfile = "self"
     system_prompt: str | None = None
     task_context: str | None = None
-    triggers: Any = None
+    triggers: TriggerConfig | None = None
     model: str | None = None
     temperature: float | None = 0.0
     on_proposal: Callable[[OrchestratorProposal], ProposalResponse] | None = None
@@ -103,7 +103,7 @@ class OrchestratorConfig:
             raise OrchestratorError(
                 f"limits is made with TurnLimits(tokens=..., usd=..., seconds=...), not {brief_repr(self.limits)}"
             )
-        if self.triggers is not None and not isinstance(self.triggers, _trigger_config()):
+        if self.triggers is not None and not isinstance(self.triggers, TriggerConfig):
             raise OrchestratorError(
                 f"triggers is made with TriggerConfig(on_commit_count=..., ...), not {brief_repr(self.triggers)}"
             )
@@ -120,8 +120,8 @@ class OrchestratorConfig:
         """
         if not isinstance(self.profile, str):
             raise OrchestratorError(
-                f"the profile {brief_repr(self.profile.name)} is one of your own and cannot be saved; give the settings "
-                "to Orchestrator(t, config), or name a built-in profile"
+                f"the profile {brief_repr(self.profile.name)} is one of your own and cannot be saved; give the "
+                "settings to Orchestrator(t, config), or name a built-in profile"
             )
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _NOT_SAVED}
         kept["autonomy_ceiling"] = self.autonomy_ceiling.value
@@ -142,7 +142,7 @@ class OrchestratorConfig:
             if values.get("limits") is not None:
                 values["limits"] = TurnLimits(**values["limits"])
             if values.get("triggers") is not None:
-                values["triggers"] = _trigger_config()(**values["triggers"])
+                values["triggers"] = TriggerConfig(**values["triggers"])
             return cls(**values)
         except (TypeError, TractError) as error:
             raise OrchestratorError(
@@ -153,14 +153,6 @@ class OrchestratorConfig:
     def unsaved(self) -> tuple[str, ...]:
         """The settings that are not saved with the tract, and count in this process alone."""
         return tuple(name for name in _NOT_SAVED if getattr(self, name) is not None)
-
-
-def _trigger_config() -> Any:
-    """Return the class of triggers, from the room of policies, which most orchestrators do without."""
-    try:
-        return import_module("tract_jupyter.policy").TriggerConfig
-    except ImportError:
-        raise OrchestratorError("there are no triggers here; leave them out") from None
 
 
 def _check_count(name: str, value: object, least: int, most: int | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,9 @@ _ABOUT: Final = "orchestrator_run"
 _REQUESTS_BESIDE: Final = 3
 """Requests of a run beside those that make a call: the last reply, and some whose calls were turned down."""
 _ID_LENGTH: Final = 27
-_under_way: ContextVar[frozenset[str]] = ContextVar("tract_orchestrating", default=frozenset())  # noqa: B039 # never written to
+_under_way: ContextVar[frozenset[str]] = ContextVar(
+    "tract_orchestrating", default=frozenset()
+)  # never written to
 
 
 class Orchestrator:
@@ -257,9 +259,8 @@ class Orchestrator:
 
     def _suspended(self) -> AbstractContextManager[object]:
         """Have what it does fire no policy."""
-        suspended = getattr(self._tract.policies, "suspended", nullcontext)
-        made: AbstractContextManager[object] = suspended()
-        return made
+        suspended: AbstractContextManager[object] = self._tract.policies.suspended()
+        return suspended
 
     def _effective(self, level: AutonomyLevel) -> AutonomyLevel:
         effective: AutonomyLevel = self._tract.autonomy.effective(self._config.autonomy_ceiling, level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import warn
 from tract_jupyter.orchestrator.config import OrchestratorConfig, save_config, stored_config
@@ -10,6 +10,10 @@ from tract_jupyter.orchestrator.orchestrator import Orchestrator
 
 if TYPE_CHECKING:
     from tract_jupyter.review import Settings
+
+
+_POLICY: Final = "orchestrator"
+"""The name of the policy that the triggers of the settings make."""
 
 
 class TractOrchestrator(Orchestrator):
@@ -34,7 +38,7 @@ class TractOrchestrator(Orchestrator):
     def config(self) -> OrchestratorConfig:
         """How it works: assign an `OrchestratorConfig` to save it with the tract.
 
-        Functions (`on_proposal`, `on_step`) are not saved: they count as long as this tract is open.
+        Its triggers are the policy `orchestrator` of `t.policies`. Functions (`on_proposal`, `on_step`) are not saved: they count as long as this tract is open.
         """
         return self._config
 
@@ -49,3 +53,8 @@ class TractOrchestrator(Orchestrator):
         """
         save_config(self._settings, config)
         self._config, self.problem = config, ""
+        policies = self._tract.policies
+        if config.triggers is not None and not config.triggers.is_empty:
+            policies.add(config.triggers, name=_POLICY)
+        elif any(row.name == _POLICY for row in policies.list()):
+            policies.remove(_POLICY)

@@ -42,7 +42,9 @@ from .pendings import Alternative as Alternative
 from .pendings import Approval as Approval
 from .pendings import PendingToolCall as PendingToolCall
 from .pendings import ToolPending as ToolPending
-from .policy import Policies as Policies
+from .policy import PendingPolicy as PendingPolicy
+from .policy import PolicyCalls as PolicyCalls
+from .policy import policy_actor as policy_actor
 from .profiles import CODE_MODE as CODE_MODE
 from .profiles import DISCOVERY as DISCOVERY
 from .profiles import ToolConfig as ToolConfig
