@@ -38,7 +38,8 @@ class TractOrchestrator(Orchestrator):
     def config(self) -> OrchestratorConfig:
         """How it works: assign an `OrchestratorConfig` to save it with the tract.
 
-        Its triggers are the policy `orchestrator` of `t.policies`. Functions (`on_proposal`, `on_step`) are not saved: they count as long as this tract is open.
+        Its triggers are the policy `orchestrator` of `t.policies`. Functions (`on_proposal`, `on_step`) are not saved:
+        they count as long as this tract is open.
         """
         return self._config
 
