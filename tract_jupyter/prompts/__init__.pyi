@@ -1,3 +1,11 @@
+from .operations import NO_OPERATION as NO_OPERATION
+from .operations import ONE_OPERATION as ONE_OPERATION
+from .operations import PROPOSE_OPERATION as PROPOSE_OPERATION
+from .operations import WRITE_OPERATION as WRITE_OPERATION
+from .operations import operation_template as operation_template
+from .operations import refused_operation as refused_operation
+from .operations import rejected_operation as rejected_operation
+from .operations import writing_request as writing_request
 from .replies import CONSULT as CONSULT
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
