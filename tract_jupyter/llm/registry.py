@@ -134,7 +134,7 @@ class Models(Mapping[str, ModelConnection]):
             model: another model of the same client, by the name that the client knows it by; for another client, `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
                 for shorter answers of tools, `consult` where a model decides about a pending; `orchestrate` and
-                `review` for callers of `client_for`.
+                `review` for a look at calls before a person is asked.
             temperature: from 0 on; how much the replies vary.
             max_tokens: how long a reply may be, from 1 on.
 
