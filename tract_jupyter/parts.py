@@ -9,7 +9,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tract_jupyter.models import StatusInfo
+from tract_jupyter.models import PersonsWords, StatusInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
-    from tract_jupyter.review import PersonsWords, Review, Trust
+    from tract_jupyter.review import Review, Trust
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
@@ -107,6 +107,7 @@ class Parts:
         self._repository = repository
         self._trust = trust
         self._is_closed = False
+        self._said = PersonsWords()
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
         repository.tell_said = self.note_said
 
@@ -179,20 +180,16 @@ class Parts:
         signer = trust.for_tract(store_id(repository.database), repository.tract_id)
         return Review(repository, trust, signer, self._said)
 
-    @part
-    def _said(self) -> PersonsWords:
-        """What the person said themselves."""
-        from tract_jupyter.review import PersonsWords
-
-        return PersonsWords()
-
     def note_said(self, text: str) -> None:
         """Note what was said as the user, unless it is said by what runs on behalf of a model."""
-        from tract_jupyter.review import deciding_now
+        if (
+            "tract_jupyter.review.decision" in sys.modules
+        ):  # else nothing is being decided, and no tool called
+            from tract_jupyter.review import deciding_now
 
-        if deciding_now.get() is not None:
-            return
-        if "tract_jupyter.toolkit.callers" in sys.modules:  # else nothing can have called a tool
+            if deciding_now.get() is not None:
+                return
+        if "tract_jupyter.toolkit.callers" in sys.modules:
             from tract_jupyter.toolkit import call_notes, current_caller
 
             if call_notes() is not None or current_caller(self.__dict__.get("executor")) is not None:

@@ -22,8 +22,8 @@ from tract_jupyter.review import Look, check_wait
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.models import LLMClient
-    from tract_jupyter.review import PersonsWords, Verdict
+    from tract_jupyter.models import LLMClient, PersonsWords
+    from tract_jupyter.review import Verdict
 
 _MOST_WORDS: Final = 10  # messages of the person
 _LONGEST_WORDS: Final = 2_000  # characters of each

@@ -87,7 +87,6 @@ from .reviewable import Asked as Asked
 from .reviewable import Reviewable as Reviewable
 from .reviewable import outcome_text as outcome_text
 from .reviewer import Reviewer as Reviewer
-from .said import PersonsWords as PersonsWords
 from .signed_store import ActiveStore as ActiveStore
 from .signed_store import SignedStore as SignedStore
 from .source import CallSite as CallSite

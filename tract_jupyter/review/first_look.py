@@ -18,10 +18,10 @@ from tract_jupyter.review.decision import MODEL_REVIEWER, Decision, current_pers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tract_jupyter.models import PersonsWords
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.reviewable import Reviewable
-    from tract_jupyter.review.said import PersonsWords
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 Verdict = Literal["clear", "refuse", "ask"]

@@ -16,9 +16,9 @@ from tract_jupyter.storage import DecisionRows, GrantRows, PendingRows
 
 if TYPE_CHECKING:
     from tract_jupyter.context import Repository
+    from tract_jupyter.models import PersonsWords
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.first_look import FirstReviewer, LookRecord
-    from tract_jupyter.review.said import PersonsWords
     from tract_jupyter.review.trust import Signer, Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
 

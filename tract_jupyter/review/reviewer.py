@@ -23,7 +23,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     in_one_line,
 )
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, PersonsWords
 from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
 from tract_jupyter.review.channel import Channel, NoChannel, Ticket
 from tract_jupyter.review.decision import MODEL_REVIEWER, Answer, Decision, deciding, without_grant
@@ -31,7 +31,6 @@ from tract_jupyter.review.first_look import FirstLook
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
-from tract_jupyter.review.said import PersonsWords
 from tract_jupyter.review.text import how_to_decide
 from tract_jupyter.storage import uninterrupted, whole_context
 
