@@ -276,6 +276,7 @@ class PendingToolCall(ToolQuestion):
         definition_hash: of the tool's schema and code.
         check: raises `FingerprintError` if the tool or the permission changed since.
         why: the reason why a person is asked.
+        is_held: a level of autonomy, or a doubt, has a person asked: no model decides about it.
         options: see `Pending`.
     """
 
@@ -291,6 +292,7 @@ class PendingToolCall(ToolQuestion):
         check: Callable[[], None] = lambda: None,
         description: str = "",
         why: str = "",
+        is_held: bool = False,
         **options: Any,
     ) -> None:
         super().__init__("tool_call", fields=arguments, **options)
@@ -300,6 +302,7 @@ class PendingToolCall(ToolQuestion):
         self._check = check
         self._description = description
         self._why = why
+        self._is_held = is_held
 
     @property
     def name(self) -> str:
@@ -330,6 +333,8 @@ class PendingToolCall(ToolQuestion):
         """Return why a model that reviews first may not decide about it; empty if it may."""
         from tract_jupyter.toolkit.clearing import why_a_person
 
+        if self._is_held:
+            return "a person is to be asked about it, by the level of autonomy or for a doubt"
         return why_a_person(self, author=self.actor)
 
     def summary(self) -> str:
