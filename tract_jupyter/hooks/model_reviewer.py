@@ -131,8 +131,10 @@ class ModelReviewer:
                     raise TimeoutError(f"it did not answer within {self.timeout:g} s")
         finally:
             end.set("not waited for any more")
-        if came.error is not None:
+        if isinstance(came.error, Exception):
             raise came.error
+        if came.error is not None:  # it ends its own thread, and not this one
+            raise RuntimeError(f"its client raised {type(came.error).__name__}")
         return came.reply
 
 
@@ -175,7 +177,9 @@ def words_of(tract: Any, said: PersonsWords) -> list[str]:
     What was sent beside a message (variables, files, outputs) is left out, and so is what was said elsewhere. The
     newest ten messages count, each shortened in the middle.
     """
-    found = [one.content for one in tract.compile().messages if one.role == "user" and one.content in said]
+    head = tract.head  # named, so that no policy takes it for a compile that somebody asked for
+    messages = () if head is None else tract.compile(at_commit=head).messages
+    found = [one.content for one in messages if one.role == "user" and one.content in said]
     words = [parse_message(text)[1].strip() for text in found[-_MOST_WORDS:]]
     return [cut_middle(text, _LONGEST_WORDS) for text in words if text]
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MOST = 200
 
@@ -22,6 +26,9 @@ class PersonsWords:
         """Note something that the person said."""
         self._texts.append(text)
         self.count += 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._texts))
 
     def __contains__(self, text: object) -> bool:
         return text in self._texts

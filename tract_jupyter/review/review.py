@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import check_limit
+from tract_jupyter.models import PersonsWords, check_limit
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
@@ -16,7 +16,6 @@ from tract_jupyter.storage import DecisionRows, GrantRows, PendingRows
 
 if TYPE_CHECKING:
     from tract_jupyter.context import Repository
-    from tract_jupyter.models import PersonsWords
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.first_look import FirstReviewer, LookRecord
     from tract_jupyter.review.trust import Signer, Trust
@@ -98,13 +97,14 @@ class Review:
         database, tract_id = repository.database, repository.tract_id
         self.trust = trust
         self.signer = signer
+        self.said = PersonsWords() if said is None else said
         self.rejections = Rejections(repository)
         self.grants = Grants(database, GrantRows(tract_id), repository.events, signer)
         self.ledger = Ledger(
             database, PendingRows(tract_id), DecisionRows(tract_id), repository.events, Signatures(signer)
         )
         self.gate = Gate(self.ledger, self.grants, self.rejections.learn)
-        self.reviewer = Reviewer(self.ledger, self.gate, self.grants, said)
+        self.reviewer = Reviewer(self.ledger, self.gate, self.grants, self.said)
 
     @property
     def tells_rejections(self) -> bool:

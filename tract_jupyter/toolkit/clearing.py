@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import Priority, canonical_json
+from tract_jupyter.models import Priority, canonical_json, parse_message
 from tract_jupyter.review import worst_finding
 from tract_jupyter.toolkit.callers import Permission, default_permission
 from tract_jupyter.toolkit.definitions import BUILT_IN
-from tract_jupyter.toolkit.plain_note import why_no_label, why_no_note
+from tract_jupyter.toolkit.plain_note import why_no_label, why_no_note, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -138,12 +138,13 @@ def _of_fired(question: ToolQuestion, fired: Any) -> str:
         return "its operation asks a person by itself"
     if question.tract.hooks.list().get(spec.name):
         return "its operation has handlers"
-    if len(spec.actions) > 1 or any(one.required for a in spec.actions.values() for one in a.parameters()):
+    if len(spec.actions) > 1 or any(action.params for action in spec.actions.values()):
         return "its operation has several actions, or one that takes values: somebody has to choose"
     worst = worst_finding(question.code_blocks())
     if worst is not None and worst > RiskLevel.LOW:
         return f"its code has a finding of level {worst.value}"
-    return next(filter(None, map(_of_value, question.call_arguments.values())), "")
+    used = _used_words(question.tract)
+    return next(filter(None, (_of_value(one, used) for one in question.call_arguments.values())), "")
 
 
 # --- arguments
@@ -162,24 +163,29 @@ def _size(value: Any) -> int:
     return 1 + sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
-def _of_value(value: Any) -> str:
+def _of_value(value: Any, used: frozenset[str]) -> str:
     """Return why a value of a field is none that a model may clear: a number, a word, a note, or a list of these."""
     if value is None or isinstance(value, bool | int | float):
         return ""
     if isinstance(value, str):
-        return _of_note(value)
+        return _of_note(value, used)
     if isinstance(value, list | tuple):
         found = (
-            "a value in it is nested" if isinstance(one, list | tuple | dict) else _of_value(one)
+            "a value in it is nested" if isinstance(one, list | tuple | dict) else _of_value(one, used)
             for one in value
         )
         return next(filter(None, found), "")
     return "a value in it is nested"
 
 
-def _of_note(text: str) -> str:
-    """Return why a text is neither a plain label nor a plain note."""
-    return "" if not why_no_label(text) else why_no_note(text)
+def _of_note(text: str, used: frozenset[str]) -> str:
+    """Return why a text is neither made of words that only name something nor a plain note."""
+    return "" if not why_no_label(text, unknown=0) else why_no_note(text, used)
+
+
+def _used_words(tract: Any) -> frozenset[str]:
+    """Return the words that the person used in this process, without what was sent beside a message."""
+    return words_of(" ".join(parse_message(text)[1] for text in tract.review.said))
 
 
 def _first(*reasons: str) -> str:
@@ -196,7 +202,7 @@ def _of_labels(labels: Any) -> str:
 # --- the context tools
 
 
-def _commit(tract: Any, given: Mapping[str, Any]) -> str:  # noqa: ARG001 # as the other rules
+def _commit(tract: Any, given: Mapping[str, Any]) -> str:
     content = given["content"]
     if given["operation"] != "append" or given["edit_target"] is not None:
         return "it changes what was said before"
@@ -210,9 +216,10 @@ def _commit(tract: Any, given: Mapping[str, Any]) -> str:  # noqa: ARG001 # as t
         return "it speaks in the name of somebody else"
     if content.get("format", "text") not in {"text", "markdown"}:
         return "it is no plain message of the model's own"
+    used = _used_words(tract)
     return _first(
-        why_no_note(content["text"]) if content["text"].strip() else "its text is empty",
-        why_no_note(given["message"] or ""),
+        why_no_note(content["text"], used) if content["text"].strip() else "its text is empty",
+        why_no_note(given["message"] or "", used),
         _of_labels(given["tags"]),
     )
 
@@ -223,7 +230,7 @@ def _annotate(tract: Any, given: Mapping[str, Any]) -> str:
         return "what it is about is no message of the person or the model in this context"
     if (info.priority, Priority(given["priority"])) not in _RAISED:
         return "it leaves something out, brings something back, or takes back that it is kept"
-    return _of_note(given["reason"])
+    return _of_note(given["reason"], _used_words(tract))
 
 
 def _tag(tract: Any, given: Mapping[str, Any]) -> str:
@@ -243,8 +250,9 @@ def _said_here(tract: Any, name: str) -> Any | None:
 
     Its priority is the one that counts here. A message of a tool or of the system is none.
     """
-    commit_hash = tract.resolve_commit(name)
-    for message in tract.compile().messages:
+    commit_hash, head = tract.resolve_commit(name), tract.head
+    # named, so that no policy takes it for a compile that somebody asked for
+    for message in () if head is None else tract.compile(at_commit=head).messages:
         if message.commit_hash == commit_hash:
             is_said = message.content_type == "dialogue" and message.role in {"user", "assistant"}
             return message if is_said and not message.tool_calls else None

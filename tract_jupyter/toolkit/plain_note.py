@@ -1,10 +1,10 @@
 """Whether a text that a model wrote reads as a short, plain note in English, and as nothing else.
 
 It is a rule for what a model may clear, so it lets through what it knows, and not what it merely does not know: plain
-characters, ordinary words, sentences that state something. What addresses somebody, orders something, names a place to
-send to, speaks of permission, secrets or code, is in another language or alphabet, or looks encoded, is a person's to
-read. It cannot tell what a text means: many harmless notes are not let through, and the words of command are known in
-English alone, which is why no other language passes. The words are in `plain_words.toml`.
+characters, words that notes are made of or that the person used, sentences that state something. What addresses
+somebody, orders something, names a place to send to, speaks of permission, secrets or code, is in another language or
+alphabet, or looks encoded, is a person's to read. It cannot tell what a text means: many harmless notes are not let
+through, and its words are English alone, which is why no other language passes. They are in `plain_words.toml`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 LONGEST: Final = 600
 """Characters of a note."""
 _MOST_LINES: Final = 12
 _LONGEST_WORD: Final = 22
 _LONGEST_PART: Final = 14
+_LONGEST_LABEL: Final = 40
 _MOST_PARTS: Final = 4
 _LAST_LATIN: Final = "\u017f"
 _LEAST_SHARE: Final = 0.12
@@ -47,11 +48,11 @@ _SPACED: Final = re.compile(r"(?:\b\w\b[\W_]+){3,}\b\w\b")
 _SPEAKER: Final = re.compile(r"(?im)(?:^|[.;!?\"(]\s*)[a-z]+(?: [a-z]+)?(?:\s*[:>]|\s+says?\b|\s+said\b)")
 """A name, and what it says."""
 _START: Final = r"(?:^|[.;:!?\n(\"]|(?<=\s)-\s"
-_BEGINS: Final = re.compile(_START + r")\s*([A-Za-z'-]+)")
+_BEGINS: Final = re.compile(_START + r")\s*(?=([A-Za-z'-]+))")
 _BEGINS_CLAUSE: Final = re.compile(
-    _START + r"|,|\b(?:and|then|now|so|also|just|simply|first|next|finally|or|but|to)\b)\s*([A-Za-z'-]+)"
+    _START + r"|,|\b(?:and|then|now|so|also|just|simply|first|next|finally|or|but|to)\b)\s*(?=([A-Za-z'-]+))"
 )
-_LABEL: Final = re.compile(r"[a-z0-9]+(?:[-_./][a-z0-9]+)*")
+_LABEL: Final = re.compile(r"[a-z0-9]+(?:[-_/][a-z0-9]+)*")
 _ODD_PART: Final = re.compile(r"[a-z]*\d+[a-z]+\w*|\d{7,}")
 
 
@@ -64,6 +65,8 @@ class _Words(NamedTuple):
         orders: verbs that begin an order.
         nouns: of these, those that are as common as nouns.
         telling: what a note has no need of.
+        labels: words that name something, and say nothing else.
+        vocabulary: words of notes.
     """
 
     english: frozenset[str]
@@ -71,6 +74,8 @@ class _Words(NamedTuple):
     orders: frozenset[str]
     nouns: frozenset[str]
     telling: re.Pattern[str]
+    labels: frozenset[str]
+    vocabulary: frozenset[str]
 
 
 @cache
@@ -83,29 +88,48 @@ def _words() -> _Words:
         frozenset(told["orders"]["verbs"].split()),
         frozenset(told["orders"]["nouns"].split()),
         re.compile("|".join(telling)),
+        frozenset(told["labels"]["words"].split()),
+        frozenset(told["vocabulary"]["words"].split()),
     )
 
 
-def why_no_note(text: str) -> str:
-    """Return why a text does not read as a plain note; empty if it does."""
-    return next(_problems(text.translate(_TYPED)), "") if text else ""
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text, in small letters."""
+    return frozenset(re.findall(r"[a-z]+", text.lower()))
 
 
-def why_no_label(text: str, most: int = 40) -> str:
-    """Return why a text is no plain label, such as `decision` or `topic/first-try`; empty if it is one."""
-    if not _LABEL.fullmatch(text) or len(text) > most:
+def why_no_note(text: str, used: Collection[str] = ()) -> str:
+    """Return why a text does not read as a plain note; empty if it does.
+
+    Args:
+        text: the text.
+        used: words that the person used.
+    """
+    return next(_problems(text.translate(_TYPED), used), "") if text else ""
+
+
+def why_no_label(text: str, *, unknown: int = 1) -> str:
+    """Return why a text is no plain label, such as `decision` or `topic/first-try`; empty if it is one.
+
+    Args:
+        text: the text.
+        unknown: how many of its words may be other ones than those that are known to name something.
+    """
+    if not _LABEL.fullmatch(text) or len(text) > _LONGEST_LABEL:
         return "a name in it is no plain one: small letters, digits and '-', at most a few words"
-    words, parts = _words(), re.split(r"[-_./]", text)
-    is_odd = any(len(one) > _LONGEST_PART or _ODD_PART.fullmatch(one) for one in parts)
-    is_telling = any(words.telling.fullmatch(one) and one != "decision" for one in parts)
-    if len(parts) > _MOST_PARTS or is_odd or is_telling:
+    words, parts = _words(), re.split(r"[-_/]", text)
+    if len(parts) > _MOST_PARTS or any(len(one) > _LONGEST_PART or _ODD_PART.fullmatch(one) for one in parts):
         return "a name in it says more than a name does"
-    if len(parts) > 1 and any(one in words.orders - words.nouns for one in parts):
+    known = words.labels | words.english | {"decision"}
+    others = [one for one in parts if one not in known and not one.isdigit()]
+    if len(others) > unknown or any(words.telling.fullmatch(one) for one in others):
+        return "a name in it says more than a name does"
+    if len(parts) > 1 and any(one in words.orders for one in others):
         return "a name in it may order something"
     return ""
 
 
-def _problems(text: str) -> Iterator[str]:
+def _problems(text: str, used: Collection[str]) -> Iterator[str]:
     if len(text) > LONGEST or text.count("\n") >= _MOST_LINES:
         yield "a text in it is too long"
     if unicodedata.normalize("NFC", text) != text or not all(map(_is_plain, text)):
@@ -119,8 +143,13 @@ def _problems(text: str) -> Iterator[str]:
     parts = [part for word in whole for part in re.split(r"['-]", word) if part]
     if any(_words().telling.fullmatch(one) for one in {*parts, *whole}):
         yield "a text in it addresses or orders somebody, or speaks of permission, secrets, addresses or code"
-    if not _is_english([part for part in parts if not part.isdigit()]):
+    said = [part for part in parts if not part[:1].isdigit()]
+    if len(parts) - len(said) > len(said) + 2:
+        yield "a text in it is mostly numbers"
+    if not _is_english(said):
         yield "a text in it is not plain English, as far as its words tell"
+    if _unknown(parts, used) > max(1, len(parts) // _MANY):
+        yield "a text in it has words that a plain note has no need of, and that the person did not use"
     if _may_order(text):
         yield "a text in it may order something"
 
@@ -148,7 +177,14 @@ def _is_english(parts: list[str]) -> bool:
         return False
     if sum(not part.isascii() for part in parts) > some:
         return False
-    return not parts or sum(part in words.english for part in parts) >= max(1, _LEAST_SHARE * len(parts))
+    return sum(part in words.english for part in parts) >= max(1, _LEAST_SHARE * len(parts))
+
+
+def _unknown(parts: list[str], used: Collection[str]) -> int:
+    """Count the words that are neither known nor used by the person."""
+    words = _words()
+    known = (words.vocabulary, words.english, words.labels, used)
+    return sum(not any(part in some for some in known) for part in parts if not part[:1].isdigit())
 
 
 def _may_order(text: str) -> bool:
