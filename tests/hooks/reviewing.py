@@ -75,6 +75,8 @@ def make_ready(tract):
     }  # fmt: skip
     anything = {"type": "object", "properties": {}, "additionalProperties": True}
     for name, traits in own.items():
+        if tract.executor.get(name) is not None:
+            continue  # a supervisor's
         tool = ToolDefinition.from_schema(name, "Do it.", anything, lambda **_: "done", traits=traits)
         tract.executor.add(tool)
     tract.executor.lock_tool("send", "not now")

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import Priority, canonical_json, parse_message
 from tract_jupyter.review import worst_finding
@@ -36,6 +35,8 @@ _ACTOR: Final = re.compile(r"agent(?::[A-Za-z0-9_.-]{1,64})?")
 _MOST_ARGUMENTS: Final = 2_000  # characters of all arguments, as JSON
 _MOST_ENTRIES: Final = 40  # values within the arguments
 _MOST_TAGS: Final = 5
+_HARMLESS: Final = "low"
+"""The worst level of a finding in the code of an operation whose firing is left to a model."""
 _RAISED: Final = {
     (Priority.NORMAL, Priority.IMPORTANT),
     (Priority.NORMAL, Priority.PINNED),
@@ -141,7 +142,7 @@ def _of_fired(question: ToolQuestion, fired: Any) -> str:
     if len(spec.actions) > 1 or any(action.params for action in spec.actions.values()):
         return "its operation has several actions, or one that takes values: somebody has to choose"
     worst = worst_finding(question.code_blocks())
-    if worst is not None and worst > RiskLevel.LOW:
+    if worst is not None and worst.value != _HARMLESS:
         return f"its code has a finding of level {worst.value}"
     used = _used_words(question.tract)
     return next(filter(None, (_of_value(one, used) for one in question.call_arguments.values())), "")
