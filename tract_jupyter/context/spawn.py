@@ -621,7 +621,7 @@ class Family:
 
 
 def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens: int | None) -> None:
-    if inheritance is Inheritance.BRANCH:
+    if inheritance in {Inheritance.BRANCH, Inheritance.NOTHING}:
         raise SessionError("a spawned child has a tract of its own; deploy makes an agent on a branch")
     if (select is not None) != (inheritance is Inheritance.SELECTIVE):
         raise SessionError(
