@@ -6,6 +6,14 @@ from .operations import operation_template as operation_template
 from .operations import refused_operation as refused_operation
 from .operations import rejected_operation as rejected_operation
 from .operations import writing_request as writing_request
+from .orchestrator import ALTERNATIVES as ALTERNATIVES
+from .orchestrator import CHOSEN_INSTEAD as CHOSEN_INSTEAD
+from .orchestrator import EMPTY as EMPTY
+from .orchestrator import MEANS as MEANS
+from .orchestrator import NOTHING_CHANGED as NOTHING_CHANGED
+from .orchestrator import ORCHESTRATE as ORCHESTRATE
+from .orchestrator import REASONING as REASONING
+from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
