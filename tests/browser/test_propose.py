@@ -98,7 +98,7 @@ def test_rejected_with_a_reason_and_its_second_version_activated(open_lab, model
     screenshot(lab, f"propose-active-{name}", 1)
     assert lab.run_cell(2), lab.text(2)
     lab.output(2).locator(".do > .primary").click()
-    lab.wait_output(2, "approved by")
+    lab.wait_output(2, "verify chosen by")
     lab.run_cell(3)
     assert lab.text(3) == "approved ['']\n"
 
