@@ -67,6 +67,7 @@ def answer_doubts(tract):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_twice(tmp_path):
     outcomes = set()
     for number in range(1, 100):
