@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
     from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
-    from tract_jupyter.operations import Handlers, Hooks, Operations
+    from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Settings, Trust
@@ -270,6 +270,7 @@ class Parts:
             reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
+        operations.on_change = self._operation_changed
         return operations
 
     @part
@@ -383,6 +384,14 @@ class Parts:
             policies = self._policies_there()
             if policies is not None:
                 policies.evaluator.committed(entries)
+
+    def _operation_changed(self, name: str, spec: OperationSpec | None) -> None:
+        """Have an operation fire by itself as its active version says."""
+        fires = spec is not None and spec.fires_on is not None
+        if fires or self._policies_there() is not None:
+            from tract_jupyter.policy import follow
+
+            follow(self.policies, name, spec)
 
     def _compiling(self) -> None:
         if self._has_policies is not False:

@@ -6,6 +6,7 @@ from .operations import operation_template as operation_template
 from .operations import refused_operation as refused_operation
 from .operations import rejected_operation as rejected_operation
 from .operations import writing_request as writing_request
+from .orchestrator import ACTS_ON as ACTS_ON
 from .orchestrator import ALTERNATIVES as ALTERNATIVES
 from .orchestrator import CHOSEN_INSTEAD as CHOSEN_INSTEAD
 from .orchestrator import EMPTY as EMPTY

@@ -401,6 +401,8 @@ class ToolExecutor:
         pending: ToolQuestion = question(tool, values) or self._question(
             tool, values, actor, doubt, permission
         )
+        if doubt and isinstance(pending, PendingToolCall):
+            pending.is_in_doubt = True
         if pending.fired is not None:
             pending.unguarded = self._unguarded(pending.fired.spec.name)
         return pending

@@ -287,6 +287,7 @@ class PendingToolCall(ToolQuestion):
         reasoning: why whoever makes the call wants it, in their own words; empty if they do not say.
         alternatives: the other calls that they have thought of. One can be chosen in the place of this one.
         instead: the call that was chosen in its place; None if none was.
+        is_in_doubt: whether it may have been made already, so that only a person can say that it is made again.
 
     Args:
         tool: its name.
@@ -326,6 +327,7 @@ class PendingToolCall(ToolQuestion):
         self.reasoning = ""
         self.alternatives: tuple[Alternative, ...] = ()
         self.instead: Alternative | None = None
+        self.is_in_doubt = False
 
     @action
     def choose(self, number: Annotated[int, "The number of the alternative, from 1."]) -> None:
