@@ -280,7 +280,17 @@ def test_help_lists_every_magic_with_what_it_is_for(shell):
         "tract",
         *(
             f"tract_{name}"
-            for name in ("operation", "propose", "fire", "script", "run", "check", "chat", "profile")
+            for name in (
+                "operation",
+                "propose",
+                "fire",
+                "script",
+                "run",
+                "check",
+                "chat",
+                "profile",
+                "orchestrate",
+            )
         ),
     }
     for name in ours - {"tract"}:

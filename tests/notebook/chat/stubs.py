@@ -16,6 +16,7 @@ class StubView:
         self._blocks = list(blocks)
         self._foot = Foot(foot, actions)
         self.is_over = is_over
+        self.go_on = "%tract chat resume"
         self.turn_id = turn_id
         self.made = 0
 
