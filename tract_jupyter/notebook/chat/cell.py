@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE, provider_of
-from tract_jupyter.loop import TurnBegan
+from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.context import (
     SentContext,
@@ -252,11 +252,15 @@ class TurnBoard:
     Args:
         log: what happened in the turn so far.
         display: where it is shown.
+
+    Attributes:
+        has_beat: True while somebody calls `beat`: what is decided is drawn then, and the call need not wait for it.
     """
 
     def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
         self.log = log
         self.display = display
+        self.has_beat = False
         self._lock = threading.RLock()
         self._is_up = False
         self._is_dirty = False
@@ -280,14 +284,17 @@ class TurnBoard:
         self.draw(at_once=True)
 
     def refresh(self) -> None:
-        """Show how the questions stand."""
+        """Show how the questions stand, soon."""
         self.log.refresh()
-        self.draw(at_once=True)
+        self._draw_with_beat(at_once=True)
 
     def take(self, event: TurnEvent) -> None:
         """Take what happened next in the turn, and show it now or soon."""
         self.log.add(event)
-        self.draw(at_once=isinstance(event, TurnBegan))
+        if isinstance(event, CallBegan):
+            self._draw_with_beat()
+        else:
+            self.draw(at_once=isinstance(event, TurnBegan))
 
     def beat(self) -> None:
         """Show what is not on display yet; called now and then by whoever waits for the turn."""
@@ -295,6 +302,13 @@ class TurnBoard:
             late = time.monotonic() - self._drawn_at
             if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
                 self.draw()
+
+    def _draw_with_beat(self, *, at_once: bool = False) -> None:
+        with self._lock:
+            if self.has_beat and self._is_up and not self._is_closed:
+                self._is_dirty = True
+            else:
+                self.draw(at_once=at_once)
 
     def draw(self, *, at_once: bool = False) -> None:
         """Show the turn as it stands, not too often."""
@@ -377,6 +391,7 @@ async def _ended(
             return work()
         worker = Worker(work, "tract-chat")
         worker.start()
+        board.has_beat = True
         try:
             return await worker.wait(board.beat)
         except asyncio.CancelledError:
@@ -385,6 +400,8 @@ async def _ended(
             stop.set()
             await worker.ended()
             return None if worker.is_running else _result(worker)
+        finally:
+            board.has_beat = False
     except KeyboardInterrupt:
         return None
     except Exception as error:
