@@ -32,6 +32,7 @@ PARTS = (
     "profiles",
     "models",
     "costs",
+    "autonomy",
     "cassette",
     "forks",
     "mcp",

@@ -429,7 +429,7 @@ class HookedContext(VersionedContext):
             UnknownProfileError: there is no such profile. `RunError`: `run` or the trigger is not valid.
             StoreError: the store cannot be read or written; the subclass tells why.
         """
-        with self._parts.loop.under_way():
+        with self._parts.turn():
             from tract_jupyter.loop import TurnRequest
             from tract_jupyter.runs import ReplyRequest
 
@@ -509,7 +509,7 @@ class HookedContext(VersionedContext):
             ContentError: the text is empty; nothing is committed or sent.
             TractError: as `generate` does; without a client nothing is committed.
         """
-        with self._parts.loop.under_way():
+        with self._parts.turn():
             from tract_jupyter.loop import TurnRequest
             from tract_jupyter.runs import ReplyRequest
 

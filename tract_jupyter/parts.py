@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tract_jupyter.models import StatusInfo
+from tract_jupyter.exceptions import StoreError
+from tract_jupyter.models import StatusInfo, agent_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.operations import Handlers, Hooks, Operations
-    from tract_jupyter.review import Review, Trust
+    from tract_jupyter.policy import Policies
+    from tract_jupyter.review import Review, Settings, Trust
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
-    from tract_jupyter.toolkit import McpTools, Policies, ToolExecutor, ToolsModule
+    from tract_jupyter.storage import Entry
+    from tract_jupyter.toolkit import Autonomy, McpTools, ToolExecutor, ToolsModule
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -92,6 +96,7 @@ class Parts:
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
         account: gives the account of its session; one of its own if None.
+        tracks: gives which tracts of its session are on cassettes; itself alone if None.
     """
 
     def __init__(
@@ -100,12 +105,17 @@ class Parts:
         repository: Repository,
         trust: Trust | None,
         account: Callable[[], Account] | None = None,
+        tracks: Callable[[], Tracks] | None = None,
     ) -> None:
         self._account = account
+        self._tracks = tracks
         self._tract = tract
         self._repository = repository
         self._trust = trust
         self._is_closed = False
+        self._has_policies: bool | None = None
+        repository.writer.on_commits = self._committed
+        repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
 
     def close(self) -> None:
@@ -206,6 +216,7 @@ class Parts:
         operations = Operations(
             self._tract, self._repository, self.review, *self._routing,
             restored=self.restored, load_built_in=_load_built_in,
+            reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
         return operations
@@ -282,10 +293,84 @@ class Parts:
 
     @part
     def policies(self) -> Policies:
-        """Does what policies want."""
-        from tract_jupyter.toolkit import Policies
+        """The policies, and what they want."""
+        from datetime import UTC, datetime
 
-        return Policies(self._tract, self.executor, self.firing)
+        from tract_jupyter.policy import Policies, PolicyStore, Watch
+        from tract_jupyter.storage import PendingRows, PolicyRows
+        from tract_jupyter.toolkit import PolicyCalls
+
+        repository = self._repository
+        store = PolicyStore(
+            repository.database, PolicyRows(repository.tract_id), repository.events, self.review.signer
+        )
+        made = Policies(
+            self._tract, repository, store, PendingRows(repository.tract_id),
+            PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
+            Watch(repository, lambda: datetime.now(UTC)),
+        )  # fmt: skip
+        self._has_policies = True
+        return made
+
+    # --- the moments of policies
+
+    def _policies_there(self) -> Policies | None:
+        """Return the policies, if this tract has any. A process without them looks once, and after each turn."""
+        if self._has_policies is None:
+            from tract_jupyter.storage import PolicyRows
+
+            try:
+                with self._repository.database.read() as connection:
+                    self._has_policies = PolicyRows(self._repository.tract_id).any(connection)
+            except StoreError:  # a commit that is made already does not fail for that
+                self._has_policies = False
+        return self.policies if self._has_policies else None
+
+    def _committed(self, entries: Sequence[Entry] | None) -> None:
+        if self._has_policies is not False:
+            policies = self._policies_there()
+            if policies is not None:
+                policies.evaluator.committed(entries)
+
+    def _compiling(self) -> None:
+        if self._has_policies is not False:
+            policies = self._policies_there()
+            if policies is not None:
+                policies.evaluator.compiling()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have a turn be under way: it can be stopped, and policies are looked at when it has ended."""
+        if self._has_policies is False:
+            self._has_policies = None  # another process may have added some
+        policies = self._policies_there()
+        if policies is None:
+            with self.loop.under_way():
+                yield
+            return
+        policies.evaluator.hold()
+        try:
+            with self.loop.under_way():
+                yield
+        finally:
+            policies.evaluator.release()
+
+    @part
+    def settings(self) -> Settings:
+        """What is said about the tract, and signed."""
+        from tract_jupyter.review import Settings
+        from tract_jupyter.storage import SettingRows
+
+        repository = self._repository
+        rows = SettingRows(repository.tract_id)
+        return Settings(repository.database, rows, repository.events, self.review.signer)
+
+    @part
+    def autonomy(self) -> Autonomy:
+        """How much happens without a person."""
+        from tract_jupyter.toolkit import Autonomy
+
+        return Autonomy(self.settings, lambda: self.executor)
 
     @part
     def sandboxes(self) -> SandboxPool:
@@ -336,10 +421,13 @@ class Parts:
             self._repository.writer.time_of = time_of
 
         return Cassette(
+            agent_id(self._repository.tract_id, self._repository.agent_branch),
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
             timing,
+            lambda: self._repository.family.ancestors(),  # noqa: PLW0108 # it is made when one asks
+            None if self._tracks is None else self._tracks(),
             f"tract_jupyter {__version__}",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import uuid4
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
-    from tract_jupyter.llm import Account
+    from tract_jupyter.llm import Account, Tracks
     from tract_jupyter.models import (
         CommitInfo,
         CompiledContext,
@@ -134,6 +135,8 @@ class Session:
         display_name: str = DEFAULT_NAME,
         tract_id: str | None = None,
         budget: TokenBudget | None = None,
+        record: str | Path | None = None,
+        replay: str | Path | None = None,
     ) -> Tract:
         """Make an empty tract.
 
@@ -141,14 +144,23 @@ class Session:
             display_name: what people call it; need not be unique.
             tract_id: 1 to 32 letters, digits, `_`, `-` or `.`; made up if left out.
             budget: how large its context may become; not stored.
+            record: a cassette to record from the beginning on, with all that is spawned from it; see
+                `Tract.cassette.record`.
+            replay: a cassette to replay. The tract gets the id of the recorded one, so that it and all that is spawned
+                from it get the same commits; see `Tract.cassette.replay`.
 
         Raises:
             TractExistsError: the id is taken.
             SessionError: no tract can have that id, or that name.
             ContentError: the budget is no `TokenBudget`.
+            CassetteError: the cassette cannot be recorded or replayed, or both are asked for; no tract was made.
         """
         self._tracts.check_open()
         check_budget(budget)
+        if replay is not None:
+            from tract_jupyter.llm import recorded_tract_id
+
+            tract_id = recorded_tract_id(replay, tract_id, record)
         wanted = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
             if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
@@ -156,6 +168,10 @@ class Session:
             make_tract(connection, wanted, checked_name(display_name))
             opened = self._tracts.open(wanted)
             self._tracts.made(opened)
+            if record is not None:
+                opened.tract.cassette.record(record)
+            if replay is not None:
+                opened.tract.cassette.replay(replay)
         opened.tract.budget = budget
         return self._tracts.keep(opened)
 
@@ -278,12 +294,20 @@ class Session:
         Raises:
             SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
             CommitNotFoundError: `select` names what is neither a tag nor a message.
+            CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
         """
         self._tracts.check(parent)
         inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
-        child_id = uuid4().hex
-        with self._database.write() as connection:
+        given = {
+            "purpose": purpose, "display_name": name, "inheritance": inherited.inheritance.value,
+            "select": sorted(select) if isinstance(select, set | frozenset) else select, "max_tokens": max_tokens,
+        }  # fmt: skip
+        with (
+            parent.cassette.spawn("spawn", given, lambda: uuid4().hex) as child_id,
+            self._database.write() as connection,
+        ):
+            self._tracts.check_new(connection, child_id)
             make_tract(connection, child_id, name)
             opened = self._tracts.open(child_id)
             opened.tract.family.inherit(inherited, purpose)
@@ -315,11 +339,17 @@ class Session:
         Raises:
             BranchExistsError: there is such a branch.
             SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
+            CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
         """
         self._tracts.check(parent)
         curation = Curation.of(curate)
-        with self._database.write():
-            parent.family.branch_off(branch_name, _checked_purpose(purpose))
+        given = {
+            "purpose": _checked_purpose(purpose), "branch_name": branch_name,
+            "curate": {part.name: getattr(curation, part.name) for part in fields(curation)},
+        }  # fmt: skip
+        name = agent_id(parent.tract_id, branch_name)
+        with parent.cassette.spawn("deploy", given, lambda: name), self._database.write():
+            parent.family.branch_off(branch_name, purpose)
             opened = self._tracts.open(parent.tract_id, branch_name)
             opened.tract.family.curate(curation)
             self._tracts.made(opened)
@@ -471,6 +501,7 @@ class OpenTracts:
         self._rows = TractRows()
         self._open: dict[str, Opened] = {}
         self._account: Account | None = None
+        self._tracks: Tracks | None = None
         self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
         self._is_closed = False
 
@@ -491,6 +522,14 @@ class OpenTracts:
             self._account = self._account or Account()
             return self._account
 
+    def tracks(self) -> Tracks:
+        """Return which of them are recorded to a cassette, or served from one."""
+        from tract_jupyter.llm import Tracks
+
+        with self._lock:
+            self._tracks = self._tracks or Tracks()
+            return self._tracks
+
     def check_open(self) -> None:
         """Check that the session was not closed.
 
@@ -508,8 +547,10 @@ class OpenTracts:
         head_name = HEAD if branch is None else AGENT_HEAD + branch
         tract = Tract(
             database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name,
-            account=self.account,
+            account=self.account, tracks=self.tracks,
         )  # fmt: skip
+        if self._tracks is not None and self._tracks.of(tract.family.agent_id) is not None:
+            tract.cassette.join()
         return Opened(tract, database)
 
     def made(self, opened: Opened) -> None:
@@ -566,6 +607,18 @@ class OpenTracts:
         """Let go of a tract or agent, which itself stays as it is; None if there is none open."""
         with self._lock:
             return self._open.pop(name, None) if isinstance(name, str) else None
+
+    def check_new(self, connection: Connection, child_id: str) -> None:
+        """Check that no tract of the store has the id of a child that is about to be made.
+
+        Raises:
+            TractExistsError: one has, which only an id that was recorded can.
+        """
+        if RefRows(child_id).was_made(connection):
+            raise TractExistsError(
+                f"there is a tract {child_id!r} already, which this spawn made when it was recorded; replay the "
+                "cassette in another store: Session.open().create_tract(replay=...)"
+            )
 
     def find(self, connection: Connection, name: object) -> tuple[str, str | None]:
         """The tract, and the branch of an agent, that an id stands for.

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Damage
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
-    from tract_jupyter.llm import Account, Cassette, Models
+    from tract_jupyter.llm import Account, Cassette, Models, Tracks
     from tract_jupyter.loop import ToolLoop
     from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
+    from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Reviewer, Trust
     from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.toolkit import (
+        Autonomy,
         McpTools,
-        Policies,
         SchemaFormat,
         ToolExecutor,
         ToolProfile,
@@ -57,9 +58,10 @@ class Tract(HookedContext):
         budget: TokenBudget | None = None,
         head_name: str = HEAD,
         account: Callable[[], Account] | None = None,
+        tracks: Callable[[], Tracks] | None = None,
     ) -> None:
         super().__init__(database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, head_name=head_name)
-        self._parts = Parts(self, self._repository, trust, account)
+        self._parts = Parts(self, self._repository, trust, account, tracks)
 
     @classmethod
     def open(
@@ -226,8 +228,13 @@ class Tract(HookedContext):
 
     @property
     def policies(self) -> Policies:
-        """The calls of policies: `apply` and `propose`."""
+        """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         return self._parts.policies
+
+    @property
+    def autonomy(self) -> Autonomy:
+        """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
+        return self._parts.autonomy
 
     @property
     def scripts(self) -> Scripts:
@@ -377,8 +384,8 @@ class Tract(HookedContext):
     ) -> PendingActivation:
         """Return a pending whose approval activates an operation; nothing of it is compiled before.
 
-        What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
-        `isolation: sandbox` and no operation here ever had its name.
+        What a model proposes is active at once, and recorded as not reviewed, where `autonomy.ceiling` is `autonomous`,
+        all of its actions declare `isolation: sandbox`, and no operation here ever had its name.
 
         Args:
             spec: the operation.

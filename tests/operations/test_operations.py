@@ -330,6 +330,7 @@ def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract
 def test_registering_what_a_model_had_activated_reviews_it(tract, spec):
     theirs = spec("pending.approve()")
     theirs = replace(theirs, actions={"verify": replace(theirs.actions["verify"], isolation="sandbox")})
+    tract.autonomy.ceiling = "autonomous"
     tract.propose_operation(theirs, actor="agent:7")
     assert tract.operations.registry.unreviewed == {"citation_check"}
     tract.register_operation(theirs)

@@ -34,6 +34,7 @@ def sandboxed(spec):
 @pytest.fixture
 def propose(tract):
     def by_a_model(spec, tract=tract):
+        tract.autonomy.ceiling = "autonomous"
         return tract.propose_operation(spec, actor="agent:7")
 
     return by_a_model
@@ -53,6 +54,15 @@ def test_it_is_active_at_once_and_recorded_as_not_reviewed(tract, sandboxed, pro
     assert (event.actor, event.data["reviewed"]) == ("agent:7", False)
     assert "runs in the sandbox" in event.data["why"]
     assert tract.review.inbox() == []
+
+
+@pytest.mark.parametrize("ceiling", ["manual", "collaborative"])
+def test_below_autonomous_a_person_reviews_it(tract, sandboxed, ceiling):
+    tract.autonomy.ceiling = ceiling
+    pending = tract.propose_operation(sandboxed(), actor="agent:7")
+    assert (pending.status, tract.status().operations) == (PendingStatus.PENDING, ())
+    pending.approve()
+    assert (tract.status().operations, unreviewed(tract)) == (("citation_check",), set())
 
 
 def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propose):
@@ -131,7 +141,7 @@ def test_the_same_again_is_told(sandboxed, propose):
 def test_what_the_sandbox_lacks_is_told_and_nothing_is_stored(tract, sandboxed, propose):
     with pytest.raises(SpecError, match="no module 'os'"):
         propose(sandboxed("import os"))
-    assert (tract.events(), tract.review.decisions()) == ([], [])
+    assert (tract.events("operation.*"), tract.review.decisions()) == ([], [])
 
 
 def test_there_are_only_so_many(tract, sandboxed, propose):

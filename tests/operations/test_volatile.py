@@ -102,6 +102,7 @@ def test_nobody_but_a_person_accepts_it(t, proposed, channel):
 def test_one_that_needs_no_review_has_no_volatile_field(t, spec):
     code = ActionDef("verify", "", {}, "pending.approve()", isolation="sandbox")
     fresh = spec(name="fresh", fields=FIELDS, actions={"verify": code})
+    t.autonomy.ceiling = "autonomous"
     assert t.propose_operation(fresh, actor="agent:a").status is PendingStatus.APPROVED
     assert t.operations.registry.get_spec("fresh").volatile == frozenset()
     with pytest.raises(SpecError, match="active already"):

@@ -44,7 +44,12 @@ def a_reviewed_operation(t, spec):
 
 def an_unreviewed_operation(t, spec):
     code = {"verify": ActionDef("verify", "", {}, "pending.approve()", isolation="sandbox")}
+    t.autonomy.ceiling = "autonomous"
     t.propose_operation(spec(actions=code), actor="agent:a")
+
+
+def a_ceiling(t, spec):
+    t.autonomy.ceiling = "autonomous"
 
 
 def a_handler(t, spec):
@@ -130,6 +135,7 @@ KINDS = {
     "grant": Kind(a_grant, ("grants",), is_granted, has_operation=True),
     "approval": Kind(an_approval_for_a_cell, ("pendings", "decisions"), is_granted, has_operation=True),
     "question": Kind(a_question, ("pendings",), is_vouched_for, has_operation=True),
+    "settings": Kind(a_ceiling, ("settings",), lambda t: t.autonomy.ceiling == "autonomous"),
     "profile": Kind(a_profile, ("run_profiles",), is_used),
     "script": Kind(calls_of_a_script, ("script_calls",), is_replayed),
     "run": Kind(

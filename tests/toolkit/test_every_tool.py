@@ -21,6 +21,7 @@ def talk(tract):
     tract.user("another question")
     tract.switch("main")
     tract.tags.add("HEAD", "checked")
+    tract.autonomy.ceiling = "autonomous"  # what is sandboxed and new needs nobody
     return tract
 
 

@@ -13,6 +13,7 @@ FIELDS = {"n": {"type": "int", "default": 1}}
 
 @pytest.fixture
 def model(tract):
+    tract.autonomy.ceiling = "autonomous"
     return tract.toolset(actor="agent:7")
 
 
@@ -44,6 +45,7 @@ def test_a_rejection_and_nobody_are_told(tract, model):
 
 
 def test_a_persons_call_counts_as_a_models(tract):
+    tract.autonomy.ceiling = "autonomous"
     tract.tools.propose_operation(name="fresh", actions=SANDBOXED, fields=FIELDS)
     assert tract.operations.registry.unreviewed == {"fresh"}
 

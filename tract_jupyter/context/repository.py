@@ -32,6 +32,7 @@ from tract_jupyter.models import (
     text_of,
 )
 from tract_jupyter.storage import (
+    AGENT_HEAD,
     APPEND,
     EDIT,
     HEAD,
@@ -107,12 +108,20 @@ class Repository:
         self.tags = Tags(database, TagRows(self.tract_id), self.commits)
         self.compiler = Compiler(self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections)
         self.tell_rewrite: Callable[[Sequence[str]], None] | None = None
+        self.before_compile: Callable[[], None] | None = None
+        """Called before the current context is compiled because somebody asked for it."""
         self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
 
     def before_rewrite(self, *commits: str) -> None:
         """Have it told, before messages change, what a model loses with that, if it has anything to lose."""
         if self.tell_rewrite is not None and self.has_blocks:
             self.tell_rewrite(commits)
+
+    @property
+    def agent_branch(self) -> str | None:
+        """The branch that this agent was deployed on; None for a tract."""
+        name = self.ref_rows.head_name
+        return name.removeprefix(AGENT_HEAD) if name.startswith(AGENT_HEAD) else None
 
     @property
     def has_blocks(self) -> bool:

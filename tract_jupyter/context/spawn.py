@@ -444,9 +444,8 @@ class Family:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        head_name = repository.ref_rows.head_name
         self.tract_id = repository.rows.tract_id
-        self.branch = head_name.removeprefix(AGENT_HEAD) if head_name.startswith(AGENT_HEAD) else None
+        self.branch = repository.agent_branch
         """The branch that this agent was deployed on; None for a tract."""
         self._tag_rows = TagRows(self.tract_id)
         self._spawns = SpawnRows(self.tract_id, self.branch)
@@ -460,6 +459,16 @@ class Family:
         """Return where this tract came from; None if it is nobody's child."""
         with self._repository.database.read() as connection:
             return self._spawns.parent(connection)
+
+    def ancestors(self) -> list[str]:
+        """Return the ids of the tracts that this one comes from, its parent first."""
+        found: list[str] = []
+        with self._repository.database.read() as connection:
+            parent = self._spawns.parent(connection)
+            while parent is not None and parent.parent_tract_id not in found:
+                found.append(parent.parent_tract_id)
+                parent = SpawnRows(parent.parent_tract_id).parent(connection)
+        return found
 
     def children(self) -> list[SpawnInfo]:
         """Return the children of this tract, oldest first."""

@@ -407,6 +407,8 @@ class VersionedContext:
             ContentError: `at_commit` and `at_time` are both given, the time is not valid, or `order` is no list.
         """
         compiler = self._repository.compiler
+        if self._repository.before_compile is not None and at_commit is None and at_time is None:
+            self._repository.before_compile()
         context = compiler.compile(
             at_commit=at_commit,
             at_time=at_time,
@@ -547,6 +549,15 @@ class VersionedContext:
             CommitNotFoundError: `target` is neither a branch nor a commit.
         """
         return self._repository.refs.checkout(target)
+
+    def standing_on(self, branch: str) -> AbstractContextManager[object]:
+        """Have a `with` block stand on another branch: what it commits or merges goes there, and HEAD stays.
+
+        Raises:
+            BranchNotFoundError: within the block, if there is no such branch.
+        """
+        refs = self._repository.refs
+        return refs.with_head(refs.own_head(branch))
 
     def reset(self, target: str) -> str:
         """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was.

@@ -126,6 +126,9 @@ class Writer:
         self._lock = threading.RLock()
         self.on_rollback: Callable[[], None] = lambda: None
         """Called after a batch failed."""
+        self.on_commits: Callable[[Sequence[Entry] | None], None] | None = None
+        """Called with the commits of each write once it is done, also within a batch or another transaction; with none
+        after a batch; and with None if some were rolled back."""
         self.time_of: Callable[[str | None, Callable[[str], str]], str] | None = None
         """Gives the time of a commit, of the one before it and of what its hash is at a time; None for now."""
 
@@ -140,6 +143,12 @@ class Writer:
             DetachedHeadError: there is no current branch.
             StoreLockedError: other writers kept moving the branch.
         """
+        entry = self._append(draft, check)
+        if self.on_commits is not None:
+            self.on_commits((entry,))
+        return entry
+
+    def _append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         has_looked_again = False
         with self._lock:
             if self._buffer is not None:
@@ -161,6 +170,13 @@ class Writer:
     @whole_context
     def batch(self) -> Iterator[None]:
         """Write what is committed meanwhile in one transaction: all of it, or nothing."""
+        with self._batched():
+            yield
+        if self.on_commits is not None and self._buffer is None:
+            interruptible(self.on_commits, ())
+
+    @whole_context
+    def _batched(self) -> Iterator[None]:
         with self._lock:
             if self._buffer is not None:  # a part of another batch; if it fails, that one fails too
                 with self._database.write():
@@ -207,6 +223,8 @@ class Writer:
                 self._events.append(connection, plan.operation, "user", data)
             if also is not None:
                 also(connection, entries)
+        if self.on_commits is not None and entries:
+            self.on_commits(entries)
         return entries
 
     @property
@@ -217,6 +235,11 @@ class Writer:
                 return self._position()
             here = self._known = self._known or self._position()
             return here
+
+    @property
+    def known(self) -> Position | None:
+        """The position after the last commit of this process, without asking; None if it was moved in another way."""
+        return self._known if self._known_of is OWN_HEADS.get().get(self._refs) else None
 
     def look_again(self) -> None:
         """Forget where HEAD was: this process moved it in another way, or rolled back."""
@@ -266,6 +289,8 @@ class Writer:
         self._known = None
         self._timelines.forget()
         self.on_rollback()
+        if self.on_commits is not None:
+            self.on_commits(None)
 
     def _take_note(self, here: Position, entry: Entry) -> None:
         self._known = Position.of(here.branch, entry, here.tools_hash)

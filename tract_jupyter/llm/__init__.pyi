@@ -17,7 +17,9 @@ from .call import can_stream as can_stream
 from .call import ended_by as ended_by
 from .call import sent_of as sent_of
 from .cassette import Cassette as Cassette
+from .cassette import CassetteChild as CassetteChild
 from .cassette import CassetteReport as CassetteReport
+from .cassette import Tracks as Tracks
 from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM

@@ -187,7 +187,7 @@ class Clients:
         Raises:
             LLMConfigError: there is no key.
         """
-        if self._cassette is not None and self._cassette.tape is not None and self._cassette.is_replaying:
+        if self._cassette is not None and self._cassette.is_replaying:
             return RecordedModel()
         if connection.client is not None:
             return connection.client
@@ -294,7 +294,7 @@ class ConfiguredClient:
             kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
             return SentRequest(self._operation, asked.model, messages, kept)
 
-        if self._cassette is None or self._cassette.tape is None:
+        if self._cassette is None:
             return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
         return self._cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
 

@@ -1,8 +1,11 @@
-"""Writing a cassette: a file of JSON lines, one for each request, call and commit, without keys.
+"""Writing a cassette: a file of JSON lines, one for each request, call, spawn and commit, without keys.
 
 The first line says what it is and where it began, the last one that it is complete. What is asked again with each
 request, the messages so far and the options, is written once; later lines refer to it. A recording lies beside its
 place as `FILE.partial` until it ends, line by line: what a killed process has written can be replayed from there.
+
+Each tract has a track of its own: the one that the cassette was begun on, and those that are spawned from it. A track
+has an order of its own, so that two children may be at work at once.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-from tract_jupyter.exceptions import CassetteError, LLMRequestError
+from tract_jupyter.exceptions import CassetteError, LLMRequestError, TractError
 from tract_jupyter.llm.call import CANCELLED, why_ended
+from tract_jupyter.models import brief_repr
 
 if sys.platform == "win32":
     import msvcrt
@@ -27,7 +31,7 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -43,7 +47,7 @@ CHECKSUM: Final = "sha256"
 PARTIAL: Final = ".partial"
 """The end of the name of a recording that goes on, or was not ended."""
 _FAR: Final = 2**30  # bytes: behind the end of any cassette
-_within: ContextVar[tuple[int, ...]] = ContextVar("tract_cassette_within", default=())
+_within: ContextVar[tuple[tuple[Recorder, int], ...]] = ContextVar("tract_cassette_within", default=())
 _is_beside: ContextVar[bool] = ContextVar("tract_cassette_beside", default=False)
 
 
@@ -63,6 +67,16 @@ class CassettePlace(NamedTuple):
     tract_id: str
     branch: str | None
     head: str | None
+
+
+class Member(Protocol):
+    """What a track asks of the tract that it belongs to."""
+
+    def place(self) -> CassettePlace:
+        """Return where the tract stands."""
+
+    def secrets(self) -> Iterable[str]:
+        """Return the keys that are in use."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +144,51 @@ class _Asked:
     options_from: int  # the request with which these options are written
 
 
+class Track:
+    """What one tract has on a cassette, for as long as it is recorded or replayed.
+
+    Args:
+        number: of the spawn that made the tract; 0 for the one that the cassette was begun on.
+        name: of a child in a sentence.
+        member: that tract, while it is open.
+
+    Attributes:
+        head: the newest commit of a tract that was closed meanwhile.
+    """
+
+    def __init__(self, number: int, name: str = "", member: Member | None = None) -> None:
+        self.number = number
+        self.name = name
+        self.member = member
+        self.head: str | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """True if the cassette was begun on this tract."""
+        return not self.number
+
+    def head_now(self) -> str | None:
+        """Return the newest commit; None if there is none, or no such tract any more."""
+        if self.member is not None:
+            with suppress(TractError):  # of a branch that was deleted, or a spawn that was rolled back
+                self.head = self.member.place().head
+        return self.head
+
+
+def child_name(line: Mapping[str, Any]) -> str:
+    """Return how a child is called in a sentence, of the line of its spawn."""
+    if line["way"] == "deploy":
+        return f"agent {brief_repr(line['arguments'].get('branch_name'))}"
+    which = f" ({line['id']:.8})" if line.get("id") else ""
+    return f"child {brief_repr(line['arguments'].get('display_name'))}{which}"
+
+
 class Recorder:
     """Writes a cassette. Threads may share it.
 
     Args:
         path: of the cassette.
-        place: where the recording begins.
+        member: the tract that it begins on.
         redaction: gives what takes secrets out, at any time.
         by: who writes it.
         at: the present.
@@ -148,7 +201,7 @@ class Recorder:
     def __init__(
         self,
         path: Path,
-        place: CassettePlace,
+        member: Member,
         redaction: Callable[[], Redaction],
         *,
         by: str,
@@ -157,16 +210,120 @@ class Recorder:
     ) -> None:
         self.path = path
         self.requests = self.calls = 0
-        self._redaction = redaction
-        self._lock = threading.Lock()
-        self._begun = self._commits = self._last_ended = 0
-        self._open: set[int] = set()
-        self._asked: dict[str, _Asked] = {}
+        self.lock = threading.Lock()
+        self.redaction = redaction
+        self._begun = self._commits = 0
+        self._thread = threading.get_ident()
         self._written = hashlib.sha256()
+        self._is_over = False
+        place = member.place()
         self._file = _held(path, replace=replace)
+        self.root = RecordedTrack(self, 0, member=member)
+        self.tracks = {0: self.root}
         self._write({"cassette": FORMAT, "by": by, "at": at, **place._asdict()})
 
-    # --- what happens
+    def end(self) -> None:
+        """Put the recording into its place.
+
+        Raises:
+            CassetteError: that cannot be written.
+        """
+        heads = {str(track.number): track.head_now() for track in list(self.tracks.values())}
+        with self.lock:
+            told = {
+                "requests": self.requests,
+                "calls": self.calls,
+                "commits": self._commits,
+                "head": heads.pop("0"),
+                **({"heads": heads} if heads else {}),
+            }
+            partial = partial_of(self.path)
+            try:
+                self._write({"end": told}, is_last=True)
+                self._is_over = True
+                if not _lies_at(self._file, partial):
+                    raise CassetteError(
+                        f"{partial} was removed or replaced while it was written, so nothing is recorded; record again"
+                    )
+                os.fsync(self._file.fileno())
+                if sys.platform == "win32":  # which moves no open file
+                    self._file.close()
+                partial.replace(self.path)
+            except OSError as error:
+                raise CassetteError(
+                    f"{self.path} cannot be written: {error.strerror}; {partial} has the recording"
+                ) from error
+            finally:
+                self._is_over = True
+                self._file.close()  # and no earlier, as until then nobody else writes there
+
+    # --- for tracks, which hold the lock
+
+    def begun(self) -> int:
+        """Return the number of what begins now."""
+        self._begun += 1
+        return self._begun
+
+    def is_beginner(self) -> bool:
+        """Return True in the thread that began the recording."""
+        return threading.get_ident() == self._thread
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Write a line; what ends after the recording is not on it any more."""
+        if self._is_over:
+            return
+        self.requests += "request" in line
+        self.calls += "call" in line
+        self._commits += "commit" in line
+        self._write(line)
+
+    def pieces(self, pieces: Sequence[tuple[int, Delta]]) -> dict[str, Any]:
+        """Return the pieces of a reply as they are written; without their bounds where a secret lies across these."""
+        if not pieces:
+            return {}
+        whole: dict[tuple[str, int, str], str] = {}
+        for _, one in pieces:
+            key = (one.kind, one.index, one.name)
+            whole[key] = whole.get(key, "") + one.text
+        redaction = self.redaction()
+        if any(redaction.text(text) != text for text in whole.values()):
+            return {"deltas": [[kind, text, index, name] for (kind, index, name), text in whole.items()]}
+        return {
+            "deltas": [
+                [one.kind, one.text, *([one.index, one.name] if one.index or one.name else [])]
+                for _, one in pieces
+            ],
+            "milliseconds": [at for at, _ in pieces],
+        }
+
+    # ---
+
+    def _write(self, line: dict[str, Any], *, is_last: bool = False) -> None:
+        clean = self.redaction().of(line)
+        data = _line_of(clean)
+        self._written.update(data)
+        if is_last:
+            data = _line_of({**clean, CHECKSUM: self._written.hexdigest()})
+        try:
+            self._file.write(data)
+            self._file.flush()
+        except (OSError, ValueError) as error:
+            raise CassetteError(
+                f"{self.path} cannot be written: {error}; the recording has stopped"
+            ) from error
+
+
+class RecordedTrack(Track):
+    """Notes what one tract does, in its order."""
+
+    def __init__(self, tape: Recorder, number: int, name: str = "", member: Member | None = None) -> None:
+        super().__init__(number, name, member)
+        self.tape = tape
+        self._of = {"of": number} if number else {}
+        self._requests = self._calls = self._spawns = self._last_ended = 0
+        self._open: set[int] = set()
+        self._asked: dict[str, _Asked] = {}
+        self._spawning: list[tuple[int, int]] = []  # the spawns that were begun last, and their threads
 
     def request(
         self,
@@ -183,11 +340,11 @@ class Recorder:
             if on_delta is not None:
                 on_delta(delta)
 
-        with self._lock:
-            self.requests += 1
-            number, base = self.requests, self._asked.get(sent.operation)
+        with self.tape.lock:
+            self._requests += 1
+            number, base = self._requests, self._asked.get(sent.operation)
         line = {"request": number, "for": sent.operation, "model": sent.model}
-        with self._entry(line) as came:
+        with self._entry(line) as (_, came):
             asked, told = _told(sent, number, base)
             line |= told
             try:
@@ -199,8 +356,8 @@ class Recorder:
                 came["reply"] = json_data(reply)
                 return reply
             finally:
-                came.update(self._pieces(pieces))
-                with self._lock:
+                came.update(self.tape.pieces(pieces))
+                with self.tape.lock:
                     self._asked[sent.operation] = asked
 
     def call(
@@ -214,127 +371,107 @@ class Recorder:
         again: bool,
     ) -> Made:
         """Make a call, and note what came of it."""
-        with self._lock:
-            self.calls += 1
-            line = {"call": self.calls, "tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
-        with self._entry({**line, **({"again": True} if again else {})}) as came:
+        with self.tape.lock:
+            self._calls += 1
+            line = {
+                "call": self._calls,
+                "tool": tool,
+                "actor": actor,
+                "arguments": json_data(dict(arguments)),
+            }
+        with self._entry({**line, **({"again": True} if again else {})}) as (_, came):
             made = make()
             came["result"] = write(made)
             return made
 
+    @contextmanager
+    def spawn(
+        self, way: str, arguments: Mapping[str, Any], make_id: Callable[[], str]
+    ) -> Iterator[tuple[str, RecordedTrack]]:
+        """Have a child made, and note it.
+
+        Args:
+            way: `spawn` or `deploy`.
+            arguments: what it is made with.
+            make_id: makes its id.
+
+        Yields:
+            The id, and the child's track.
+        """
+        with self.tape.lock:
+            self._spawns += 1
+            line = {
+                "spawn": self._spawns,
+                "way": way,
+                "arguments": json_data(dict(arguments)),
+                "id": make_id(),
+            }
+        with self._entry(line) as (number, came):
+            track = RecordedTrack(self.tape, number, child_name(line))
+            try:
+                yield line["id"], track
+            except Exception as error:
+                came["result"] = {"error": str(error)}
+                raise
+            came["result"] = {}
+            with self.tape.lock:
+                self.tape.tracks[number] = track
+
     def time_of(self, parent: str | None, hash_at: Callable[[str], str], now: Callable[[], str]) -> str:
         """Return the present, and note the commit that is made now."""
         at = now()
-        with self._lock:
-            self._commits += 1
-            self._write({"commit": hash_at(at), "on": parent, "at": at})
+        with self.tape.lock:
+            self.tape.note({**self._of, "commit": hash_at(at), "on": parent, "at": at})
         return at
 
     def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return what `make` gives, and note it."""
         value = make()
-        with self._lock:
-            self._write({"drawn": kind, "value": value})
+        with self.tape.lock:
+            self.tape.note({**self._of, "drawn": kind, "value": value})
         return value
 
-    # --- the end
-
-    def end(self, place: CassettePlace) -> None:
-        """Put the recording into its place.
-
-        Raises:
-            CassetteError: that cannot be written.
-        """
-        with self._lock:
-            told = {
-                "requests": self.requests,
-                "calls": self.calls,
-                "commits": self._commits,
-                "head": place.head,
-            }
-            partial = partial_of(self.path)
-            try:
-                self._write({"end": told}, is_last=True)
-                if not _lies_at(self._file, partial):
-                    raise CassetteError(
-                        f"{partial} was removed or replaced while it was written, so nothing is recorded; record again"
-                    )
-                os.fsync(self._file.fileno())
-                if sys.platform == "win32":  # which moves no open file
-                    self._file.close()
-                partial.replace(self.path)
-            except OSError as error:
-                raise CassetteError(
-                    f"{self.path} cannot be written: {error.strerror}; {partial} has the recording"
-                ) from error
-            finally:
-                self._file.close()  # and no earlier, as until then nobody else writes there
-
-    # ---
-
     @contextmanager
-    def _entry(self, line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _entry(self, line: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Number what begins now, and write it once it has ended; nothing of what an interrupt ended on the way."""
-        around = _within.get()
-        with self._lock:
-            self._begun += 1
-            number = self._begun
+        tape = self.tape
+        around = [number for recorder, number in _within.get() if recorder is tape]
+        with tape.lock:
+            number = tape.begun()
             # all before this had ended when it began; calls that it is a part of have not, and need not
             after = min(self._open.difference(around), default=number)
             is_beside = _is_beside.get()
             if is_beside:  # that others which may come in any order had ended was chance
                 after = min(after, self._last_ended + 1)
+            if "spawn" in line or not tape.is_beginner():
+                after = min(after, self._before_spawns(number))
             self._open.add(number)
-        line["n"] = number
+            self._spawning = [*self._spawning, (number, threading.get_ident())] if "spawn" in line else []
+        line |= {"n": number, **self._of}
         if after != number:
             line["after"] = after
         if around:
             line["within"] = around[-1]
         came: dict[str, Any] = {}
-        token = _within.set((*around, number))
+        token = _within.set((*_within.get(), (tape, number)))
         try:
-            yield came
+            yield number, came
         finally:
             _within.reset(token)
-            with self._lock:
+            with tape.lock:
                 self._open.discard(number)
                 if not is_beside:
                     self._last_ended = max(self._last_ended, number)
                 if came:
-                    self._write({**line, **came})
+                    tape.note({**line, **came})
 
-    def _pieces(self, pieces: list[tuple[int, Delta]]) -> dict[str, Any]:
-        """Return the pieces of a reply as they are written; without their bounds where a secret lies across these."""
-        if not pieces:
-            return {}
-        whole: dict[tuple[str, int, str], str] = {}
-        for _, one in pieces:
-            key = (one.kind, one.index, one.name)
-            whole[key] = whole.get(key, "") + one.text
-        redaction = self._redaction()
-        if any(redaction.text(text) != text for text in whole.values()):
-            return {"deltas": [[kind, text, index, name] for (kind, index, name), text in whole.items()]}
-        return {
-            "deltas": [
-                [one.kind, one.text, *([one.index, one.name] if one.index or one.name else [])]
-                for _, one in pieces
-            ],
-            "milliseconds": [at for at, _ in pieces],
-        }
-
-    def _write(self, line: dict[str, Any], *, is_last: bool = False) -> None:
-        clean = self._redaction().of(line)
-        data = _line_of(clean)
-        self._written.update(data)
-        if is_last:
-            data = _line_of({**clean, CHECKSUM: self._written.hexdigest()})
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except (OSError, ValueError) as error:
-            raise CassetteError(
-                f"{self.path} cannot be written: {error}; the recording has stopped"
-            ) from error
+    def _before_spawns(self, number: int) -> int:
+        """Return what the spawns of other threads came after that were begun since; their order was chance."""
+        for spawn, thread in reversed(self._spawning):
+            if thread == threading.get_ident():
+                break
+            number = spawn
+        return number
 
 
 def _line_of(line: dict[str, Any]) -> bytes:

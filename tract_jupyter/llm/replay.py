@@ -1,4 +1,4 @@
-"""Reading a cassette, and serving from it: each request and call once, in order, and nothing that differs.
+"""Serving from a cassette: each request, call and spawn once, in the order of its tract, and nothing that differs.
 
 An entry may be served once all are served that had ended when it began. What went on side by side, such as the reads of
 one step, may so come in another order; anything else may not.
@@ -6,11 +6,9 @@ one step, may so come in another order; anything else may not.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,24 +20,18 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED, end_ambient
-from tract_jupyter.llm.recording import (
-    CHECKSUM,
-    FORMAT,
-    PARTIAL,
-    CassettePlace,
-    checksum,
-    json_data,
-    partial_of,
-)
+from tract_jupyter.llm.reading import damaged, read_cassette
+from tract_jupyter.llm.recording import Track, child_name, json_data
 from tract_jupyter.llm.sse import deltas_of
-from tract_jupyter.models import Delta, brief_repr, counted
+from tract_jupyter.models import Delta, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from typing import TypeVar
 
-    from tract_jupyter.llm.recording import SentRequest
+    from tract_jupyter.llm.reading import CassetteEntry, TrackContent
+    from tract_jupyter.llm.recording import Member, SentRequest
     from tract_jupyter.llm.redaction import Redaction
 
     Made = TypeVar("Made")
@@ -51,251 +43,83 @@ _EXPANDED: Final = 8
 _WHAT_TO_DO: Final = "Make it what it was, or record again"
 
 
-@dataclass
-class CassetteEntry:
-    """A request or a call, as it is on a cassette."""
-
-    number: int
-    after: int
-    line: Mapping[str, Any]
-    parts: list[int] = field(default_factory=list)
-
-    @property
-    def is_request(self) -> bool:
-        """True if it is a request, not a call."""
-        return "request" in self.line
-
-    def __str__(self) -> str:
-        if self.is_request:
-            return f"request {self.line['request']} ({self.line['for']})"
-        return f"call {self.line['call']} ({self.line['tool']})"
-
-
-@dataclass
-class CassetteContent:
-    """What a cassette holds.
-
-    Attributes:
-        place: where the recording began.
-        head: the newest commit when it ended; None if there was none, or it did not end.
-        is_complete: whether it ended.
-        entries: requests and calls, by their numbers.
-        times: commits by the one before: their hashes and times.
-        drawn: what was drawn, by kind, in order.
-    """
-
-    place: CassettePlace
-    head: str | None = None
-    is_complete: bool = False
-    entries: dict[int, CassetteEntry] = field(default_factory=dict)
-    times: dict[str | None, list[tuple[str, str]]] = field(default_factory=dict)
-    drawn: dict[str, deque[Any]] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        requests = sum(entry.is_request for entry in self.entries.values())
-        calls = len(self.entries) - requests
-        return f"{counted(requests, 'request')} and {counted(calls, 'tool call')}"
-
-
-def read_place(path: Path) -> CassettePlace:
-    """Return where a recording began.
-
-    Raises:
-        CassetteError: as of `read_cassette`.
-    """
-    try:
-        with path.open(encoding="utf-8") as file:
-            return _place(path, file.readline())
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-
-
-def read_cassette(path: Path) -> CassetteContent:
-    """Read a cassette; of a recording that did not end, under its name with `.partial`, what there is.
-
-    Raises:
-        CassetteError: it cannot be read, is something else, cut, damaged, or from a newer version.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-    first, *lines = text.split("\n")
-    content = CassetteContent(_place(path, first))
-    is_partial = path.name.endswith(PARTIAL)
-    last = lines.pop() if lines else ""  # what follows the last newline: nothing, or half a line
-    end = None
-    for number, line in enumerate(lines, 2):
-        try:
-            end = _read_line(content, json.loads(line))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise _damaged(path, f"line {number}") from None
-    if (end is None or last) and not is_partial:
-        raise CassetteError(
-            f"{path} was cut: it has {content}, and no end. Restore the file, or record again; renamed to "
-            f"{partial_of(path).name} it is replayed as far as it goes"
-        )
-    if end is not None:
-        closing = json.loads(lines[-1])
-        if closing.get(CHECKSUM, "") not in {"", checksum([first, *lines[:-1]], closing)}:
-            raise CassetteError(
-                f"{path} was changed after it was recorded, so nothing was replayed; restore the file, or record "
-                f"again. If it was changed on purpose, take the {CHECKSUM} out of its last line"
-            )
-        content.is_complete, content.head = True, end.get("head")
-        requests = sum(entry.is_request for entry in content.entries.values())
-        found = [requests, len(content.entries) - requests]
-        if [end.get("requests"), end.get("calls")] != found and not is_partial:
-            raise CassetteError(
-                f"{path} was changed: lines are missing or too many; restore the file, or record again"
-            )
-    try:
-        _connect(content)
-    except KeyError:
-        raise _damaged(path, "a line") from None
-    return content
-
-
-def _unreadable(path: Path, error: Exception) -> CassetteError:
-    if isinstance(error, UnicodeDecodeError):
-        return _foreign(path)
-    if isinstance(error, FileNotFoundError) and partial_of(path).exists():
-        return CassetteError(
-            f"{path} is not there: its recording has not ended. replay({str(partial_of(path))!r}) has what was "
-            "recorded until then"
-        )
-    return CassetteError(
-        f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette"
-    )
-
-
-def _damaged(path: Path, what: str) -> CassetteError:
-    return CassetteError(
-        f"{what} of {path} is damaged, so nothing was replayed; restore the file, or record again"
-    )
-
-
-def _foreign(path: Path) -> CassetteError:
-    return CassetteError(f"{path} is no cassette; give a file that t.cassette.record has written")
-
-
-def _place(path: Path, line: str) -> CassettePlace:
-    try:
-        found = json.loads(line)
-        version = found["cassette"]
-    except (ValueError, KeyError, TypeError):
-        raise _foreign(path) from None
-    if type(version) is not int:
-        raise _foreign(path)
-    if version > FORMAT:
-        raise CassetteError(
-            f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that one"
-        )
-    place = CassettePlace(found.get("tract_id"), found.get("branch"), found.get("head"))
-    if not isinstance(place.tract_id, str) or not all(one is None or isinstance(one, str) for one in place):
-        raise _foreign(path)
-    return place
-
-
-def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any] | None:
-    """Read a line into the content; return the end, if it is that."""
-    if "end" in line:
-        return dict(line["end"])
-    if "commit" in line:
-        content.times.setdefault(line["on"], []).append((line["commit"], line["at"]))
-    elif "drawn" in line:
-        content.drawn.setdefault(line["drawn"], deque()).append(line["value"])
-    else:
-        _check_entry(line)
-        number = line["n"]
-        content.entries[number] = CassetteEntry(number, line.get("after", number), line)
-    return None
-
-
-def _check_entry(line: dict[str, Any]) -> None:
-    """Check that a request or a call has all that it is served by.
-
-    Raises:
-        ValueError: it has not.
-        KeyError: the same.
-    """
-    numbers = [line["n"], line.get("after", 0), line.get("within", 0)]
-    if "request" in line:
-        base, kept = line.get("messages_as", [0, 0])
-        refers = [base, line.get("options_as", 0)]
-        numbers += [line["request"], kept, *refers]
-        is_sound = (
-            isinstance(line["messages"], list)
-            and isinstance(line["for"], str)
-            and isinstance(line["model"], str)
-            and ("options_as" in line or isinstance(line["options"], dict))
-            and ("reply" in line or isinstance(line["error"], dict))
-            and all(isinstance(Delta(*one).text, str) for one in line.get("deltas", ()))
-            and max(refers) < line["request"]
-        )
-    else:
-        result = line["result"]
-        numbers.append(line["call"])
-        is_sound = (
-            isinstance(line["tool"], str)
-            and isinstance(line["arguments"], dict)
-            and isinstance(result, dict)
-            and bool({"output", "shown"} & set(result) or isinstance(result["error"], str))
-        )
-    if not is_sound or not all(type(one) is int and one >= 0 for one in numbers):
-        raise ValueError("it is not as it was written")
-
-
-def _connect(content: CassetteContent) -> None:
-    """Connect the entries with those that they refer to.
-
-    Raises:
-        KeyError: one refers to a request that is not there.
-    """
-    content.entries = dict(sorted(content.entries.items()))
-    requests = {entry.line["request"]: entry.line for entry in content.entries.values() if entry.is_request}
-    for line in requests.values():
-        if "messages_as" in line:
-            _ = requests[line["messages_as"][0]]
-        if "options_as" in line:
-            _ = requests[line["options_as"]]["options"]
-    for entry in content.entries.values():
-        around = content.entries.get(entry.line.get("within", 0))
-        if around is not None:
-            around.parts.append(entry.number)
-
-
 class Player:
     """Serves what is on a cassette. Threads may share it.
 
     Args:
         path: of the cassette.
+        member: the tract that asks for what was recorded of the one that the recording began on.
         redaction: gives what takes secrets out, as they are not on the cassette.
 
     Raises:
         CassetteError: see `read_cassette`.
     """
 
-    def __init__(self, path: Path, redaction: Callable[[], Redaction]) -> None:
+    def __init__(self, path: Path, member: Member, redaction: Callable[[], Redaction]) -> None:
         self.path = path
         self.content = read_cassette(path)
-        self.requests = self.calls = 0
-        self._redaction = redaction
-        self._lock = threading.Lock()
-        self._left = dict(self.content.entries)
-        self._left_commits = {parent: list(times) for parent, times in self.content.times.items()}
-        self._drawn = {kind: deque(values) for kind, values in self.content.drawn.items()}
-        self._numbered = {
-            entry.line["request"]: entry for entry in self.content.entries.values() if entry.is_request
+        self.lock = threading.Lock()
+        self.failed: CassetteError | None = None
+        self.redaction = redaction
+        self.tracks = {
+            number: PlayedTrack(self, number, content) for number, content in self.content.tracks.items()
         }
-        self._expanded: dict[int, list[Any]] = {}
-        self._failed: CassetteError | None = None
-        self._horizon = self._horizons()
+        self.root = self.tracks[0]
+        self.root.member = member
+        self._owner = {entry: track for track in self.tracks.values() for entry in track.left}
+
+    @property
+    def requests(self) -> int:
+        """How many requests were served."""
+        return sum(track.requests for track in self.tracks.values())
+
+    @property
+    def calls(self) -> int:
+        """How many calls were served."""
+        return sum(track.calls for track in self.tracks.values())
 
     @property
     def unused(self) -> tuple[CassetteEntry, ...]:
         """What was not asked for yet."""
-        return tuple(self._left.values())
+        left = [entry for track in self.tracks.values() for entry in track.left.values()]
+        return tuple(sorted(left, key=lambda entry: entry.number))
+
+    def take_parts(self, entry: CassetteEntry) -> None:
+        """Take what went on within a call that is served as a whole, in whichever tract."""
+        waiting = list(entry.parts)
+        while waiting:
+            number = waiting.pop()
+            part = self._owner[number].left.pop(number, None)
+            if part is not None:
+                waiting += part.parts
+
+
+class PlayedTrack(Track):
+    """Serves what one tract asks for, in its order.
+
+    Attributes:
+        tape: the cassette.
+        content: what that has of the tract.
+        is_made: whether the tract is there: that of a child is not before its spawn.
+        left: what was not asked for yet, by its number.
+        requests: how many were served.
+        calls: how many were served.
+    """
+
+    def __init__(self, tape: Player, number: int, content: TrackContent) -> None:
+        super().__init__(number, content.name)
+        self.tape = tape
+        self.content = content
+        self.is_made = number == 0
+        self.left = dict(content.entries)
+        self.requests = self.calls = self._spawns = 0
+        self._left_commits = {parent: list(times) for parent, times in content.times.items()}
+        self._drawn = {kind: deque(values) for kind, values in content.drawn.items()}
+        self._numbered = {
+            entry.line["request"]: entry for entry in content.entries.values() if entry.is_request
+        }
+        self._expanded: dict[int, list[Any]] = {}
+        self._horizon = self._horizons()
 
     def has_requests(self, operation: str) -> bool:
         """Return True if there is a request for this."""
@@ -310,13 +134,13 @@ class Player:
             CassetteError: it is not the one that comes next.
             LLMError: as it was recorded.
         """
-        with self._lock:
-            what = f"request {self.requests + 1} ({sent.operation})"
+        with self.tape.lock:
+            what = f"request {self.requests + 1} ({sent.operation}){self.content.owner}"
             entry = self._served(
                 lambda entry: self._request_differs(entry, sent), what, "for", sent.operation
             )
             self.requests += 1
-            self._take_parts(entry)
+            self.tape.take_parts(entry)
             # the next one has most of the same objects, which takes no time to see
             self._keep(entry.line["request"], list(sent.messages))
         line = entry.line
@@ -344,27 +168,63 @@ class Player:
             CassetteError: it is not the one that comes next.
         """
         asked = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
-        with self._lock:
-            what = f"call {self.calls + 1} ({tool})"
+        with self.tape.lock:
+            what = f"call {self.calls + 1} ({tool}){self.content.owner}"
             entry = self._served(lambda entry: self._call_differs(entry, asked), what, "tool", tool)
             self.calls += 1
             if not again:
-                self._take_parts(entry)
+                self.tape.take_parts(entry)
         recorded = entry.line["result"]
         if again:  # for what it does; what it gave is recorded, with the seconds that it took
             made = make()
             now = write(made)
             if ("error" in now) is not ("error" in recorded):
                 self.calls -= 1
-                self._failed = self._miss(str(entry), (0, entry, self._differences("result", recorded, now)))
-                raise self._failed
+                self.tape.failed = self._other_end(entry, "result", recorded, now)
+                raise self.tape.failed
             if "output" not in recorded and "error" not in recorded:
                 return made
         return read(json_data(recorded))
 
+    @contextmanager
+    def spawn(
+        self, way: str, arguments: Mapping[str, Any], make_id: Callable[[], str]
+    ) -> Iterator[tuple[str, PlayedTrack]]:
+        """Have a child made as it was made then.
+
+        Args:
+            way: `spawn` or `deploy`.
+            arguments: what it is made with.
+            make_id: makes its id.
+
+        Yields:
+            The id that it had, and its track.
+
+        Raises:
+            CassetteError: it is not the spawn that comes next, or comes to something else than it did.
+        """
+        made = make_id()
+        asked = {"way": way, "arguments": json_data(dict(arguments))}
+        with self.tape.lock:
+            what = f"spawn {self._spawns + 1} ({child_name(asked)}){self.content.owner}"
+            entry = self._served(lambda entry: self._spawn_differs(entry, asked), what, "way", way)
+            self._spawns += 1
+        error = entry.line["result"].get("error")
+        track = self.tape.tracks[entry.number]
+        try:
+            yield (made if way == "deploy" else entry.line["id"]), track
+        except Exception as now:
+            if error is None and self.tape.failed is None:
+                self.tape.failed = self._other_end(entry, "result", "a child", str(now))
+            raise
+        if error is not None:
+            self.tape.failed = self._other_end(entry, "result", error, "a child")
+            raise self.tape.failed
+        track.is_made = True
+
     def time_of(self, parent: str | None, hash_at: Callable[[str], str], now: Callable[[], str]) -> str:
         """Return when a commit was made, if it is the one that was; else the present."""
-        with self._lock:
+        with self.tape.lock:
             there = self._left_commits.get(parent, [])
             for place, (commit, at) in enumerate(there):
                 if hash_at(at) == commit:
@@ -379,11 +239,11 @@ class Player:
             CassetteError: what was drawn then has another form than what is drawn now.
         """
         made = make()
-        with self._lock:
+        with self.tape.lock:
             values = self._drawn.get(kind)
             found = values.popleft() if values else made
         if _form(found) != _form(made):
-            raise _damaged(self.path, f"what was drawn for {kind!r}")
+            raise damaged(self.tape.path, f"what was drawn for {kind!r}")
         return found
 
     # --- finding
@@ -396,42 +256,42 @@ class Player:
         Raises:
             CassetteError: nothing that may be served now is the same; from then on for all that is asked.
         """
-        if self._failed is not None:
-            raise CassetteError(*self._failed.args) from None
+        if self.tape.failed is not None:
+            raise CassetteError(*self.tape.failed.args) from None
         nearest: tuple[int, CassetteEntry, list[str]] | None = None
         for entry in self._servable():
             if key not in entry.line:
                 continue
             differences = differs(entry)
             if not differences:
-                del self._left[entry.number]
+                del self.left[entry.number]
                 return entry
             distance = len(differences) + (0 if entry.line[key] == name else _MOST_DIFFERENCES + 1)
             if nearest is None or distance < nearest[0]:
                 nearest = (distance, entry, differences)
-        self._failed = self._miss(what, nearest)
-        raise self._failed
+        self.tape.failed = self._miss(what, nearest)
+        raise self.tape.failed
 
     def _miss(self, what: str, nearest: tuple[int, CassetteEntry, list[str]] | None) -> CassetteError:
         if nearest is not None:
             _, entry, differences = nearest
             fields = "; ".join(differences[:_MOST_DIFFERENCES])
-            told = f"{what} is not {entry} of the cassette {self.path.name}: {fields}"
+            told = f"{what} is not {entry.name} of the cassette {self.tape.path.name}: {fields}"
             return CassetteError(f"{told}. {_WHAT_TO_DO}", differences=tuple(differences))
-        following = next(iter(self._left.values()), None)
+        following = next(iter(self.left.values()), None)
         if following is not None:
-            told = f"{what} is not what comes next on the cassette {self.path.name}: that is {following}"
+            told = f"{what} is not what comes next on the cassette {self.tape.path.name}: that is {following}"
         else:
-            why = "it has ended" if self.content.is_complete else "its recording did not go further"
-            told = f"{what} is not on the cassette {self.path.name}: {why}"
+            why = "it has ended" if self.tape.content.is_complete else "its recording did not go further"
+            told = f"{what} is not on the cassette {self.tape.path.name}: {why}"
         return CassetteError(f"{told}. {_WHAT_TO_DO}")
 
     def _servable(self) -> Iterator[CassetteEntry]:
         """Yield the entries before which nothing is left that had ended when they began."""
-        first = next(iter(self._left), None)
+        first = next(iter(self.left), None)
         if first is None:
             return
-        for entry in self._left.values():
+        for entry in self.left.values():
             if self._horizon[entry.number] > first:
                 return
             if entry.after <= first:
@@ -446,13 +306,8 @@ class Player:
             found[entry.number] = least
         return found
 
-    def _take_parts(self, entry: CassetteEntry) -> None:
-        """Take what went on within a call that is served as a whole."""
-        waiting = list(entry.parts)
-        while waiting:
-            part = self._left.pop(waiting.pop(), None)
-            if part is not None:
-                waiting += part.parts
+    def _other_end(self, entry: CassetteEntry, where: str, recorded: Any, now: Any) -> CassetteError:
+        return self._miss(str(entry), (0, entry, self._differences(where, recorded, now)))
 
     # --- comparing
 
@@ -481,6 +336,13 @@ class Player:
             found += self._differences("arguments", entry.line["arguments"], asked["arguments"])
         return found
 
+    def _spawn_differs(self, entry: CassetteEntry, asked: Mapping[str, Any]) -> list[str]:
+        if entry.line["way"] != asked["way"]:
+            return [_differs("way", entry.line["way"], asked["way"])]
+        if entry.line["arguments"] == asked["arguments"]:
+            return []
+        return self._differences("arguments", entry.line["arguments"], asked["arguments"])
+
     def _differences(self, where: str, recorded: Any, now: Any) -> list[str]:
         """Return where two values differ, as they would stand on a cassette."""
         if isinstance(recorded, list) and isinstance(now, list | tuple):
@@ -491,7 +353,7 @@ class Player:
 
     def _clean(self, value: Any) -> Any:
         """Return a value as it would stand on a cassette; also what somebody has written into one."""
-        return value if value is _NONE else self._redaction().of(json_data(value))
+        return value if value is _NONE else self.tape.redaction().of(json_data(value))
 
     def _messages(self, number: int) -> list[Any]:
         """Return the messages of a request, put together from those that it refers to."""

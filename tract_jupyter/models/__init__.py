@@ -4,8 +4,8 @@
   budget, with which settings: `config`.
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
-  `toolcall`. How a turn of a model ends, and what it may take: `limits`. Tracts of a store, their parents and children:
-  `spawn`.
+  `toolcall`. How a turn of a model ends, and what it may take: `limits`; how much happens without a
+  person: `autonomy`. Tracts of a store, their parents and children: `spawn`.
 * How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
 * Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and

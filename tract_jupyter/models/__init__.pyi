@@ -1,4 +1,6 @@
 from . import patterns as patterns
+from .autonomy import AutonomyLevel as AutonomyLevel
+from .autonomy import effective_autonomy as effective_autonomy
 from .canonical import canonical_json as canonical_json
 from .canonical import digest as digest
 from .canonical import plain as plain

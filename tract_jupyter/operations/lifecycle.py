@@ -3,10 +3,11 @@
 What a person approves is compiled, signed, stored and made active, all of it or nothing. What lies in the store without
 a valid signature is quarantined: listed, and never run.
 
-A model's new operation, all of whose code runs in the sandbox, becomes active without a person. All that such code can
-do is to decide about a pending that somebody fired, and its fields; who may fire it, and who may choose its actions, is
-asked about as ever. What it could take away is a name that means something to a person: so it takes none that was ever
-in use here, or asked for. It is signed as not reviewed, and stands so in every list.
+Where autonomy is `autonomous`, a model's new operation, all of whose code runs in the sandbox, becomes active without a
+person; below that, a person reviews it like any other. All that such code can do is to decide about a pending that
+somebody fired, and its fields; who may fire it, and who may choose its actions, is asked about as ever. What it could
+take away is a name that means something to a person: so it takes none that was ever in use here, or asked for. It is
+signed as not reviewed, and stands so in every list.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class Operations:
         review: signs them, and asks persons.
         firing: has pendings decided.
         handlers: the stored handlers of operations.
+        reviews_sandboxed: tells whether a person reviews what a model proposes also where it is new, and sandboxed.
 
     Attributes:
         restored: makes the pending of a built-in operation again from its name and what is stored of it.
@@ -135,9 +137,11 @@ class Operations:
         *,
         restored: Callable[[str, dict[str, Any]], Pending | None],
         load_built_in: Callable[[], object],
+        reviews_sandboxed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.restored = restored
         self.load_built_in = load_built_in
+        self._reviews_sandboxed = reviews_sandboxed
         database, events = repository.database, repository.events
         self.registry = OperationRegistry()
         self.stored = SpecStore(self.registry, database, SpecRows(repository.tract_id), events, review.signer)
@@ -251,9 +255,9 @@ class Operations:
     ) -> PendingActivation:
         """Return a pending whose approval activates an operation; nothing of it is compiled before.
 
-        What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
-        `isolation: sandbox` and no operation here ever had its name. Which fields are volatile is a person's to say; in
-        anybody else's spec it is a request (`PendingActivation`).
+        What a model proposes is active at once, and recorded as not reviewed, where autonomy is `autonomous`, all of
+        its actions declare `isolation: sandbox`, and no operation here ever had its name. Which fields are volatile is
+        a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Args:
             spec: the operation.
@@ -296,9 +300,10 @@ class Operations:
         )
 
     def _needs_no_review(self, spec: OperationSpec) -> bool:
-        """Return True if all of its code runs in the sandbox, and its name never meant anything here."""
+        """Return True if autonomy allows it, all of its code is sandboxed, and its name never meant anything here."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
+        is_free = spec.is_sandboxed and not is_crowded and not self._reviews_sandboxed()
+        return is_free and not self._was_known(spec.name)
 
     def _was_known(self, name: str) -> bool:
         """Return True if an operation of that name is or was active, stored, or asked for, whatever came of it."""

@@ -23,6 +23,7 @@ from .tool_calls import SCRIPTS as SCRIPTS
 from .tool_calls import SEARCH as SEARCH
 from .tool_calls import SERVER_INSTRUCTIONS as SERVER_INSTRUCTIONS
 from .tool_calls import TO_BE_FOUND as TO_BE_FOUND
+from .tool_calls import TOLD_NOT_DONE as TOLD_NOT_DONE
 from .tool_calls import TOO_LARGE as TOO_LARGE
 from .tool_calls import undecided as undecided
 from .tool_descriptions import SELF as SELF

@@ -8,6 +8,12 @@ SCRIPT_ENDED: Final = "the script has ended"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
 
+TOLD_NOT_DONE: Final = (
+    "told, not done: autonomy is manual. A person is told that {actor} wanted to call {tool!r}; nothing was "
+    "changed, and asking again changes nothing"
+)
+"""Why a call was not made of somebody that may only tell what it would do."""
+
 CALLED_FROM_CODE: Final = (
     "{tool} is called from a script, and was not carried out: "
     "notebook_execute(code='print(tools.{function}(...))')"

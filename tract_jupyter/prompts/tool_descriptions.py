@@ -95,7 +95,7 @@ SUPERVISOR: Final = {
     "configure_model": "Decide which model the managed agent uses for one kind of work, and how much it may vary.",
     "propose_operation": (
         "Define an operation that can be fired from then on, by the managed agent too: fields, and actions to decide. "
-        "A new one whose actions all declare isolation 'sandbox' is active at once; a person reviews the rest."
+        "A person reviews it first, unless autonomy is 'autonomous' and all actions of a new one declare 'sandbox'."
     ),
     "notebook_execute": (
         "Look through the agent's context by code: Python that calls tools as tools.NAME(...), and prints what "

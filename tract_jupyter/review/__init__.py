@@ -10,7 +10,8 @@
   asked).
 * Where a question comes from: `process`, `source` (the line of code). What is printed meanwhile, and who keeps it:
   `streams`.
-* What this user has approved: `trust` signs, `signed_store` keeps what is signed, and leaves unused what is not.
+* What this user has approved: `trust` signs, `signed_store` keeps what is signed, and leaves unused what is not;
+  `settings` are one kind of it.
 
 A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
 `Ticket` that it was shown; `tract.reviewer.channel` holds it.

@@ -64,12 +64,16 @@ from .schema import SCHEMA_VERSION as SCHEMA_VERSION
 from .schema import metadata as metadata
 from .signed import GrantRows as GrantRows
 from .signed import HandlerRows as HandlerRows
+from .signed import PolicyRows as PolicyRows
 from .signed import RunProfileRows as RunProfileRows
+from .signed import SettingRows as SettingRows
 from .signed import SignedRows as SignedRows
 from .signed import SpecRows as SpecRows
 from .signed import StoredGrant as StoredGrant
 from .signed import StoredHandler as StoredHandler
+from .signed import StoredPolicy as StoredPolicy
 from .signed import StoredProfile as StoredProfile
+from .signed import StoredSettings as StoredSettings
 from .signed import StoredSpec as StoredSpec
 from .soundness import problems as problems
 from .tracts import SpawnRows as SpawnRows

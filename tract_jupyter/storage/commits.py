@@ -444,6 +444,12 @@ class CommitRows:
         others = commits.c.token_counter.not_in((counter, ""))
         return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None
 
+    def first_time(self, connection: Connection) -> str | None:
+        """Return when the oldest commit of the tract was made."""
+        oldest = select(commits.c.created_at).where(*self._own()).order_by(commits.c.id).limit(1)
+        made: str | None = connection.scalar(oldest)
+        return made
+
     def everything(self, connection: Connection) -> list[Entry]:
         """Return every commit of the tract, oldest first, with contents, unchecked."""
         query = _with_content(select(*_COLUMNS, blobs.c.payload)).where(*self._own())

@@ -367,6 +367,33 @@ run_profiles = Table(
     UniqueConstraint("tract_id", "name"),
 )
 
+settings = Table(
+    "settings",  # what a person says about the tract that counts in every process
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("name", String(255)),
+    _required("settings_json", Text),
+    _required("signature", String(64)),
+    _created(),
+    UniqueConstraint("tract_id", "name"),
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("name", String(255)),
+    _required("policy_json", Text),  # its type and settings, and whether it is on; signed
+    _required("signature", String(64)),
+    # what came of its firings; not signed, as it can only hold the policy back
+    _required("memory_json", Text),
+    _required("firings", Integer),  # moved by compare-and-swap, so that of several processes one fires
+    _created(),
+    UniqueConstraint("tract_id", "name"),
+)
+
 for _table in metadata.tables.values():
     check_columns(_table.columns)
 

@@ -1,4 +1,4 @@
-"""Rows that a signature vouches for: specs, handlers, profiles, grants. Until it is checked, each is but text.
+"""Rows that a signature vouches for: specs, handlers, profiles, settings, policies, grants; unchecked, all are text.
 
 One mechanism for all of them, `SignedRows`: a row has a key, is stored in the place of the one of that key, loses its
 signature, is removed.
@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, or_, select
 from tract_jupyter.storage.columns import now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
-from tract_jupyter.storage.schema import grants, handlers, operation_specs, run_profiles
+from tract_jupyter.storage.schema import grants, handlers, operation_specs, policies, run_profiles, settings
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -132,6 +132,63 @@ class RunProfileRows(SignedRows[StoredProfile]):
     def activate(self, connection: Connection, name: str | None) -> None:
         """Make one the active profile, or none."""
         self.update(connection, {}, is_active=False if name is None else self.table.c.name == name)
+
+
+class StoredPolicy(NamedTuple):
+    """A policy as it lies in the store."""
+
+    name: str
+    policy_json: str
+    signature: str
+    memory_json: str
+    firings: int
+
+
+_ANY_POLICY = Prepared(  # each process looks at its first commit
+    lambda _: select(policies.c.name).where(policies.c.tract_id == bindparam("tract"))
+)
+
+
+class PolicyRows(SignedRows[StoredPolicy]):
+    """The policies of one tract, by name."""
+
+    table = policies
+    row = StoredPolicy
+    order = ("name",)
+
+    def any(self, connection: Connection) -> bool:
+        """Return True if there is one."""
+        return bool(_ANY_POLICY.rows(connection, {"tract": self.tract_id}))
+
+    def replace(self, connection: Connection, row: StoredPolicy) -> None:
+        """Store a policy; one of the same name keeps what came of its firings."""
+        values: dict[str, object] = {"policy_json": row.policy_json, "signature": row.signature}
+        self.put(
+            connection, {"name": row.name}, values,
+            memory_json=row.memory_json, firings=row.firings, created_at=now_text(),
+        )  # fmt: skip
+
+    def remember(self, connection: Connection, known: StoredPolicy, memory_json: str) -> bool:
+        """Store what came of a firing. False if the policy was changed, or has fired elsewhere, since it was read."""
+        where = {"name": known.name, "firings": known.firings, "policy_json": known.policy_json}
+        values = {"memory_json": memory_json, "firings": known.firings + 1}
+        return self.update(connection, where, **values) == 1
+
+
+class StoredSettings(NamedTuple):
+    """Settings of one kind as they lie in the store."""
+
+    name: str
+    settings_json: str
+    signature: str
+
+
+class SettingRows(SignedRows[StoredSettings]):
+    """The settings of one tract, by name: how much happens without a person, an orchestrator's, ..."""
+
+    table = settings
+    row = StoredSettings
+    order = ("name",)
 
 
 class StoredGrant(NamedTuple):

@@ -1,3 +1,5 @@
+from .autonomy import Autonomy as Autonomy
+from .autonomy import LeveledPermission as LeveledPermission
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
@@ -39,7 +41,9 @@ from .operation_tools import proposing_tools as proposing_tools
 from .pendings import Approval as Approval
 from .pendings import PendingToolCall as PendingToolCall
 from .pendings import ToolPending as ToolPending
-from .policy import Policies as Policies
+from .policy import PendingPolicy as PendingPolicy
+from .policy import PolicyCalls as PolicyCalls
+from .policy import policy_actor as policy_actor
 from .profiles import CODE_MODE as CODE_MODE
 from .profiles import DISCOVERY as DISCOVERY
 from .profiles import ToolConfig as ToolConfig

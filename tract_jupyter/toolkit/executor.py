@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import ActionChoice, Pending
     from tract_jupyter.llm import Cassette
     from tract_jupyter.review import Reviewer
+    from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
@@ -221,6 +222,7 @@ class ToolExecutor:
         actor: str = USER,
         profile: ToolProfile | None = None,
         approval: Approval | None = None,
+        permission: LeveledPermission | None = None,
     ) -> ToolResult:
         """Call a tool. What went wrong is in the result; it raises nothing but the main thread's interrupt.
 
@@ -232,6 +234,7 @@ class ToolExecutor:
             profile: which tools there are for them; all if left out.
             approval: of this very call, which is not asked about again. It counts for the tool that it was given for;
                 what is not permitted stays so.
+            permission: of somebody who acts at a level of autonomy; the executor's own if left out.
 
         Raises:
             CassetteError: a cassette is replayed, and the call is not what comes next on it.
@@ -246,20 +249,25 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=why_not, denied=True)
         try:
             values = _validated(tool, arguments)
-            permission = self.permission(tool, actor)
+            permitted = (permission or self.permission)(tool, actor)
             choice = None if approval is None else approval.choice
-            if permission is not _ALLOW and (approval is None or permission is not Permission.ASK):
-                values, choice = self._permitted(permission, tool, values, actor)
+            if permitted is not _ALLOW and (approval is None or permitted is not Permission.ASK):
+                values, choice = self._permitted(permitted, tool, values, actor, permission)
         except BaseException as error:  # that is the promise: errors are data
             if is_order(error):
                 raise
             return failed(name, error)
         self.uses[tool.name] += 1
+
+        def make() -> ToolResult:
+            with nullcontext() if permission is None else permission.acting():
+                return _made(name, tool, values, actor, choice, profile)
+
         # what a person's own code does with the tract is no traffic
         if self._cassette is None or (tool.is_of_tract and actor == USER):
-            return _made(name, tool, values, actor, choice, profile)
+            return make()
         return self._cassette.call(
-            tool.name, values, actor, lambda: _made(name, tool, values, actor, choice, profile),
+            tool.name, values, actor, make,
             write=ToolResult.to_json, read=partial(ToolResult.from_json, name), again=tool.is_of_tract,
         )  # fmt: skip
 
@@ -271,6 +279,7 @@ class ToolExecutor:
         actor: str,
         profile: ToolProfile | None = None,
         doubt: str = "",
+        permission: LeveledPermission | None = None,
     ) -> PreparedCall | ToolResult:
         """Look at a call without making it, so that the questions of several calls can be asked together.
 
@@ -280,6 +289,7 @@ class ToolExecutor:
             actor: who calls.
             profile: which tools there are for them.
             doubt: why a person must be asked again, whatever was allowed before; the person is told.
+            permission: see `execute`.
 
         Returns:
             The call with its question, if a person has to be asked; or why it cannot be made.
@@ -291,11 +301,12 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
         try:
             values = _validated(tool, arguments)
-            permission = self.permission(tool, actor)
-            if permission is Permission.DENY:
-                raise _Denied(NO_PERMISSION.format(actor=actor, tool=tool.name))
-            asks = permission is Permission.ASK or bool(doubt)
-            return PreparedCall(tool, values, self._guarded(tool, values, actor, doubt) if asks else None)
+            permitted = (permission or self.permission)(tool, actor)
+            if permitted is Permission.DENY:
+                raise _Denied(_why_not(tool, actor, permission))
+            asks = permitted is Permission.ASK or bool(doubt)
+            question = self._guarded(tool, values, actor, doubt, permission) if asks else None
+            return PreparedCall(tool, values, question)
         except BaseException as error:  # errors are data
             if is_order(error):
                 raise
@@ -334,16 +345,21 @@ class ToolExecutor:
         return f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
 
     def _permitted(
-        self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
+        self,
+        permitted: Permission,
+        tool: ToolDefinition,
+        values: dict[str, Any],
+        actor: str,
+        permission: LeveledPermission | None,
     ) -> tuple[dict[str, Any], ActionChoice | None]:
         """Return the arguments that a person allowed, with any changes, and what the person chose.
 
         Raises:
             _Denied: nobody did.
         """
-        if permission is not Permission.ASK:
-            raise _Denied(NO_PERMISSION.format(actor=actor, tool=tool.name))
-        pending = self._guarded(tool, values, actor)
+        if permitted is not Permission.ASK:
+            raise _Denied(_why_not(tool, actor, permission))
+        pending = self._guarded(tool, values, actor, "", permission)
         try:
             if not self._reviewer.granted(pending):
                 pending = self._asked(pending)
@@ -354,10 +370,17 @@ class ToolExecutor:
         return dict(pending.call_arguments), pending.choice
 
     def _guarded(
-        self, tool: ToolDefinition, values: dict[str, Any], actor: str, doubt: str = ""
+        self,
+        tool: ToolDefinition,
+        values: dict[str, Any],
+        actor: str,
+        doubt: str,
+        permission: LeveledPermission | None,
     ) -> ToolQuestion:
         """Return the question about a call, with what has to be known of the operation that it fires, if any."""
-        pending: ToolQuestion = question(tool, values) or self._question(tool, values, actor, doubt)
+        pending: ToolQuestion = question(tool, values) or self._question(
+            tool, values, actor, doubt, permission
+        )
         if pending.fired is not None:
             pending.unguarded = self._unguarded(pending.fired.spec.name)
         return pending
@@ -371,7 +394,12 @@ class ToolExecutor:
         return asked
 
     def _question(
-        self, tool: ToolDefinition, values: dict[str, Any], actor: str, doubt: str
+        self,
+        tool: ToolDefinition,
+        values: dict[str, Any],
+        actor: str,
+        doubt: str,
+        permission: LeveledPermission | None,
     ) -> PendingToolCall:
         return PendingToolCall(
             tool.name,
@@ -381,12 +409,14 @@ class ToolExecutor:
             triggered_by=what_triggered(),
             parameters=tool.parameters,
             definition_hash=tool.definition_hash,
-            check=lambda: self._check_unchanged(tool, actor),
+            check=lambda: self._check_unchanged(tool, actor, permission),
             description=tool.description,
             why=f"{actor} wants to make this call. It needs your approval: {doubt or f'the tool {_traits(tool)}'}.",
         )
 
-    def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
+    def _check_unchanged(
+        self, tool: ToolDefinition, actor: str, permission: LeveledPermission | None
+    ) -> None:
         """Check that an approval is still about what would run.
 
         Raises:
@@ -397,10 +427,17 @@ class ToolExecutor:
             raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
         if now.name in self._locks:
             raise FingerprintError(self._locked(now.name))
-        if self.permission(now, actor) is Permission.DENY:
+        if (permission or self.permission)(now, actor) is Permission.DENY:
             raise FingerprintError(
-                f"{NO_PERMISSION.format(actor=actor, tool=tool.name)}: it was withdrawn since the call was asked about"
+                f"{_why_not(tool, actor, permission)}: it was withdrawn since the call was asked about"
             )
+
+
+def _why_not(tool: ToolDefinition, actor: str, permission: LeveledPermission | None) -> str:
+    """Return why a call is not permitted."""
+    if permission is not None:
+        return permission.why_not(tool, actor)
+    return NO_PERMISSION.format(actor=actor, tool=tool.name)
 
 
 class PreparedCall(NamedTuple):

@@ -112,8 +112,8 @@ class _Proposing:
     ) -> Any:
         """Define an operation: typed fields, and actions that decide about it.
 
-        If it is new, and all its actions declare isolation 'sandbox', it is active at once; a person reviews anything
-        else first.
+        A person reviews it first; but where autonomy is 'autonomous', a new one whose actions all declare isolation
+        'sandbox' is active at once.
         """
         spec = spec_from_dict(
             {

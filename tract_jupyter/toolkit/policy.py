@@ -72,8 +72,8 @@ class PendingPolicy(ToolPending):
         return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()
 
 
-class Policies:
-    """The executor of policies' actions, as far as they are allowed.
+class PolicyCalls:
+    """The calls of policies, as far as they are allowed.
 
     Args:
         tract: where their pendings belong.
@@ -93,6 +93,7 @@ class Policies:
         action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
+        permission: Permission | None = None,
     ) -> Any:
         """Call a tool because a policy says so, and return its result.
 
@@ -104,6 +105,8 @@ class Policies:
             action_type: the tool's name.
             action_params: what it is called with.
             reason: why, for whoever decides.
+            permission: instead of the executor's, where the level of autonomy says otherwise. What the executor denies
+                stays denied.
 
         Raises:
             ParameterError: the values do not fit the tool.
@@ -112,7 +115,8 @@ class Policies:
             ToolExecutionError: there is no such tool, or its call failed.
         """
         tool, fields = self._wanted(policy_name, action_type, action_params, reason)
-        permission = self._executor.permission(tool, _actor(policy_name))
+        own = self._executor.permission(tool, policy_actor(policy_name))
+        permission = own if permission is None or own is Permission.DENY else permission
         if permission is Permission.ALLOW and not self._firing.bus.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)
@@ -133,6 +137,22 @@ class Policies:
         _, fields = self._wanted(policy_name, action_type, action_params, reason)
         return self._firing.keep(self._pending(fields))
 
+    def tool(self, action_type: str, action_params: Mapping[str, Any]) -> ToolDefinition:
+        """Return the tool that a policy wants to call.
+
+        Raises:
+            ParameterError: the values do not fit the tool.
+            ToolExecutionError: there is no such tool.
+        """
+        tool = self._tool_of(action_type, action_params)
+        tool.parameters.validate(action_params)
+        return tool
+
+    def is_decided_by_handlers(self, tool: ToolDefinition) -> bool:
+        """Return True if handlers decide about calls of policies, or about what the tool does."""
+        bus = self._firing.bus
+        return bus.listens("policy") or bus.listens(tool.name)
+
     def _wanted(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
@@ -150,7 +170,7 @@ class Policies:
 
     def _pending(self, fields: dict[str, Any]) -> PendingPolicy:
         name = fields["policy_name"]
-        return self.restored(fields, triggered_by=f"policy {name}", actor=_actor(name))
+        return self.restored(fields, triggered_by=f"policy {name}", actor=policy_actor(name))
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingPolicy:
         """Make the pending of a policy's call from its fields."""
@@ -163,7 +183,7 @@ class Policies:
 
     def _call(self, fields: dict[str, Any], choice: ActionChoice | None = None) -> Any:
         """Call the tool; whoever decides such things has said that it may be called."""
-        bridge = ToolBridge(self._executor, actor=_actor(fields["policy_name"]))
+        bridge = ToolBridge(self._executor, actor=policy_actor(fields["policy_name"]))
         approval = Approval(fields["definition_hash"], choice)
         return bridge.call(fields["action_type"], fields["action_params"], approval=approval)
 
@@ -178,7 +198,8 @@ class Policies:
         return tool
 
 
-def _actor(policy_name: str) -> str:
+def policy_actor(policy_name: str) -> str:
+    """Return the actor of a policy's calls."""
     return f"policy:{policy_name}"
 
 

@@ -19,6 +19,7 @@ from tract_jupyter.toolkit.stubs import make_stub
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import PreparedCall, ToolExecutor
     from tract_jupyter.toolkit.pendings import Approval
@@ -37,6 +38,7 @@ class Toolset:
         profile: which tools there are.
         actor: who calls them, for the permission: `agent:<id>`, ...
         overrides: other descriptions, by the tool's name.
+        permission: of an actor that acts at a level of autonomy; the executor's own if left out.
 
     Raises:
         UnknownToolError: a description is for a tool that the profile does not have.
@@ -49,7 +51,9 @@ class Toolset:
         *,
         actor: str,
         overrides: Mapping[str, str] | None = None,
+        permission: LeveledPermission | None = None,
     ) -> None:
+        self._permission = permission
         self._executor = executor
         self.profile = profile
         self.actor = actor
@@ -92,24 +96,31 @@ class Toolset:
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
         `result_bytes`, is an error that says so.
         """
-        result = self._executor.execute(name, arguments, actor=self.actor, profile=self.profile)
+        result = self._executor.execute(
+            name, arguments, actor=self.actor, profile=self.profile, permission=self._permission
+        )
         return for_model(result, self._executor.result_bytes)
 
     def prepare(
         self, name: str, arguments: Mapping[str, Any], *, doubt: str = ""
     ) -> PreparedCall | ToolResult:
         """Look at a call without making it; see `ToolExecutor.prepare`."""
-        return self._executor.prepare(name, arguments, actor=self.actor, profile=self.profile, doubt=doubt)
+        return self._executor.prepare(
+            name, arguments, actor=self.actor, profile=self.profile, doubt=doubt, permission=self._permission
+        )
 
     def carry_out(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None) -> ToolResult:
         """Make a call that was prepared, and that a person allowed if that was needed. The output is the tool's own."""
         return self._executor.execute(
-            name, arguments, actor=self.actor, profile=self.profile, approval=approval
-        )
+            name, arguments, actor=self.actor, profile=self.profile, approval=approval,
+            permission=self._permission,
+        )  # fmt: skip
 
     def with_profile(self, profile: ToolProfile) -> Toolset:
         """Return the toolset of the same actor, with the same words, for another profile."""
-        return Toolset(self._executor, profile, actor=self.actor, overrides=self._overrides)
+        return Toolset(
+            self._executor, profile, actor=self.actor, overrides=self._overrides, permission=self._permission
+        )
 
     def has(self, name: str) -> bool:
         """Return True if a tool of that name, or of that name for providers, belongs to the profile."""

@@ -2,7 +2,8 @@
 
 `history` and `review` are about the context and what waits for a decision, `chat` about turns, `models` about language
 models and money, `cassette` about recording and replaying, `forks` about going on in another way, `tools` about
-operations and tools, `runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
+operations and tools, `autonomy` about what happens without a person, `runs` and `profiles` about runs, `rules` about
+the analysis. `command` is what they share.
 
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
@@ -30,6 +31,7 @@ MODULES = (
     "tract_jupyter.notebook.commands.runs",
     "tract_jupyter.notebook.commands.profiles",
     "tract_jupyter.notebook.commands.tools",
+    "tract_jupyter.notebook.commands.autonomy",
     "tract_jupyter.notebook.commands.review",
     "tract_jupyter.notebook.commands.rules",
 )

@@ -1,0 +1,46 @@
+"""`%tract autonomy`: seen and set, and what is typed wrong."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.completer import CompletionContext
+
+
+def test_it_is_seen_and_set(shell):
+    assert "At most collaborative: you are asked" in shell.run("%tract autonomy").text
+    assert "about still" in shell.run("%tract autonomy autonomous").text
+    assert "destroy something, too" in shell.run("%tract autonomy --destructive").text
+    assert (
+        shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
+    )
+    assert "is told, and not done" in shell.run("%tract autonomy manual --no-destructive").text
+    assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("total", "'total' is no level of autonomy; there are manual, collaborative, autonomous"),
+        ("manual autonomous", "usage: %tract autonomy"),
+        ("autonomous --destructive --no-destructive", "got both options"),
+        ("--all", "%tract autonomy has no option '--all'"),
+        ("sky --destructive", "is no level"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_and_changes_nothing(shell, typed, told):
+    result = shell.run(f"%tract autonomy {typed}")
+    assert not result.ok
+    assert told in result.text
+    assert shell.run("print(tract.autonomy)").text == "<Autonomy: collaborative at most>\n"
+
+
+def test_the_levels_complete(shell):
+    context = CompletionContext("", "%tract autonomy ", 16, 0, None)
+    found = shell.ip.Completer.custom_matchers[-1](context)["completions"]
+    assert [one.text for one in found] == [
+        "manual",
+        "collaborative",
+        "autonomous",
+        "--destructive",
+        "--no-destructive",
+    ]

@@ -1,0 +1,343 @@
+"""When policies are looked at, what comes of it, and that they never break what was committed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+from tract_jupyter.exceptions import ContentError, StoreError
+from tract_jupyter.policy import PolicyAction, PolicyWarning
+
+
+class Notes:
+    """Wants what it is told to want, and notes when it was looked at."""
+
+    def __init__(self, *wanted, name="notes", **more):
+        self.name = name
+        self.wanted = list(wanted)
+        self.looked = []
+        for key, value in more.items():
+            setattr(self, key, value)
+
+    def evaluate(self, view):
+        self.looked.append(view.moment)
+        return self.wanted.pop(0) if self.wanted else None
+
+
+def tagging(text="done", **more):
+    return PolicyAction("register_tag", {"name": text, "description": ""}, "because", **more)
+
+
+def outcomes(tract):
+    return [event.event_type.removeprefix("policy.") for event in tract.policies.log()][::-1]
+
+
+def tags(tract):
+    return [tag.name for tag in tract.tags.list()]
+
+
+def test_a_policy_is_looked_at_after_each_commit_and_in_order_of_priority(t):
+    order = []
+
+    class Noting:
+        def __init__(self, name, priority):
+            self.name, self.priority = name, priority
+
+        def evaluate(self, view):
+            order.append((self.name, view.new[-1].message if view.new else None))
+
+    t.policies.add(Noting("later", 200))
+    t.policies.add(Noting("earlier", 50))
+    t.user("one")
+    t.user("two")
+    assert order == [("earlier", None), ("later", None), ("earlier", "two"), ("later", "two")]
+
+
+def test_moments(t):
+    policies = {one: Notes(name=one, fires_on=one) for one in ("commit", "compile", "turn")}
+    for one in policies.values():
+        t.policies.add(one)
+    t.user("one")
+    t.compile()
+    assert [one.looked for one in policies.values()] == [["commit"], ["compile"], []]
+    t.compile(at_commit="HEAD")  # is not the context as it is
+    t.configure_llm(ScriptedClient("hello"))
+    t.chat("hi")
+    assert [one.looked for one in policies.values()] == [["commit"] * 2, ["compile"] * 2, ["turn"]]
+
+
+def test_within_a_batch_nothing_is_looked_at_and_once_after_it(t):
+    notes = Notes()
+    t.policies.add(notes)
+    with t.batch():
+        for number in range(5):
+            t.user(str(number))
+        with t.batch():
+            t.user("inner")
+        assert notes.looked == []
+    assert notes.looked == ["commit"]
+
+
+def test_a_batch_that_fails_fires_nothing(t):
+    notes = Notes()
+    t.policies.add(notes)
+    with pytest.raises(ZeroDivisionError), t.batch():
+        t.user(str(1 / len(t.user("lost").tags)))
+    assert notes.looked == []
+
+
+def test_what_it_does_at_each_level(t):
+    told = []
+    t.policies.evaluator.tell = told.append
+    for level, outcome in (("manual", "told"), ("collaborative", "proposed"), ("autonomous", "executed")):
+        t.autonomy.ceiling = level
+        t.policies.add(Notes(tagging(level, autonomy="autonomous"), name=level))
+        t.user("go")
+        assert outcomes(t)[-1] == outcome
+        assert (level in tags(t)) is (outcome == "executed")
+    assert told == ["Policy manual would register_tag: because (Autonomy is manual: nothing was done.)"]
+    assert t.status().waiting == 1
+
+
+def test_the_lower_of_ceiling_and_policy_counts(t):
+    t.policies.add(Notes(tagging(), name="asks"))  # collaborative by itself
+    t.user("go")
+    assert outcomes(t) == ["proposed"]
+    (stored,) = t.review.inbox()
+    assert (stored.actor, stored.triggered_by) == ("policy:asks", "policy asks")
+
+
+def test_what_destroys_is_proposed_at_any_level(t):
+    t.policies.add(Notes(PolicyAction("gc", autonomy="autonomous")))
+    t.user("go")
+    assert outcomes(t) == ["proposed"]
+
+
+def test_what_reads_is_done_where_one_is_asked_otherwise(t):
+    t.autonomy.ceiling = "collaborative"
+    t.policies.add(Notes(PolicyAction("status")))
+    t.user("go")
+    assert outcomes(t) == ["executed"]
+
+
+def test_a_proposal_is_made_once_while_it_is_open(t):
+    t.policies.add(Notes(*[tagging(str(number)) for number in range(5)]))
+    for _ in range(5):
+        t.user("go")
+    assert outcomes(t) == ["proposed"]
+    assert t.status().waiting == 1
+
+
+def test_a_rejected_one_is_made_again_only_when_its_condition_has_changed(t):
+    level = Notes()
+    level.evaluate = lambda _: level.now and tagging(condition=level.now)
+
+    def reject():
+        t.reviewer.asked_here(t.review.inbox()[0].pending_id).reject("not now")
+
+    level.now = "80 %"
+    t.policies.add(level)
+    t.user("go")
+    reject()
+    for _ in range(3):
+        t.user("go")
+    assert (outcomes(t), t.status().waiting) == (["proposed"], 0)
+    level.now = "90 %"
+    t.user("more")
+    assert (outcomes(t), t.status().waiting) == (["proposed"] * 2, 1)
+    reject()
+    level.now = None
+    t.user("less")  # wants nothing, so that the same counts as new
+    level.now = "90 %"
+    t.user("as before")
+    assert outcomes(t) == ["proposed"] * 3
+
+
+def test_what_was_done_is_not_done_again_as_long_as_nothing_changes(t):
+    t.policies.add(Notes(*[tagging(autonomy="autonomous")] * 5))
+    for _ in range(5):
+        t.user("go")
+    assert outcomes(t) == ["executed"]
+
+
+def test_what_a_policy_commits_fires_no_policy(t):
+    class Committing:
+        name = "committing"
+
+        def evaluate(self, view):
+            content = {"content_type": "dialogue", "role": "user", "text": f"by policy at {view.generation}"}
+            return PolicyAction("commit", {"content": content}, autonomy="autonomous")
+
+    t.policies.add(Committing())
+    before = t.status().commit_count
+    t.user("one")
+    assert t.status().commit_count == before + 2
+
+
+def test_what_was_committed_in_another_thread_meanwhile_fires_nothing_within(t):
+    ran = []
+
+    class Threads:
+        name = "threads"
+
+        def evaluate(self, view):
+            ran.append(view.moment)
+            if len(ran) > 1:
+                return None
+            return PolicyAction("in_thread", autonomy="autonomous")
+
+    @t.tool(open_world=True)
+    def in_thread() -> str:
+        """Commit in another thread."""
+        thread = threading.Thread(target=lambda: t.user("from a thread"))
+        thread.start()
+        thread.join()
+        return "done"
+
+    t.policies.add(Threads())
+    t.user("go")
+    assert ran == ["commit"]
+    assert outcomes(t) == ["began", "executed"]
+
+
+@pytest.mark.parametrize("wrong", [ZeroDivisionError("boom"), "no action"])
+def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
+    class Failing:
+        name = "failing"
+        looked = 0
+
+        def evaluate(self, view):
+            self.looked += 1
+            if isinstance(wrong, Exception):
+                raise wrong
+            return wrong
+
+    failing = Failing()
+    t.policies.add(failing)
+    with pytest.warns(PolicyWarning, match="policy 'failing': it could not be looked at"):
+        t.user("one")
+    t.user("two")  # told once: warnings are errors here
+    assert (t.log()[0].message, failing.looked) == ("two", 2)
+    assert outcomes(t) == ["failed"]
+
+
+def test_an_action_that_fails_is_failed_and_never_executed(t):
+    t.policies.add(Notes(PolicyAction("merge", {"source_branch": "nowhere"}, autonomy="autonomous")))
+    with pytest.warns(PolicyWarning, match="'merge' failed.*nowhere"):
+        t.user("one")
+    assert outcomes(t) == ["failed"]
+    assert "nowhere" in t.policies.log()[0].data["error"]
+    assert t.policies.list()[0].last_outcome == "failed"
+
+
+def test_where_warnings_are_errors_the_commit_stands(t):
+    t.policies.add(Notes(PolicyAction("no_such_tool", autonomy="autonomous")))
+    t.user("one")
+    assert t.log()[0].message == "one"
+    assert outcomes(t) == ["failed"]
+
+
+def test_a_policy_of_ones_own_can_neither_write_nor_ask_a_model(t):
+    caught = []
+
+    class Writing:
+        name = "writing"
+
+        def evaluate(self, view):
+            try:
+                view.tract.user("by evaluate")
+            except StoreError as error:
+                caught.append(str(error))
+
+    t.policies.add(Writing())
+    t.user("one")
+    assert [one.message for one in t.log()] == ["one", "first"]
+    assert "a write cannot begin" in caught[0]
+
+
+def test_pause_suspended_and_off(t):
+    notes = Notes()
+    t.policies.add(notes)
+    t.policies.pause()
+    t.user("one")
+    t.policies.resume()
+    with t.policies.suspended():
+        t.user("two")
+        t.compile()
+    t.policies.off("notes")
+    t.user("three")
+    assert notes.looked == []
+    t.policies.on("notes")
+    t.user("four")
+    assert notes.looked == ["commit"]
+
+
+def test_cooldown(t, clock):
+    actions = [tagging(str(number), autonomy="autonomous") for number in range(3)]
+    notes = Notes(*actions, cooldown=60)
+    t.policies.add(notes)
+    t.user("one")
+    t.user("two")
+    assert len(notes.looked) == 1
+    clock.forward(seconds=61)
+    t.user("three")
+    assert outcomes(t) == ["executed"] * 2
+
+
+def test_a_handler_decides_about_what_a_policy_wants(t):
+    t.on("policy", lambda pending: pending.reject("not like this"))
+    t.policies.add(Notes(tagging(autonomy="autonomous")))
+    t.user("one")
+    assert outcomes(t) == ["began", "rejected"]
+    assert tags(t) == []
+
+
+def test_the_journal_and_the_effect_are_one_transaction(t, monkeypatch):
+    append = t._repository.events.append
+
+    def failing(connection, event_type, *rest):
+        append(connection, event_type, *rest)
+        if event_type == "policy.executed":
+            raise StoreError("full")
+
+    t.policies.add(Notes(tagging(autonomy="autonomous")))
+    monkeypatch.setattr(t._repository.events, "append", failing)
+    with pytest.warns(PolicyWarning, match="full"):
+        t.user("one")
+    assert (tags(t), outcomes(t)) == ([], ["failed"])
+
+
+def test_several_reasons_for_the_same_are_one_firing(t):
+    one = PolicyAction("register_tag", {"name": "x", "description": ""}, "one.", "autonomous", "a", "1")
+    two = PolicyAction("register_tag", {"name": "x", "description": ""}, "two.", "autonomous", "b", "1")
+    t.policies.add(Notes([one, two]))
+    t.user("go")
+    assert [event.data["reason"] for event in t.policies.log()] == ["one. two."]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (object(), "a policy is an object with a name"),
+        (Notes(name=""), "a policy's name has 1 to"),
+        (Notes(fires_on="sometimes"), "fires_on"),
+        (Notes(priority="high"), "the priority of a policy is a whole number"),
+        ("compres", "no type of policies 'compres'.*compress"),
+    ],
+)
+def test_what_is_no_policy_is_refused(t, policy, words):
+    with pytest.raises(ContentError, match=words):
+        t.policies.add(policy)
+    assert t.policies.list() == []
+
+
+def test_wrong_actions_are_refused():
+    for wrong in (
+        {"action_type": ""},
+        {"action_type": "x", "params": 3},
+        {"action_type": "x", "autonomy": "some"},
+    ):
+        with pytest.raises(ContentError):
+            PolicyAction(**wrong)

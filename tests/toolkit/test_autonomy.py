@@ -1,0 +1,210 @@
+"""Autonomy: its levels and what they permit, its ceiling, who may raise it, and what is stored of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import CodeDecisionError, ContentError, FingerprintError
+from tract_jupyter.models import AutonomyLevel
+from tract_jupyter.toolkit import Permission, Toolset, get_profile
+
+MANUAL, COLLABORATIVE, AUTONOMOUS = AutonomyLevel
+ALLOW, ASK, DENY = Permission.ALLOW, Permission.ASK, Permission.DENY
+SANDBOXED = {"go": {"code": "pending.approve()", "isolation": "sandbox"}}
+
+
+@pytest.fixture
+def t(tract):
+    """A tract with tools that read, write and destroy, whose ceiling is the highest."""
+
+    @tract.tool(read_only=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tract.tool
+    def note(text: str) -> str:
+        """Note."""
+        return f"noted {text}"
+
+    @tract.tool(destructive=True)
+    def burn() -> str:
+        """Burn."""
+        return "burnt"
+
+    tract.autonomy.ceiling = "autonomous"
+    return tract
+
+
+@pytest.fixture
+def level():
+    """The level of `acting`, which a test may change."""
+    return [AUTONOMOUS]
+
+
+@pytest.fixture
+def acting(t, level):
+    """The tools of somebody who acts at a level."""
+    permission = t.autonomy.at(lambda: level[0])
+    return Toolset(t.executor, get_profile("self"), actor="orchestrator", permission=permission)
+
+
+def permitted(t, level):
+    return [t.autonomy.permission(t.executor.get(name), level, "me") for name in ("look", "note", "burn")]
+
+
+def test_what_each_level_permits(t):
+    assert permitted(t, MANUAL) == [ALLOW, DENY, DENY]
+    assert permitted(t, COLLABORATIVE) == [ALLOW, ASK, ASK]
+    assert permitted(t, AUTONOMOUS) == [ALLOW, ALLOW, ASK]
+    t.autonomy.allows_destructive = True
+    assert permitted(t, AUTONOMOUS) == [ALLOW, ALLOW, ALLOW]
+    assert permitted(t, COLLABORATIVE) == [ALLOW, ASK, ASK]
+
+
+def test_the_ceiling_counts_where_it_is_lower(t):
+    for ceiling in AutonomyLevel:
+        t.autonomy.ceiling = ceiling
+        assert t.autonomy.effective("autonomous") is ceiling
+        assert permitted(t, AUTONOMOUS) == permitted(t, ceiling)
+    t.autonomy.ceiling = AUTONOMOUS
+    assert t.autonomy.effective(AUTONOMOUS, COLLABORATIVE, AUTONOMOUS) is COLLABORATIVE
+
+
+@pytest.mark.parametrize("said", list(Permission))
+def test_what_a_permission_of_ones_own_denies_or_asks_about_is_not_widened(t, said):
+    t.executor.permission = lambda *_: said
+    t.autonomy.allows_destructive = True
+    assert permitted(t, AUTONOMOUS) == [said] * 3
+    assert permitted(t, MANUAL) == [said, DENY, DENY]
+
+
+def test_what_asks_by_itself_still_does(t):
+    asks = t.executor.get("propose_operation")
+    assert [t.autonomy.permission(asks, level, "me") for level in AutonomyLevel] == [DENY, ALLOW, ALLOW]
+
+
+def test_lowering_it_counts_at_the_next_call(t, acting, level):
+    assert acting.execute("note", {"text": "a"}).output == "noted a"
+    t.autonomy.ceiling = "manual"
+    told = acting.execute("note", {"text": "b"})
+    assert (told.success, told.denied) == (False, True)
+    assert told.error.startswith("told, not done: autonomy is manual")
+    assert acting.execute("look", {}).output == "seen"
+    t.autonomy.ceiling, level[0] = "autonomous", MANUAL
+    assert "told, not done" in acting.execute("note", {"text": "b"}).error
+    level[0] = COLLABORATIVE
+    t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
+    assert "no" in acting.execute("note", {"text": "b"}).error
+
+
+def test_what_was_asked_about_and_is_manual_by_now_is_not_approved(t, acting, level):
+    level[0] = COLLABORATIVE
+    prepared = acting.prepare("note", {"text": "a"})
+    level[0] = MANUAL
+    with pytest.raises(FingerprintError, match="told, not done"):
+        prepared.question.approve()
+
+
+def test_a_locked_tool_stays_locked(t, acting):
+    t.executor.lock_tool("note", "not today")
+    assert "not today" in acting.execute("note", {"text": "a"}).error
+
+
+def test_what_no_permission_is_given_for_is_not_said_to_be_manual(t, acting):
+    t.executor.permission = lambda *_: DENY
+    assert acting.execute("note", {"text": "a"}).error == "orchestrator has no permission to call 'note'"
+
+
+def test_by_default_a_person_is_asked(tract):
+    assert (tract.autonomy.ceiling, tract.autonomy.allows_destructive) == ("collaborative", False)
+
+
+@pytest.mark.parametrize("level", ["total", None, 3, ""])
+def test_there_are_no_other_levels(t, level):
+    with pytest.raises(
+        ContentError, match="is no level of autonomy; there are manual, collaborative, autonomous"
+    ):
+        t.autonomy.ceiling = level
+    with pytest.raises(ContentError, match="is no level"):
+        t.autonomy.effective(level)
+    with pytest.raises(ContentError, match="is True or False, not 'yes'"):
+        t.autonomy.allows_destructive = "yes"
+    assert t.autonomy.ceiling == "autonomous"
+
+
+# --- stored
+
+
+def test_it_is_stored_signed_and_in_the_journal(own_store):
+    with Tract.open(url=own_store) as t:
+        t.autonomy.ceiling = "autonomous"
+        t.autonomy.allows_destructive = True
+        assert [event.data["ceiling"] for event in t.events("settings.saved")] == ["autonomous"] * 2
+        with Tract.open(url=own_store) as other:
+            assert (other.autonomy.ceiling, other.autonomy.allows_destructive) == ("autonomous", True)
+            other.autonomy.ceiling = "manual"
+        assert t.autonomy.ceiling == "manual"
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "counts"), [("autonomous", "collaborative"), ("manual", "manual"), ("sky", "collaborative")]
+)
+def test_what_somebody_else_signed_allows_no_more_than_the_defaults(tmp_path, ceiling, counts):
+    path = tmp_path / "t.db"
+    with Tract.open(path) as t:
+        t.autonomy.ceiling = "collaborative"
+        t.autonomy.allows_destructive = True
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "UPDATE settings SET settings_json = replace(settings_json, 'collaborative', ?)", [ceiling]
+        )
+        connection.commit()
+    with Tract.open(path) as t:
+        is_own = ceiling == "collaborative"
+        assert (t.autonomy.ceiling, t.autonomy.allows_destructive) == (counts, is_own)
+
+
+# --- who may raise it
+
+
+def test_a_tool_call_cannot_raise_it_and_may_lower_it(tract):
+    @tract.tool(read_only=True)
+    def escape() -> str:
+        """Raise it."""
+        tract.autonomy.ceiling = "manual"
+        for name, value in (("ceiling", "autonomous"), ("allows_destructive", True)):
+            with pytest.raises(CodeDecisionError, match="is a person's to say"):
+                setattr(tract.autonomy, name, value)
+        return "tried"
+
+    script = tract.scripts.run("print(tools.escape())")
+    assert "tried" in script.text
+    assert tract.autonomy.ceiling == "manual"
+
+
+# --- what a model defines
+
+
+@pytest.mark.parametrize(("ceiling", "reviewed"), [("collaborative", True), ("autonomous", False)])
+def test_what_a_model_defines_for_the_sandbox_is_reviewed_below_autonomous(tract, ceiling, reviewed):
+    tract.autonomy.ceiling = ceiling
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    result = tract.toolset(actor="agent:7").execute(
+        "propose_operation", {"name": "fresh", "actions": SANDBOXED}
+    )
+    assert result.output["reviewed"] is reviewed
+    assert bool(tract.reviewer.channel.shown) is reviewed
+
+
+def test_the_level_of_who_defines_it_counts_too(t, acting, level):
+    level[0] = COLLABORATIVE
+    supervising = acting.with_profile(get_profile("supervisor"))
+    result = supervising.execute("propose_operation", {"name": "fresh", "actions": SANDBOXED})
+    assert "waits in the inbox" in result.error
+    assert t.status().operations == ()

@@ -1,0 +1,33 @@
+"""Autonomy: how much of what a policy or an orchestrator wants happens without a person."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import brief_repr
+
+
+class AutonomyLevel(StrEnum):
+    """The levels, the lowest first."""
+
+    MANUAL = "manual"
+    """It is told, and not done."""
+    COLLABORATIVE = "collaborative"
+    """A person is asked; what only reads is free."""
+    AUTONOMOUS = "autonomous"
+    """It is done; about what destroys a person is asked still, unless the owner of the ceiling said otherwise."""
+
+    @property
+    def rank(self) -> int:
+        """The place among the levels, 0 for the lowest."""
+        return list(AutonomyLevel).index(self)
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{brief_repr(value)} is no level of autonomy; there are {', '.join(cls)}")
+
+
+def effective_autonomy(*levels: AutonomyLevel) -> AutonomyLevel:
+    """Return the lowest of some levels: a ceiling, and what somebody below it would do."""
+    return min(levels, key=lambda level: level.rank)

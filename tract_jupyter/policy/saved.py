@@ -1,0 +1,188 @@
+"""Policies as they lie in the store: the type and the settings of a built-in one, the name of any other.
+
+They are signed like operations: what this user has not signed is listed, and never looked at. The code of a policy that
+a person wrote is not stored; it is waiting until `add` brings it again, with what was remembered of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import ContentError, TractError, nearest
+from tract_jupyter.models import brief_repr, canonical_json
+from tract_jupyter.policy.builtin.base import BuiltinPolicy
+from tract_jupyter.policy.protocols import moments_of, priority_of
+from tract_jupyter.review import SignedStore
+from tract_jupyter.storage import StoredPolicy, read_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+_MOST_STOPPED: Final = 200
+"""Conditions that are remembered."""
+
+
+@cache
+def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
+    """Return the types of policies whose settings can be stored, by name."""
+    from tract_jupyter.policy.builtin.branches import ArchivePolicy, BranchPolicy, MergePolicy, RebasePolicy
+    from tract_jupyter.policy.builtin.messages import CompressPolicy, GCPolicy, PinPolicy
+    from tract_jupyter.policy.trigger import OrchestratePolicy
+
+    listed: tuple[type[BuiltinPolicy], ...] = (
+        CompressPolicy, PinPolicy, BranchPolicy, MergePolicy, RebasePolicy, GCPolicy, ArchivePolicy, OrchestratePolicy,
+    )  # fmt: skip
+    return {one.type_name: one for one in listed}
+
+
+def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
+    """Make a built-in policy.
+
+    Raises:
+        ContentError: there is no such type or setting, or a setting is not valid.
+    """
+    types = policy_types()
+    kind = types.get(type_name) if isinstance(type_name, str) else None
+    if kind is None:
+        raise ContentError(
+            f"there is no type of policies {brief_repr(type_name)}.{nearest(str(type_name), types)} There are "
+            f"{', '.join(types)}; a policy of your own is added as an object"
+        )
+    return kind.from_config(name, config)
+
+
+def type_of(policy: Any) -> str:
+    """Return what the type of a policy is called: its name, or where its class is."""
+    if isinstance(policy, BuiltinPolicy):
+        return policy.type_name
+    kind = type(policy)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def settings_json(policy: Any, *, is_on: bool) -> str:
+    """Return the text that is signed and stored of a policy."""
+    config = policy.to_config() if isinstance(policy, BuiltinPolicy) else None
+    return canonical_json({"type": type_of(policy), "config": config, "on": is_on})
+
+
+class PolicyStore(SignedStore[StoredPolicy]):
+    """The stored policies of one tract."""
+
+    kind = "policy"
+    signed_as = "policy"
+    vouched = "added"
+
+    def content(self, row: StoredPolicy) -> list[str]:
+        """Sign its name, its type and its settings."""
+        return [row.name, row.policy_json]
+
+    def rows_of(self, connection: Connection) -> list[StoredPolicy]:
+        """Return all rows, signed or not."""
+        return self.rows.all(connection)
+
+
+@dataclass(eq=False)
+class Slot:
+    """One policy of this process and its row in the store.
+
+    Attributes:
+        row: as it was read.
+        policy: None where it cannot be looked at; `why` says why.
+        is_on: whether it is looked at.
+        why: what is missing: a signature, or its code.
+        memory: what came of its firings.
+    """
+
+    row: StoredPolicy
+    policy: Any
+    is_on: bool
+    type_name: str
+    why: str = ""
+    memory: dict[str, Any] = field(default_factory=dict)
+    priority: int = 100
+    moments: tuple[str, ...] = ()
+    error: str = ""
+    """What it failed with the last time that it was looked at."""
+
+    @property
+    def name(self) -> str:
+        """What it goes by."""
+        return self.row.name
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What the policy itself remembers."""
+        return _dict(self.memory, "own")
+
+    @property
+    def open(self) -> dict[str, Any]:
+        """The open proposals, by what they are about: the pending's id and the condition."""
+        return _dict(self.memory, "open")
+
+    @property
+    def stopped(self) -> list[Any]:
+        """The conditions, each with what it is about, for which nothing more is wanted."""
+        found = self.memory.get("stopped")
+        if not isinstance(found, list):
+            found = self.memory["stopped"] = []
+        return found
+
+    @property
+    def began(self) -> dict[str, Any] | None:
+        """What a process has begun to do, and has not told the end of."""
+        found = self.memory.get("began")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def fired(self) -> dict[str, Any]:
+        """When it fired last, and what came of it."""
+        return _dict(self.memory, "fired")
+
+    def is_stopped(self, about: str, condition: str) -> bool:
+        """Return True if nothing more is wanted in this condition."""
+        return [about, condition] in self.stopped
+
+    def stop(self, about: str, condition: str) -> None:
+        """Want nothing more in this condition."""
+        kept = [one for one in self.stopped if one != [about, condition]]
+        self.memory["stopped"] = [*kept[1 - _MOST_STOPPED :], [about, condition]]
+
+
+def _dict(memory: dict[str, Any], name: str) -> dict[str, Any]:
+    found = memory.get(name)
+    if not isinstance(found, dict):
+        found = memory[name] = {}
+    return found
+
+
+def slot_of(row: StoredPolicy, store: PolicyStore, own: Any | None) -> Slot:
+    """Return a policy as it can be used here.
+
+    Args:
+        row: its row.
+        store: knows its signature.
+        own: the object of this name that this process was given, if it was.
+    """
+    settings = read_dict(row.policy_json)
+    type_name, config, is_on = settings.get("type"), settings.get("config"), settings.get("on") is True
+    slot = Slot(row, None, is_on, str(type_name), memory=read_dict(row.memory_json))
+    if not store.is_signed(row):
+        slot.why = store.foreign if row.signature else "nobody has added it here"
+        slot.is_on = False
+        return slot
+    try:
+        if isinstance(config, dict):
+            slot.policy = made(str(type_name), row.name, config)
+        elif own is not None and type_of(own) == type_name:
+            slot.policy = own
+        else:
+            slot.why = f"its code is not here: t.policies.add an object of {type_name} with this name"
+            return slot
+        slot.priority, slot.moments = priority_of(slot.policy), moments_of(slot.policy)
+    except TractError as error:
+        slot.policy, slot.why = None, str(error)
+    return slot
