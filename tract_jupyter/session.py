@@ -549,8 +549,7 @@ class OpenTracts:
             database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name,
             account=self.account, tracks=self.tracks,
         )  # fmt: skip
-        if self._tracks is not None and self._tracks.of(tract.family.agent_id) is not None:
-            tract.cassette.join()
+        self._join(tract)
         return Opened(tract, database)
 
     def made(self, opened: Opened) -> None:
@@ -570,6 +569,7 @@ class OpenTracts:
             known = self._open.get(name)
             if known is None or known.database.is_closed:
                 known = self._open[name] = opened
+        self._join(known.tract)  # where another thread opened it, too
         return known.tract
 
     def get(self, name: object) -> Tract:
@@ -658,6 +658,11 @@ class OpenTracts:
             )
         if known.database.is_closed:
             raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
+
+    def _join(self, tract: Tract) -> None:
+        """Have a tract that is on a cassette of the session go on with it."""
+        if self._tracks is not None and self._tracks.of(tract.family.agent_id) is not None:
+            tract.cassette.join()
 
     def _was_never_made(self, name: str) -> None:
         """Close and forget what is open by the name of a tract that was rolled back."""

@@ -538,6 +538,92 @@ def test_a_reply_that_was_ended_ends_again_for_the_same_reason(cassette, end, se
     assert ended[0][:2] == (limit if seconds == 0.05 else ("stopped", by))
 
 
+def test_a_call_that_was_interrupted_leaves_the_cassette_whole(opened, cassette):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    recorded = opened("record")
+    recorded.t.tool(interrupted, name="wait", description="Wait.", read_only=True)
+    recorded.t.tools.look("Rome")
+    with pytest.raises(KeyboardInterrupt):
+        recorded.t.tools.wait()
+    recorded.t.tools.look("Oslo")
+    assert recorded.t.cassette.stop().calls == 2
+    replayed = opened("replay")
+    assert [replayed.t.tools.look(city) for city in ("Rome", "Oslo")] == ["sunny in Rome", "sunny in Oslo"]
+    assert replayed.t.cassette.stop().unused == ()
+
+
+def test_a_reply_that_comes_after_the_end_is_not_on_it(cassette):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def model(messages, **options):
+        asked.set()
+        assert go_on.wait(10)
+        return "Late."
+
+    with Tract.open(record=cassette, model=model) as t:
+        replies = []
+        thread = threading.Thread(target=lambda: replies.append(t.chat("Hi").text))
+        thread.start()
+        assert asked.wait(10)
+        assert t.cassette.stop().requests == 0
+        go_on.set()
+        thread.join()
+    assert replies == ["Late."]
+    with Tract.open(replay=cassette) as t:
+        assert t.cassette.stop().unused == ()
+
+
+def test_cassettes_within_each_other_know_nothing_of_it(opened, cassette):
+    """A tool that asks another tract, with a cassette of its own."""
+    own = cassette.with_name("own")
+    with Tract.open(record=own, model=ScriptedClient("One.", "Two.")) as other:
+        recorded = opened("record", reply(None, call("ask", {}, "c1")), "Done.")
+        recorded.t.tool(lambda: other.chat("And?").text, name="ask", description="Ask.", read_only=True)
+        other.chat("Hi")
+        recorded.t.chat("Go.")
+        recorded.t.cassette.stop()
+    replayed = opened("replay")
+    replayed.t.tool(lambda: None, name="ask", description="Ask.", read_only=True)
+    replayed.t.chat("Go.")
+    assert replayed.t.cassette.stop().is_same
+    with Tract.open(replay=own) as other:
+        assert [other.chat(text).text for text in ("Hi", "And?")] == ["One.", "Two."]
+        assert other.cassette.report.is_same
+
+
+FULL = """
+import resource, sys
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import CassetteError
+asked = []
+t = Tract.open(record=sys.argv[1], model=lambda messages, **options: asked.append(1) or "x" * 100)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+refused = 0
+for _ in range(30):
+    try:
+        t.chat("Hi")
+    except CassetteError as error:
+        refused += 1
+        assert "cannot be written: " in str(error) and "t.cassette.stop() ends the recording" in str(error), error
+assert refused > 20 and len(asked) <= 30 - refused + 1, (refused, len(asked))
+try:
+    t.cassette.stop()
+except CassetteError:
+    t.chat("Hi")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
+def test_what_cannot_be_recorded_is_not_asked(cassette):
+    """As on a full disk: a reply that could not be kept would be paid for."""
+    subprocess.run([sys.executable, "-c", FULL, cassette], check=True, timeout=60)
+    with Tract.open(replay=cassette.with_name(cassette.name + ".partial")) as t:
+        assert t.chat("Hi").text == "x" * 100
+        t.cassette.stop()
+
+
 # --- the file
 
 

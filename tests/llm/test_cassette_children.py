@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -216,6 +218,67 @@ def test_a_child_that_was_closed_and_opened_again_goes_on(cassette, replayed):
     assert replayed(work) == first
 
 
+KILLED = """
+import os, sys
+from tract_jupyter import Session
+replies = iter(["One.", "Two.", "Three."])
+session = Session.open()
+boss = session.create_tract(record=sys.argv[1])
+boss.models.use(lambda messages, **options: next(replies, None) or os._exit(9))
+boss.chat("a")
+child = session.spawn(boss, purpose="c")
+child.chat("b")
+grandchild = session.spawn(child, purpose="g")
+grandchild.chat("c")
+child.chat("d")
+"""
+
+
+def test_what_children_did_before_a_kill_can_be_replayed(cassette):
+    assert subprocess.run([sys.executable, "-c", KILLED, cassette], check=False, timeout=60).returncode == 9
+    with Session.open() as session:
+        boss = session.create_tract(replay=cassette.with_name(cassette.name + ".partial"))
+        boss.chat("a")
+        child = session.spawn(boss, purpose="c")
+        assert child.chat("b").text == "Two."
+        assert session.spawn(child, purpose="g").chat("c").text == "Three."
+        with pytest.raises(CassetteError, match=r"of the child 'c' .*its recording did not go further"):
+            child.chat("d")
+
+
+def test_forks_of_a_child_are_on_it(cassette, replayed):
+    def work(session, boss):
+        boss.chat("Hi")
+        child = session.spawn(boss, purpose="a", inheritance="full_clone")
+        child.chat("And?")
+        child.fork(prompt="Or else?")
+        boss.fork(change=lambda t: t.system("Be brief."))
+        assert boss.cassette.report.is_same
+        return [fork.name for fork in (*boss.forks(), *child.forks())], heads(session)
+
+    assert recorded(cassette, work) == replayed(work)
+
+
+def test_an_interrupted_spawn_is_not_on_it(cassette, replayed):
+    def work(session, boss, interrupts):
+        def interrupted(*args, **options):
+            raise KeyboardInterrupt
+
+        boss.chat("Hi")
+        if interrupts:
+            curate = {"compact_before": boss.head, "summary": interrupted}
+            with pytest.raises(KeyboardInterrupt):
+                session.deploy(boss, purpose="a", branch_name="a", curate=curate)
+        agent = session.deploy(boss, purpose="a", branch_name="a")
+        agent.chat("And?")
+        assert boss.cassette.report.is_same
+        return agent.head, heads(session)
+
+    assert recorded(cassette, lambda *given: work(*given, True)) == replayed(
+        lambda *given: work(*given, False)
+    )
+
+
 # --- what is refused
 
 
@@ -296,6 +359,16 @@ def test_what_a_child_did_not_ask_is_told(cassette, replayed):
     told = replayed(work)
     assert not told.is_same
     assert [one.rsplit(" (", 1)[0] for one in told.unused] == [f"request 1 (chat) of the child '{name}'" for name in "ab"]  # fmt: skip
+
+
+def test_a_child_that_had_asked_nothing_asks_nothing(cassette, replayed):
+    def work(session, boss):
+        boss.chat("Hi")
+        return session.spawn(boss, purpose="a")
+
+    recorded(cassette, work)
+    with pytest.raises(CassetteError, match=r"request 1 \(chat\) of the child 'a' .* is not on the cassette"):
+        replayed(lambda session, boss: work(session, boss).chat("Hi"))
 
 
 def test_a_child_that_differs_without_asking_is_told(cassette, replayed):

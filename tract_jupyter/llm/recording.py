@@ -216,6 +216,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._written = hashlib.sha256()
         self._is_over = False
+        self._failed: CassetteError | None = None
         place = member.place()
         self._file = _held(path, replace=replace)
         self.root = RecordedTrack(self, 0, member=member)
@@ -239,6 +240,7 @@ class Recorder:
             }
             partial = partial_of(self.path)
             try:
+                self._check_writable()
                 self._write({"end": told}, is_last=True)
                 self._is_over = True
                 if not _lies_at(self._file, partial):
@@ -255,12 +257,18 @@ class Recorder:
                 ) from error
             finally:
                 self._is_over = True
-                self._file.close()  # and no earlier, as until then nobody else writes there
+                with suppress(OSError):  # what could not be written is written once more
+                    self._file.close()  # and no earlier, as until then nobody else writes there
 
     # --- for tracks, which hold the lock
 
     def begun(self) -> int:
-        """Return the number of what begins now."""
+        """Return the number of what begins now.
+
+        Raises:
+            CassetteError: nothing can be written any more, so it had better not begin.
+        """
+        self._check_writable()
         self._begun += 1
         return self._begun
 
@@ -272,6 +280,7 @@ class Recorder:
         """Write a line; what ends after the recording is not on it any more."""
         if self._is_over:
             return
+        self._check_writable()
         self.requests += "request" in line
         self.calls += "call" in line
         self._commits += "commit" in line
@@ -308,9 +317,15 @@ class Recorder:
             self._file.write(data)
             self._file.flush()
         except (OSError, ValueError) as error:
-            raise CassetteError(
-                f"{self.path} cannot be written: {error}; the recording has stopped"
-            ) from error
+            self._failed = CassetteError(
+                f"{self.path} cannot be written: {error}. Nothing is asked until t.cassette.stop() ends the recording; "
+                f"{partial_of(self.path).name} has what was recorded before"
+            )
+            raise self._failed from error
+
+    def _check_writable(self) -> None:
+        if self._failed is not None:
+            raise CassetteError(*self._failed.args)
 
 
 class RecordedTrack(Track):
