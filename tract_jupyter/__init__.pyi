@@ -1,4 +1,5 @@
 from .analysis import CodeAnalyzer as CodeAnalyzer
+from .exceptions import OrchestratorError as OrchestratorError
 from .exceptions import RejectedError as RejectedError
 from .exceptions import RunFailedError as RunFailedError
 from .exceptions import ToolDeniedError as ToolDeniedError
@@ -9,6 +10,7 @@ from .hooks import Pending as Pending
 from .llm import AnthropicClient as AnthropicClient
 from .llm import OpenAIClient as OpenAIClient
 from .llm import ResponsesClient as ResponsesClient
+from .models import AutonomyLevel as AutonomyLevel
 from .models import CommitInfo as CommitInfo
 from .models import CompiledContext as CompiledContext
 from .models import PendingStatus as PendingStatus
@@ -18,6 +20,17 @@ from .notebook import verify as verify
 from .notebook import verify_store as verify_store
 from .operations import ActionDef as ActionDef
 from .operations import OperationSpec as OperationSpec
+from .orchestrator import Orchestrator as Orchestrator
+from .orchestrator import OrchestratorConfig as OrchestratorConfig
+from .orchestrator import OrchestratorProposal as OrchestratorProposal
+from .orchestrator import OrchestratorResult as OrchestratorResult
+from .orchestrator import OrchestratorState as OrchestratorState
+from .orchestrator import ProposalResponse as ProposalResponse
+from .orchestrator import StepResult as StepResult
+from .orchestrator import auto_approve as auto_approve
+from .orchestrator import cli_prompt as cli_prompt
+from .orchestrator import log_and_approve as log_and_approve
+from .orchestrator import reject_all as reject_all
 from .runs import RunOptions as RunOptions
 from .runs import run_function as run_function
 from .runs.profile import Block as Block

@@ -33,7 +33,7 @@ class Reply:
             self._pieces.put({"delta": {"content": text}, "finish_reason": None})
         return self
 
-    def call(self, name: str, **arguments: Any) -> Self:
+    def call(self, name: str, /, **arguments: Any) -> Self:
         """Call a tool."""
         function = {"name": name, "arguments": json.dumps(arguments)}
         call = {

@@ -278,7 +278,10 @@ def test_help_lists_every_magic_with_what_it_is_for(shell):
     ours = {name for kind in ("line", "cell") for name in magics[kind] if name.startswith("tract")}
     assert ours == {
         "tract",
-        *(f"tract_{name}" for name in ("operation", "fire", "script", "run", "check", "chat", "profile")),
+        *(
+            f"tract_{name}"
+            for name in ("operation", "propose", "fire", "script", "run", "check", "chat", "profile")
+        ),
     }
     for name in ours - {"tract"}:
         assert re.search(rf"^%%?{name} +[A-Z]\w+ .*\.$", text, re.MULTILINE), name

@@ -295,6 +295,10 @@ class TurnHost(Protocol):
         """
         ...
 
+    def key_of(self, call: ActingCall) -> str:
+        """Return what makes a call the same call as another one."""
+        ...
+
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         """Keep, as the answer of each call, that it was not carried out."""
         ...
@@ -333,7 +337,7 @@ def run_turn(
     calls = host.open_calls()
     while True:
         if calls:
-            keys = [call.key for call in calls]
+            keys = [host.key_of(call) for call in calls]
             before = repeats.foreseen(keys)
             if before is None:
                 outcomes = host.carry_out(calls)

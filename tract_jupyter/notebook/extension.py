@@ -147,7 +147,9 @@ def tell_of_keys(info: Any) -> None:
 
 # Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
 # line must become an expression that is.
-_WAITING = r"%%(?P<name>tract_(?:script|run|chat)\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
+_WAITING = (
+    r"%%(?P<name>tract_(?:script|run|chat|propose)\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
+)
 _WAITING_CELL = re.compile(rf"\s*{_WAITING}(?P<line>[^\n]*)\n?")
 _UNDER_ANOTHER = re.compile(
     rf"\s*%%(?P<other>time|timeit|capture|prun)\b[^\n]*\n(?:\s*%%\w+[^\n]*\n)*?\s*{_WAITING}"
@@ -156,6 +158,7 @@ _UNDER_ANOTHER = re.compile(
 
 _WAITING_LINE = re.compile(r"%tract[ \t]+chat[ \t]+resume[ \t]*\n?")
 _AWAITED_LINE = "await get_ipython().run_line_magic('tract', 'chat resume')\n"
+_PROPOSING_LINE = re.compile(r"%tract_propose\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?")
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
@@ -171,11 +174,20 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
         )
     match = _WAITING_CELL.match("".join(lines))
     if match is None:
-        return [_AWAITED_LINE if _WAITING_LINE.fullmatch(line) else line for line in lines]
+        return [_awaited(line) for line in lines]
     cell = "".join(lines)[match.end() :]
     if not cell and match["name"] in {"tract_run", "tract_chat"}:
         cell = "\n"  # it may be empty, and IPython refuses a magic without any body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
+
+
+def _awaited(line: str) -> str:
+    if _WAITING_LINE.fullmatch(line):
+        return _AWAITED_LINE
+    proposing = _PROPOSING_LINE.fullmatch(line)
+    if proposing is None:
+        return line
+    return f"await get_ipython().run_line_magic('tract_propose', {proposing['line'].strip()!r})\n"
 
 
 # IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
@@ -196,11 +208,12 @@ def run_questions(lines: list[str]) -> list[str]:
 
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
 _MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
 )
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _OPTIONS = {
     "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
+    "tract_propose": ("--template", "--model", "--tries", "--versions", "--out"),
     "tract_check": ("--strict", "--mode"),
     "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
     "tract_run": ("--profile", "--regenerate", "--model", "--out"),

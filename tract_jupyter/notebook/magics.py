@@ -393,6 +393,26 @@ class TractMagics(Magics):
 
     @line_cell_magic
     @_as_typed
+    def tract_propose(self, line: str, cell: str | None = None) -> Any:
+        """Have a model write an operation, which you read and activate, or send back.
+
+        %tract_propose "check that every citation survives"
+        %%tract_propose                a longer text below this line
+        %tract_propose --template      a cell to write one yourself, with the text as its description
+
+        Its code is parsed, checked and analysed, and rehearsed in the sandbox on drawn values, before you are asked in
+        a panel. Nothing of it runs in this kernel before you activate it. What is wrong with it, and the reason of a
+        rejection, goes back to the model. Options, in front of the text: --model NAME, --tries N for each version
+        (3), --versions N that you are shown at most (3), --out NAME for a variable with what came of it.
+        """
+        from tract_jupyter.notebook.propose_cell import parse_propose, propose
+
+        config, shell = self._notebook.config, self._notebook.shell
+        taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
+        return _told(propose(self._notebook, parse_propose(line, cell, taken)))
+
+    @line_cell_magic
+    @_as_typed
     def tract_check(self, line: str, cell: str | None = None) -> None:
         """Show what the analysis finds in code, without running it.
 

@@ -23,9 +23,15 @@ from .pending import unreviewed_text as unreviewed_text
 from .rebuilding import RemotePending as RemotePending
 from .registry import OperationRegistry as OperationRegistry
 from .registry import make_dynamic_pending_class as make_dynamic_pending_class
+from .rehearsal import Rehearsal as Rehearsal
+from .rehearsal import RehearsedRun as RehearsedRun
+from .rehearsal import rehearse as rehearse
 from .spec import ActionDef as ActionDef
 from .spec import OperationSpec as OperationSpec
 from .spec import spec_from_dict as spec_from_dict
 from .spec import spec_from_json as spec_from_json
 from .spec import spec_to_dict as spec_to_dict
 from .spec import spec_to_json as spec_to_json
+from .writing import WritingAttempt as WritingAttempt
+from .writing import WritingObserver as WritingObserver
+from .writing import WrittenOperation as WrittenOperation

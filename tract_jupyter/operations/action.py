@@ -99,7 +99,7 @@ _HINTS = ErrorHints(
 )
 
 # its names begin with an underscore, as those of actions and parameters cannot
-_PRELUDE = """\
+PRELUDE = """\
 class Pending:
     def __init__(self, fields):
         self.fields = fields
@@ -144,7 +144,7 @@ def check_sandboxed(action: ActionDef) -> None:
     Raises:
         SpecError: what is lacking, with the first line that uses it.
     """
-    _placed(action)
+    placed_body(action)
     found = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
     if found:
         line, what, hint = found[0]
@@ -159,7 +159,7 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
     where the fields do not fit in the end; the pending is as it was then.
     """
     call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
-    code = IsolatedCode(_PRELUDE, _placed(action), call, filename, _HINTS)
+    code = IsolatedCode(PRELUDE, placed_body(action), call, filename, _HINTS)
 
     def body(pending: FieldPending, **arguments: Any) -> Any:
         __tracebackhide__ = True
@@ -167,12 +167,19 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
             "_fields": _crossing("the fields", pending.fields, filename),
             "_arguments": _crossing("the arguments", arguments, filename),
         }
-        return _applied(pending, _outcome(run_isolated(pending.tract.sandboxes, code, inputs), filename))
+        return _applied(
+            pending, sandbox_outcome(run_isolated(pending.tract.sandboxes, code, inputs), filename)
+        )
 
     return body
 
 
-def _placed(action: ActionDef) -> str:
+def placed_body(action: ActionDef) -> str:
+    """Return an action's code as the function that the sandbox is fed.
+
+    Raises:
+        SpecError: it cannot be one.
+    """
     try:
         return as_function(action.name, ("pending", *action.params), action.code)
     except ValueError as error:
@@ -189,8 +196,12 @@ def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
     return outcome.returned
 
 
-def _outcome(found: Any, filename: str) -> SandboxOutcome:
-    """Read what came out, and check it: the code may have changed all that it found in its own process."""
+def sandbox_outcome(found: Any, filename: str) -> SandboxOutcome:
+    """Read what came out, and check it: the code may have changed all that it found in its own process.
+
+    Raises:
+        SandboxError: it is not what comes out of an action.
+    """
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise _refused("pending.fields is a dict, with the values by name", filename)

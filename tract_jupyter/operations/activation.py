@@ -16,6 +16,7 @@ from tract_jupyter.operations.abilities import abilities, ability_text, change_t
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
+from tract_jupyter.operations.rehearsal import Rehearsal, rehearse
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 from tract_jupyter.review import (
     ACTIVATE,
@@ -99,6 +100,7 @@ _UNHANDLED = {
     "approve": "approve: approved without asking if no handler decides",
     "ask": "ask: a person is asked if no handler decides",
 }
+_REHEARSAL = "rehearsal"
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
 _ACTIVE_ALREADY = (
@@ -115,6 +117,7 @@ class PendingActivation(Proposal):
             unless a person accepts that.
         active: the version that is active now, if any.
         approved: the version that was approved last, active or not; the panel shows the difference.
+        rehearsal: what its code did in the sandbox, if it was rehearsed.
         options: see `Proposal`.
     """
 
@@ -127,10 +130,13 @@ class PendingActivation(Proposal):
         requests: Iterable[str] = (),
         active: OperationSpec | None = None,
         approved: OperationSpec | None = None,
+        rehearsal: Rehearsal | None = None,
         **options: Any,
     ) -> None:
         asked = {"volatile": sorted(requests)}
-        fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
+        fields: dict[str, Any] = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
+        if rehearsal is not None:
+            fields[_REHEARSAL] = rehearsal.to_dict()
         super().__init__(ACTIVATE, fields=fields, **options)
         self._read: tuple[str, OperationSpec] | None = None
         self._analysed: tuple[OperationSpec, Advice, tuple[CodeBlock, ...]] | None = None
@@ -180,6 +186,22 @@ class PendingActivation(Proposal):
         del volatile  # see `edited`
         return self.run_approved()
 
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """What its code did in the sandbox, as it was when it was rehearsed; None if it was not."""
+        return Rehearsal.from_dict(self.fields.get(_REHEARSAL))
+
+    @action
+    def rehearse(self) -> str:
+        """Run its code in the sandbox on drawn inputs, and show what it does; nothing is decided.
+
+        Returns:
+            What came of it, in a sentence or two.
+        """
+        made = rehearse(self._spec(), self.tract.sandboxes)
+        self.fields = {**self.fields, _REHEARSAL: made.to_dict()}
+        return made.summary
+
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Store with an approval only that something was accepted."""
         __tracebackhide__ = True
@@ -196,7 +218,8 @@ class PendingActivation(Proposal):
         """
         fields = self.fields
         if action == "approve" and arguments.get("volatile"):
-            fields = {"spec": spec_to_json(self._accepted())}
+            kept = {name: self.fields[name] for name in (_REHEARSAL,) if name in self.fields}
+            fields = {"spec": spec_to_json(self._accepted()), **kept}
         return self._changed(fields, keep=keep)
 
     def _accepted(self) -> OperationSpec:
@@ -251,7 +274,9 @@ class PendingActivation(Proposal):
         reach = reach_table(
             None if approved is None else spec_reach(approved), spec_reach(spec), self._ability()
         )
-        return tuple(table for table in (fields, reach) if table.rows)
+        rehearsal = self.rehearsal
+        rehearsed = () if rehearsal is None else (rehearsal.table(spec),)
+        return (*rehearsed, *(table for table in (fields, reach) if table.rows))
 
     def _ability(self) -> str:
         """Return what it can do, in a sentence; of another version, compared with the one approved last."""

@@ -24,19 +24,24 @@ from tract_jupyter.operations.advice import Advice, gained, spec_reach
 from tract_jupyter.operations.check import CheckedSpec, check_spec
 from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
+from tract_jupyter.operations.rehearsal import rehearse
 from tract_jupyter.operations.spec import spec_from_json
-from tract_jupyter.review import FROM_STORE, ActiveStore, deciding, how_to_decide
-from tract_jupyter.storage import SpecRows, StoredSpec
+from tract_jupyter.review import FROM_STORE, WRITER, ActiveStore, deciding, how_to_decide
+from tract_jupyter.storage import SpecRows, StoredSpec, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import ActionChoice, Firing, Pending, Unhandled
+    from tract_jupyter.llm import StopSignal
+    from tract_jupyter.models import LLMClient
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.rebuilding import RemotePending
+    from tract_jupyter.operations.rehearsal import Rehearsal
     from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.operations.writing import WritingObserver, WrittenOperation
     from tract_jupyter.review import Review
     from tract_jupyter.storage import StoredPending
 
@@ -129,7 +134,7 @@ class Operations:
 
     def __init__(
         self,
-        tract: object,
+        tract: Any,
         repository: Repository,
         review: Review,
         firing: Firing,
@@ -251,7 +256,13 @@ class Operations:
         return cls
 
     def propose(
-        self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
+        self,
+        spec: OperationSpec,
+        *,
+        triggered_by: str | None = None,
+        actor: str = "user",
+        rehearsed: bool = False,
+        reviewed: bool = False,
     ) -> PendingActivation:
         """Return a pending whose approval activates an operation; nothing of it is compiled before.
 
@@ -263,15 +274,100 @@ class Operations:
             spec: the operation.
             triggered_by: what proposed it, for whoever reviews it.
             actor: who wrote it: `user`, or a model such as `agent:<id>`.
+            rehearsed: run its code in the sandbox before anybody looks, and show what it does: see `rehearse`.
+            reviewed: have a person decide also about what would be active at once.
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        pending = self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+        pending = self._proposed(
+            spec,
+            is_own=actor == "user",
+            triggered_by=triggered_by,
+            actor=actor,
+            rehearsed=rehearsed,
+            reviewed=reviewed,
+        )
         return self._firing.keep(pending) if pending.status.is_open else pending
 
+    def rehearse(self, spec: OperationSpec) -> Rehearsal:
+        """Run an operation's actions in the sandbox on values drawn from the types of its fields: say what they do.
+
+        It approves nothing, and stores nothing. Code that is for the kernel finds a stand-in for the tract; what needs
+        more, such as files or a package, is not rehearsed, and the rehearsal says so.
+
+        Raises:
+            SpecError: the spec is wrong.
+        """
+        checked = check_spec(spec)
+        for action in checked.actions.values():
+            check_code(action)
+        return interruptible(rehearse, checked, self._tract.sandboxes)
+
+    def write(
+        self,
+        text: str,
+        *,
+        tries: int = 3,
+        versions: int = 3,
+        client: LLMClient | None = None,
+        system_prompt: str | None = None,
+        observer: WritingObserver | None = None,
+        stop: StopSignal | None = None,
+        triggered_by: str = "t.operations.write",
+    ) -> WrittenOperation:
+        """Have a model write an operation, which a person then reads and activates.
+
+        The model that is asked for `chat` gives an operation as the arguments of a tool. It is parsed and checked,
+        analysed, and rehearsed in the sandbox; then a person decides about it. What was wrong with it, or the reason of
+        a rejection, goes back to the model, which proposes it again. Nothing of it is imported or run in this process
+        before it is approved. None of the conversation is committed; all requests are counted in `t.costs`.
+
+        Args:
+            text: what it is to do, in your words.
+            tries: how many requests the model has for each version that a person is shown.
+            versions: how many versions a person is shown at most.
+            client: the model to ask; the tract's if left out.
+            system_prompt: instead of the usual words about its task.
+            observer: is told what happens.
+            stop: ends it from another thread.
+            triggered_by: what asked for it, for whoever reviews it.
+
+        Returns:
+            What came of it: `is_active`, the last `pending`, each attempt, and how it ended in a sentence. Where nobody
+            can be asked, the proposal waits in the inbox.
+
+        Raises:
+            ContentError: there is no text, or a number is not one.
+            LLMError: there is no model to ask, or it gave back no reply. What was on display is withdrawn.
+        """
+        from tract_jupyter.operations.writing import write
+
+        asked = self._tract.models.client_for("chat", client)
+        return write(
+            text,
+            tries=tries,
+            versions=versions,
+            client=asked,
+            system_prompt=system_prompt,
+            observer=observer,
+            stop=stop,
+            taken=self.registry.operation_names,
+            propose=lambda spec: self.propose(
+                spec, triggered_by=triggered_by, actor=WRITER, rehearsed=True, reviewed=True
+            ),
+            decide=self._review.reviewer.decide_now,
+        )
+
     def _proposed(
-        self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
+        self,
+        spec: OperationSpec,
+        *,
+        is_own: bool,
+        triggered_by: str | None,
+        actor: str = "user",
+        rehearsed: bool = False,
+        reviewed: bool = False,
     ) -> PendingActivation:
         given = check_spec(spec)
         for action in given.actions.values():
@@ -284,9 +380,12 @@ class Operations:
             raise SpecError(
                 f"operation {spec.name!r} is active already in this very version; there is nothing to review"
             )
-        if is_model and self._needs_no_review(spec):
+        if is_model and not reviewed and self._needs_no_review(spec):
             return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
-        return self.activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
+        rehearsal = interruptible(rehearse, spec, self._tract.sandboxes) if rehearsed else None
+        return self.activation(
+            spec, requests=requests, rehearsal=rehearsal, triggered_by=triggered_by, actor=actor
+        )
 
     def activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
         """Return the question whether a checked spec becomes active; nothing of it is compiled before."""

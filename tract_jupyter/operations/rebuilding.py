@@ -15,6 +15,7 @@ from tract_jupyter.hooks import FieldPending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
+from tract_jupyter.operations.rehearsal import Rehearsal
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
@@ -223,7 +224,8 @@ def _made_again(stored: StoredPending, operations: Operations, tract: object, ha
         asked = fields.get("volatile")
         requests = [str(name) for name in asked] if isinstance(asked, list) else ()
         spec = spec_from_json(str(fields.get("spec", "")))
-        return operations.activation(spec, requests=requests, triggered_by=by)
+        rehearsal = Rehearsal.from_dict(fields.get("rehearsal"))
+        return operations.activation(spec, requests=requests, rehearsal=rehearsal, triggered_by=by)
     if stored.operation == ACTIVATE_HANDLER:
         return handlers.propose(HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by)
     built_in = operations.restored(stored.operation, fields)

@@ -77,6 +77,7 @@ from .request import request_to_dict as request_to_dict
 from .request import run_label as run_label
 from .request import show_value as show_value
 from .request import worst_finding as worst_finding
+from .review import WRITER as WRITER
 from .review import Review as Review
 from .reviewable import Asked as Asked
 from .reviewable import Reviewable as Reviewable

@@ -78,16 +78,18 @@ class ValueTable:
 
     `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
     definition, which somebody proposes), or nothing, where they only explain. `summary` says in a sentence what such
-    rows say in detail.
+    rows say in detail. `heads` are the headings of names, values and descriptions, where they are something else.
     """
 
     title: str
     rows: tuple[ValueRow, ...]
     binds: Literal["values", "rows", "nothing"] = "values"
     summary: str = ""
+    heads: tuple[str, str, str] = ("Name", "Value", "Meaning")
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "summary")
+        object.__setattr__(self, "heads", tuple(map(printable, self.heads)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,7 @@ _TABLE = {
     "title": _TEXT,
     "summary": _TEXT,
     "binds": _TEXT,
+    "heads": [_TEXT],
     "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
 }
 _CHOICE = {

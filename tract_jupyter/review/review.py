@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import check_limit
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
+WRITER: Final = "agent:writer"
+"""The actor that a model is which writes an operation for a person; it is told in its own turn, not in the context."""
 _ANSWERED = frozenset({"tool_result", "tool_call", "script_call", "run_script"})
 
 
@@ -65,9 +67,10 @@ def _is_told_anyway(pending: Any) -> bool:
     """Return True if a message about it would be out of place.
 
     A model reads the reason in the answer of its tool call, which a message would part from the call. What an operation
-    of a run was refused is in the run; a message of the user would begin another turn in the midst of it.
+    of a run was refused is in the run; a message of the user would begin another turn in the midst of it. Who writes an
+    operation has a turn of its own.
     """
-    if str(pending.actor).startswith("operation:"):
+    if str(pending.actor).startswith("operation:") or pending.actor == WRITER:
         return True
     is_models_call = pending.actor != "user" and str(pending.triggered_by).startswith("tools.")
     return is_models_call or pending.operation in _ANSWERED

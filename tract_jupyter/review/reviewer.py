@@ -361,6 +361,10 @@ class Reviewer:
                     sleep.begin(_HEARTBEAT_SECONDS)
         return asked, left
 
+    def catch_up(self, pending: Reviewable) -> str:
+        """Follow what another process decided; see `Gate.catch_up`."""
+        return self._gate.catch_up(pending)
+
     def taken_up(self, pending: Reviewable) -> Ticket:
         """Store the request, unless it is stored already, and return its ticket, without showing it.
 

@@ -114,7 +114,8 @@ def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
     rows = []
     for row in shown_rows(table, request.pending_id):
         about = f"  # {_joined(row.description)}" if row.description else ""
-        rows.append(f"  {_joined(row.name)}: {_joined(row.type)} = {_joined(row.value)}{about}")
+        of_type = f"{_joined(row.type)} = " if row.type else ""
+        rows.append(f"  {_joined(row.name)}: {of_type}{_joined(row.value)}{about}")
     return [f"{table.title}: {table.summary}".rstrip(), *rows]
 
 

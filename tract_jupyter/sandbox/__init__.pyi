@@ -6,5 +6,7 @@ from .pool import explained as explained
 from .subset import MODULES as MODULES
 from .subset import UNCHANGED as UNCHANGED
 from .subset import IsolatedCode as IsolatedCode
+from .subset import IsolatedFailure as IsolatedFailure
+from .subset import attempt_isolated as attempt_isolated
 from .subset import run_isolated as run_isolated
 from .subset import unsupported as unsupported

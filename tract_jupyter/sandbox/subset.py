@@ -10,11 +10,11 @@ from tract_jupyter.models import left_out, printable
 from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic_monty import Frame
 
-    from tract_jupyter.sandbox.pool import SandboxPool
+    from tract_jupyter.sandbox.pool import ErrorReport, SandboxPool
 
 
 MODULES = frozenset(
@@ -159,6 +159,53 @@ class IsolatedCode(NamedTuple):
     hints: ErrorHints
 
 
+class IsolatedFailure(Exception):  # noqa: N818 # it is caught where the code is run
+    """Raised where isolated code failed.
+
+    Attributes:
+        report: the error, as it is told.
+        is_stopped: True if it took more than it may: time, memory, or its process with it.
+    """
+
+    def __init__(self, report: ErrorReport, *, is_stopped: bool) -> None:
+        super().__init__(report.message)
+        self.report = report
+        self.is_stopped = is_stopped
+
+
+def attempt_isolated(
+    pool: SandboxPool,
+    code: IsolatedCode,
+    inputs: dict[str, Any],
+    take: Callable[[str, str], None],
+    limits: SandboxLimits = LIMITS,
+) -> Any:
+    """Run the code, and return the value of the call.
+
+    Args:
+        pool: gives the process.
+        code: what is run.
+        inputs: names that the prelude has.
+        take: is given what it prints: the stream and the text.
+        limits: what it may take.
+
+    Raises:
+        NoSandboxError: there is no sandbox.
+        IsolatedFailure: it failed, or took too much.
+    """
+    opened = pool.opened()
+    import pydantic_monty as monty
+
+    try:
+        with opened.checkout(limits=limits.options(), os_policy=_POLICY) as session:
+            session.feed_run(code.prelude, inputs=inputs)
+            return session.feed_run(f"{code.function}\n{code.call}", print_callback=take)
+    except monty.MontyError as error:
+        report = explained(error, _traceback(error, code), code.hints)
+        is_over = isinstance(error, monty.MontyCrashedError) or "limit exceeded" in report.message
+        raise IsolatedFailure(report, is_stopped=is_over) from None
+
+
 def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) -> Any:
     """Run the code, and return the value of the call; what it printed is shown at the end.
 
@@ -166,16 +213,11 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
         NoSandboxError: there is no sandbox.
         SandboxError: it failed, or took too much; with its own lines.
     """
-    opened = pool.opened()
-    import pydantic_monty as monty
-
     printed = _Printed()
     try:
-        with opened.checkout(limits=LIMITS.options(), os_policy=_POLICY) as session:
-            session.feed_run(code.prelude, inputs=inputs)
-            return session.feed_run(f"{code.function}\n{code.call}", print_callback=printed.take)
-    except monty.MontyError as error:
-        name, message, shown = explained(error, _traceback(error, code), code.hints)
+        return attempt_isolated(pool, code, inputs, printed.take)
+    except IsolatedFailure as failure:
+        name, message, shown = failure.report
         raise SandboxError(f"{code.filename} raised {name}: {message}. {UNCHANGED}", shown) from None
     finally:
         printed.show()

@@ -102,6 +102,11 @@ class ToolExecutor:
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
+    @property
+    def reviewer(self) -> Reviewer:
+        """The part that has persons decide about its calls."""
+        return self._reviewer
+
     def add_function(self, function: Function, **options: Any) -> Function:
         """Make a tool of a function, replacing the user's own tool of that name, and return the function.
 

@@ -125,7 +125,9 @@ class _Proposing:
             }
         )
         by = AGENT if actor == USER else actor
-        pending = self._operations.propose(spec, triggered_by="tools.propose_operation", actor=by)
+        pending = self._operations.propose(
+            spec, triggered_by="tools.propose_operation", actor=by, rehearsed=True
+        )
         if pending.status is PendingStatus.PENDING:
             self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:

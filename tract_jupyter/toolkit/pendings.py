@@ -7,14 +7,14 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
-from tract_jupyter.exceptions import FingerprintError, TractError
-from tract_jupyter.hooks import ActionChoice, FieldPending, value_rows
+from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
+from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import RECORDED, Subject, ValueTable, findings_text
+from tract_jupyter.review import RECORDED, Subject, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -237,8 +237,27 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return {**self.fields, self.arguments_field: values}
 
 
+class Alternative(NamedTuple):
+    """Another call that whoever makes a call has thought of: the tool, its arguments, and why, in their own words."""
+
+    name: str
+    arguments: dict[str, Any]
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+
+
+_LONGEST_REASONING: Final = 1_000
+
+
 class PendingToolCall(ToolQuestion):
     """A gated tool call: approving it lets exactly this call happen.
+
+    Attributes:
+        reasoning: why whoever makes the call wants it, in their own words; empty if they do not say.
+        alternatives: the other calls that they have thought of. One can be chosen in the place of this one.
+        instead: the call that was chosen in its place; None if none was.
 
     Args:
         tool: its name.
@@ -251,6 +270,7 @@ class PendingToolCall(ToolQuestion):
     """
 
     kind = "tool"
+    labels: ClassVar[Mapping[str, str]] = {**ToolQuestion.labels, "choose": "Choose another"}
 
     def __init__(
         self,
@@ -271,6 +291,42 @@ class PendingToolCall(ToolQuestion):
         self._check = check
         self._description = description
         self._why = why
+        self.reasoning = ""
+        self.alternatives: tuple[Alternative, ...] = ()
+        self.instead: Alternative | None = None
+
+    @action
+    def choose(self, number: Annotated[int, "The number of the alternative, from 1."]) -> None:
+        """Have an alternative done in the place of this call."""
+        if not 1 <= number <= len(self.alternatives):
+            raise PendingError(
+                f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
+            )
+        self.take_instead(self.alternatives[number - 1])
+
+    def take_instead(self, chosen: Alternative, reason: str = "") -> None:
+        """Reject this call, as another one is chosen in its place, which whoever asked is to make."""
+        self.instead = chosen
+        self.reject(reason or f"{chosen} was chosen in its place")
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of the actions; an alternative can be chosen where there are some."""
+        offered = super().offered_actions
+        return offered if self.alternatives else offered - {"choose"}
+
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """Return what its maker says of it, and the alternatives, besides what others show."""
+        said = (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        others = tuple(
+            ValueRow(f"alternative {number}", "", str(other), other.why)
+            for number, other in enumerate(self.alternatives, 1)
+        )
+        tables = (
+            ValueTable("In its own words", said, "nothing"),
+            ValueTable("Alternatives", others, "nothing"),
+        )
+        return (*super().more_tables(), *(table for table in tables if table.rows))
 
     @property
     def name(self) -> str:

@@ -9,9 +9,9 @@
   from parameters with `.types()`; `without_json_form` finds what JSON cannot express. In `types`.
 * Text: of a type `type_text`, of a signature `.signature_text()`, of whole functions `stub_source` (`stub_text`).
 
-`JSON_TYPES` is the one table between JSON's types and Python's. `JsonSchema` checks a schema that somebody else wrote
-and bounds what validating costs (`json_schema`). `without_nulls` reads an answer that was written for a strict
-schema.
+Values drawn from types, for trying code, are in `drawn`. `JSON_TYPES` is the one table between JSON's types and
+Python's. `JsonSchema` checks a schema that somebody else wrote and bounds what validating costs (`json_schema`).
+`without_nulls` reads an answer that was written for a strict schema.
 
 Each name is imported when it is first used: pydantic and jsonschema take long.
 """

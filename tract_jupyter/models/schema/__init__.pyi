@@ -1,3 +1,5 @@
+from .drawn import drawn_arguments as drawn_arguments
+from .drawn import drawn_values as drawn_values
 from .json_schema import JsonSchema as JsonSchema
 from .json_schema import count_parts as count_parts
 from .parameters import REQUIRED as REQUIRED

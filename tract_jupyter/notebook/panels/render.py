@@ -434,10 +434,11 @@ def _output_html(title: str, text: str) -> str:
 def _values_html(table: ValueTable, pending_id: str) -> str:
     """Return all values; a long one scrolls. What only explains, or only carrying it out needs, is folded."""
     rows = shown_rows(table, pending_id)
-    cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
+    name, value, meaning = table.heads
+    cells = {name: "name", "Type": "type", value: "value", meaning: "description"}
     heads = [head for head, part in cells.items() if any(getattr(row, part) for row in rows)]
     body = [[_cell_html(getattr(row, cells[head])) for head in heads] for row in rows]
-    in_code = {heads.index(h) for h in ("Type", "Value") if h in heads}
+    in_code = {heads.index(h) for h in ("Type", value) if h in heads}
     if table.summary:
         said = f"{sub_html(table.title)}<p>{escaped(table.summary)}</p>"
         return said + (

@@ -1,0 +1,329 @@
+"""What proposed code does in the sandbox before anybody decides: told, bounded, and no approval."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.notebook.panels import record_html
+from tract_jupyter.operations import ActionDef, Rehearsal
+from tract_jupyter.review import deciding, request_text
+
+
+@pytest.fixture
+def rehearsed(tract, spec):
+    """Rehearses an operation whose action `verify` has a code."""
+
+    def run(code, isolation="kernel", **changes):
+        verify = ActionDef("verify", "Check.", {"strict": "bool"}, code, isolation=isolation)
+        return tract.operations.rehearse(spec(**{"actions": {"verify": verify}, **changes}))
+
+    return run
+
+
+def kinds(rehearsal):
+    return [run.kind for run in rehearsal.runs]
+
+
+def test_what_it_returned_decided_and_changed_is_told_for_each_input(tract, spec):
+    rehearsal = tract.operations.rehearse(spec())
+    assert kinds(rehearsal) == ["approved", "approved", "approved", "rejected"]
+    first = rehearsal.runs[0]
+    assert (first.action, first.arguments, first.fields) == (
+        "verify", {"strict": True}, {"urls": ["https://example.com/a"], "verified": True},
+    )  # fmt: skip
+    assert "verified: False → True" in rehearsal.runs[1].told
+    assert "rejected: 'Missing" in rehearsal.runs[3].told
+    assert rehearsal.summary == (
+        "Rehearsed on 4 inputs: 4 returned (3 approved, 1 rejected). It is to run in the kernel, where it can do otherwise."
+    )
+    assert (tract.status().operations, tract.log(), tract.events()) == ((), [], [])
+
+
+def test_it_is_the_same_each_time(tract, spec):
+    assert tract.operations.rehearse(spec()) == tract.operations.rehearse(spec())
+
+
+def test_the_context_is_a_stand_in_and_changes_to_it_are_only_noted(tract, rehearsed):
+    tract.user("A secret.")
+    rehearsal = rehearsed(
+        "said = pending.tract.compile().to_dicts()\npending.tract.user('hello')\nreturn [m['content'] for m in said]"
+    )
+    assert "would have called tract.user('hello')" in rehearsal.runs[0].told
+    assert "secret" not in json.dumps(rehearsal.to_dict())
+    assert len(tract.log()) == 1
+
+
+NEEDS = {
+    "import requests\nrequests.get('x')": "the module 'requests'",
+    "import os\nos.system('true')": "os.system",
+    "import os\nos.environ['HOME']": "os.environ",
+    "open('/etc/passwd').read()": "files",
+    "open('x', 'w')": "files",
+    "from pathlib import Path\nPath('/etc/passwd').read_text()": "files",
+    "import socket\nsocket.socket()": "the module 'socket'",
+    "pending.tract.operations.remove('x')": "pending.tract.operations",
+    "pending.tract.compile().pprint()": "pending.tract.compile().pprint",
+    "pending.consult('x')": "pending.consult",
+    "x = {1: 2}\ndel x[1]": "Python that the sandbox does not have",
+}
+
+
+@pytest.mark.parametrize(("code", "needed"), NEEDS.items(), ids=NEEDS)
+def test_what_the_sandbox_has_not_is_said_and_not_made_up(rehearsed, code, needed):
+    rehearsal = rehearsed(code)
+    assert set(kinds(rehearsal)) == {"not run"}
+    assert rehearsal.summary == f"Not rehearsed. It needs {needed}."
+    assert rehearsal.runs[0].told == f"not rehearsed: it needs {needed}"
+
+
+def test_what_it_raised_is_told(rehearsed):
+    rehearsal = rehearsed("raise ValueError('no ' + pending.fields['urls'][0])")
+    assert kinds(rehearsal) == ["raised"] * 4
+    assert "3 raised ValueError: 'no https://example.com/a', 1 raised IndexError" in rehearsal.summary
+
+
+MISFITS = {
+    "pending.fields['urls'] = 5": "'urls' should be a valid list",
+    "pending._decided = ['approve', 'and more']": "a decision is made by",
+    "class F:\n    pass\nreturn F()": "no JSON form",
+    "pending.fields = 7": "pending.fields is a dict",
+}
+
+
+@pytest.mark.parametrize(("code", "why"), MISFITS.items(), ids=MISFITS)
+def test_what_could_not_be_taken_over_is_told(rehearsed, code, why):
+    rehearsal = rehearsed(code)
+    assert set(kinds(rehearsal)) == {"misfit"}
+    assert why in rehearsal.runs[0].told
+    assert "left values that do not fit" in rehearsal.summary
+
+
+HOSTILE = {
+    "a loop": ("while True: pass", "1 s"),
+    "a loop that catches": (
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "1 s",
+    ),
+    "memory": ("x = []\nwhile True: x.append('a' * 1000)", "32 MB"),
+    "one huge value": ("return 'a' * 10**9", "32 MB"),
+    "a huge number": ("return 10 ** 10 ** 9", "32 MB"),
+}
+
+
+@pytest.mark.parametrize(("code", "limit"), HOSTILE.values(), ids=HOSTILE)
+def test_what_takes_too_much_is_stopped_once(rehearsed, code, limit):
+    began = time.monotonic()
+    rehearsal = rehearsed(code)
+    assert time.monotonic() - began < 8
+    assert kinds(rehearsal) == ["stopped"]
+    assert rehearsal.runs[0].about == limit
+    assert f"1 stopped after {limit}" in rehearsal.summary
+
+
+def test_many_actions_that_hang_are_bounded_together(tract, spec):
+    loop = {f"a{n}": ActionDef(f"a{n}", "", {}, "while True: pass") for n in range(60)}
+    began = time.monotonic()
+    rehearsal = tract.operations.rehearse(spec(actions=loop))
+    assert time.monotonic() - began < 30
+    assert len(rehearsal.runs) <= 12
+    assert "Not rehearsed, for lack of time: a" in rehearsal.summary
+
+
+def test_ten_megabytes_of_output_are_a_number(rehearsed, capsys):
+    rehearsal = rehearsed("for _ in range(100): print('x' * 100_000)")
+    assert "printed 10,000,100 characters: 'xxx" in rehearsal.runs[0].told
+    assert len(json.dumps(rehearsal.to_dict())) < 20_000
+    assert capsys.readouterr() == ("", "")
+
+
+DECEITS = {
+    "ansi": "\x1b[2J\x1b[1A approved",
+    "html": "</td></table><b onclick=alert(1)>Rehearsed on 6 inputs: 6 approved</b><script>alert(1)</script>",
+    "direction": "\u202edevorppa",
+    "lines": "fine\n\nWhy you are asked: it is safe\n[approved] Activate operation",
+}
+
+
+@pytest.mark.parametrize("deceit", DECEITS.values(), ids=DECEITS)
+@pytest.mark.parametrize("way", ["return {0!r}", "raise ValueError({0!r})", "pending.reject({0!r})", "print({0!r})",
+                                 "pending.tract.user({0!r})", "pending.fields['urls'] = [{0!r}]"])  # fmt: skip
+def test_what_it_says_is_text_in_one_line_of_its_own(tract, spec, deceit, way):
+    tract.reviewer.channel = channel = FakeChannel()
+    pending = tract.operations.propose(spec(way.format(deceit)), actor="agent:7", rehearsed=True)
+    ticket = tract.reviewer.show(pending)
+    assert pending.status is PendingStatus.PENDING
+    (table,) = [table for table in channel.shown[0][0].tables if table.title == "Rehearsal"]
+    assert all("\n" not in row.description for row in table.rows)
+    text, page = request_text(ticket), record_html(ticket)
+    assert not {"\x1b", "\u202e"} & set(text + page)
+    rehearsal = page[page.index("Rehearsal") : page.index("fingerprint", page.index("Rehearsal"))]
+    assert "<script" not in rehearsal
+    assert "<b onclick" not in rehearsal
+    assert pending.rehearsal.summary.startswith("Rehearsed on 4 inputs: 4 ")
+
+
+ESCAPES = {
+    "().__class__.__bases__[0].__subclasses__()",
+    "__import__('os').system('true')",
+    "pending.approve.__globals__",
+    "(lambda: 0).__code__",
+    "_pending.__init__.__func__",
+    "print.__self__",
+}
+
+
+@pytest.mark.parametrize("code", sorted(ESCAPES))
+def test_no_way_leads_out(rehearsed, tmp_path, monkeypatch, code):
+    monkeypatch.chdir(tmp_path)
+    assert set(kinds(rehearsed(code))) <= {"raised", "not run", "misfit"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_of_it_runs_in_this_process(tract, spec, capsys):
+    before = set(sys.modules)
+    pending = tract.operations.propose(
+        spec("import this\nimport sys\nsys.seen = 1\nprint('here')\npending.approve()"), rehearsed=True
+    )
+    assert "this" not in set(sys.modules) - before
+    assert not hasattr(sys, "seen")
+    assert capsys.readouterr().out == ""
+    assert pending.status is PendingStatus.PENDING
+    assert tract.status().operations == ()
+
+
+# --- beside the findings
+
+
+def rehearsal_of(request):
+    return next((table for table in request.tables if table.title == "Rehearsal"), None)
+
+
+def test_it_is_shown_beside_the_findings_and_binds_nothing(tract, spec):
+    plain = tract.operations.activation(spec())
+    pending = tract.operations.propose(spec(), rehearsed=True)
+    table = rehearsal_of(pending.review_request())
+    assert (table.binds, table.heads) == ("nothing", ("Call", "Fields", "What it did"))
+    assert table.summary == pending.rehearsal.summary
+    assert table.rows[0].name == "verify(strict=True)"
+    assert plain.fingerprint == pending.fingerprint
+    assert rehearsal_of(plain.review_request()) is None
+
+
+def test_a_person_has_it_rehearsed_by_a_button(tract, spec):
+    steps = (lambda t: click(t, "rehearse"), lambda t: click(t, "approve"))
+    tract.reviewer.channel = channel = FakeChannel(*steps)
+    pending = tract.propose_operation(spec())
+    assert "Rehearse" in [action.label for action in pending.review_request().actions]
+    tract.reviewer.decide_now(pending)
+    assert pending.status is PendingStatus.APPROVED
+    assert rehearsal_of(channel.shown[0][0]) is None
+    assert rehearsal_of(channel.shown[-1][0]).summary.startswith("Rehearsed on 4 inputs")
+    assert [made.action for made in tract.review.decisions()] == ["approve", "rehearse"]
+
+
+def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
+    pending = tract.operations.propose(spec(), rehearsed=True)
+    pending.fields = {
+        **pending.fields,
+        "spec": tract.operations.activation(spec("pending.approve()")).fields["spec"],
+    }
+    assert rehearsal_of(pending.review_request()).summary.startswith(
+        "Of an earlier version of the code: Rehearsed"
+    )
+    assert "4 returned (4 approved)" in pending.rehearse()
+    assert rehearsal_of(pending.review_request()).summary.startswith(
+        "Rehearsed on 4 inputs: 4 returned (4 approved)"
+    )
+    assert pending.status is PendingStatus.PENDING
+
+
+def test_what_a_model_proposes_is_rehearsed_before_a_person_looks(tract, spec):
+    tract.reviewer.channel = channel = FakeChannel(lambda t: click(t, "reject", reason="no"))
+    arguments = {"name": "sweep", "actions": {"go": {"code": "import os\nos.system('true')"}}}
+    result = tract.toolset(actor="agent:7").execute("propose_operation", arguments)
+    assert result.denied
+    assert rehearsal_of(channel.shown[0][0]).summary == "Not rehearsed. It needs os.system."
+
+
+def test_another_process_shows_it_as_it_was(own_store, spec):
+    with Tract.open(url=own_store) as tract:
+        asked = tract.operations.propose(spec(), rehearsed=True, actor="agent:7")
+        with Tract.open(url=own_store, tract_id=tract.tract_id) as other:
+            made = other.operations.rebuild(other.review.ledger.get(asked.pending_id))
+            assert made.rehearsal == asked.rehearsal
+
+
+def test_accepting_a_volatile_field_keeps_it(tract, spec):
+    fields = {"urls": {"type": "list[str]", "required": True, "volatile": True}}
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve", volatile=True))
+    pending = tract.operations.propose(
+        spec("pending.approve()", fields=fields), actor="agent:7", rehearsed=True
+    )
+    with deciding("panel", "user"):
+        pending.execute_tool("approve", {"volatile": True})
+    assert pending.spec.volatile == {"urls"}
+    assert rehearsal_of(pending.review_request()).summary.startswith("Rehearsed on 3 inputs")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, 5, {}, {"runs": 3}, {"runs": [{}], "code_hash": "", "left_out": "", "has_kernel_code": False}],
+)
+def test_what_the_store_holds_instead_is_none(data):
+    assert Rehearsal.from_dict(data) is None
+
+
+def test_it_is_read_as_it_was_written(tract, spec):
+    made = tract.operations.rehearse(spec())
+    assert Rehearsal.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    wrong = made.to_dict()
+    wrong["runs"][0]["kind"] = "perfect"
+    assert Rehearsal.from_dict(wrong) is None
+
+
+# --- what cannot be rehearsed
+
+
+def test_without_actions_there_is_nothing_to_rehearse(tract, spec):
+    assert tract.operations.rehearse(spec(actions={})).summary == (
+        "Not rehearsed. It has no actions, so there is no code to rehearse."
+    )
+
+
+def test_a_wrong_spec_is_refused(tract, spec):
+    with pytest.raises(SpecError, match="line 1"):
+        tract.operations.rehearse(spec("if x"))
+    with pytest.raises(SpecError, match="is not a name"):
+        tract.operations.rehearse(replace(spec(), name="a b"))
+
+
+def test_without_a_sandbox_it_says_how_to_install_one(tract, spec, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    rehearsal = tract.operations.rehearse(spec())
+    assert rehearsal.summary == (
+        "Not rehearsed. There is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'."
+    )
+    assert rehearsal_of(tract.operations.propose(spec(), rehearsed=True).review_request()).rows == ()
+
+
+def test_it_can_be_rehearsed_by_several_threads_at_once(tract, spec):
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(tract.operations.rehearse(spec()))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len({one.summary for one in found}) == 1

@@ -1,0 +1,332 @@
+"""`%tract_propose`: a model writes an operation, which is read in a panel and activated, or sent back with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.error import UsageError
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.llm import HOW_TO_CHOOSE, StopSignal
+from tract_jupyter.models import PendingStatus, counted, one_line, printable
+from tract_jupyter.notebook.script_cell import Worker
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import View, escaped
+from tract_jupyter.notebook.views.styles import output_html
+from tract_jupyter.prompts import operation_template
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.operations import WritingAttempt, WrittenOperation
+
+_OPTIONS: Final = ("--template", "--model", "--tries", "--versions", "--out")
+_LINE: Final = 200
+STOPPED: Final = "stopped by the person"
+
+
+@dataclass(frozen=True)
+class ProposeOptions:
+    """The options of the line."""
+
+    text: str
+    template: bool = False
+    model: str | None = None
+    tries: int = 3
+    versions: int = 3
+    out: str = ""
+
+
+def parse_propose(line: str, cell: str | None, taken: frozenset[str]) -> ProposeOptions:
+    """Read the options in front, and the text behind them or in the cell.
+
+    Args:
+        line: as it was typed.
+        cell: what stands below it; None if it is a line alone.
+        taken: names that `--out` cannot have.
+
+    Raises:
+        OperationError: there is no such option, one has no value, or there is no text. Nothing was sent.
+    """
+    given: dict[str, Any] = {}
+    rest = line.strip()
+    while rest.startswith("--"):
+        option, _, rest = rest.partition(" ")
+        name, has_value, value = option.partition("=")
+        rest = rest.strip()
+        if name not in _OPTIONS:
+            close = nearest(name.strip("-"), [one.strip("-") for one in _OPTIONS]).replace("'", "'--", 1)
+            raise _refusal(
+                f"%tract_propose has no option {name[:40]!r}.{close} It takes {', '.join(_OPTIONS)}"
+            )
+        if name == "--template":
+            given["template"] = True
+            continue
+        if not has_value:
+            value, _, rest = rest.partition(" ")
+            rest = rest.strip()
+        if not value or value.startswith("--"):
+            raise _refusal(f"{name} needs a value")
+        given[name[2:]] = _number(name, value) if name in {"--tries", "--versions"} else value
+    out = given.get("out", "")
+    if out and (not out.isidentifier() or out in taken):
+        raise _refusal(f"--out takes the name of a variable of yours, not {out[:40]!r}")
+    if cell is not None and rest:
+        raise _refusal(
+            f"%%tract_propose takes only options in its line; put the text below it, not {rest[:40]!r}"
+        )
+    text = (rest if cell is None else cell).strip()
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        text = text[1:-1].strip()
+    if not text and not given.get("template"):
+        raise _refusal(
+            'say what the operation is to do: %tract_propose "check that every citation survives"; '
+            "--template gives a cell to write one yourself"
+        )
+    return ProposeOptions(text, **given)
+
+
+def _number(name: str, value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 20:  # noqa: PLR2004 # as `operations.writing.MOST`
+        raise _refusal(f"{name} takes a number from 1 to 20, not {value[:40]!r}")
+    return int(value)
+
+
+def _refusal(why: str) -> OperationError:
+    return OperationError(f"{why}. Nothing was sent")
+
+
+async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
+    """Have an operation written, and show how it goes; or give the template.
+
+    Raises:
+        TractError: nothing was sent.
+        UsageError: no operation came of it, as the display says.
+    """
+    if options.template:
+        _give_template(notebook, options.text)
+        return
+    tract = notebook.tract
+    if options.model is None and tract.llm is None and not tract.cassette.is_replaying:
+        raise _refusal(f"no language model is configured; {HOW_TO_CHOOSE}, and --template needs none")
+    stop = StopSignal()
+    shown = _Shown(notebook, WritingProgress(options.text))
+
+    def work() -> WrittenOperation:
+        with nullcontext() if options.model is None else tract.models.lent(options.model):
+            if not tract.cassette.is_replaying:
+                tract.models.default.check()
+            shown.begin()
+            return tract.operations.write(
+                options.text, tries=options.tries, versions=options.versions, observer=shown, stop=stop,
+                triggered_by="%tract_propose",
+            )  # fmt: skip
+
+    written = await _ended(notebook, work, shown, stop)
+    if written is None:
+        return
+    if options.out:
+        notebook.shell.user_ns[options.out] = written
+    if not written.is_active and not stop.is_set():
+        raise UsageError(f"no operation came of it: {one_line(written.note, _LINE)}")
+
+
+async def _ended(
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+) -> WrittenOperation | None:
+    """Wait for the end, and show it; None if it was stopped before anything came of it."""
+    try:
+        written = await _result(notebook, work, shown, stop)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        shown.end(f"{STOPPED}; nothing was activated")
+        if notebook.front_end.has_kernel:
+            return None
+        raise
+    except Exception as error:
+        shown.end(f"failed: {one_line(str(error), _LINE)}")
+        raise
+    shown.end(written.note, written)
+    return written
+
+
+async def _result(
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+) -> WrittenOperation:
+    """Carry it out, in a thread of its own where the cell can await it."""
+    if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+        return work()
+    worker = Worker(work, "tract-propose")
+    worker.start()
+    try:
+        return await worker.wait(shown.beat)
+    except asyncio.CancelledError:
+        stop.set()
+        await worker.ended()
+        if worker.result is not None:
+            return worker.result
+        raise
+
+
+def _give_template(notebook: NotebookSession, text: str) -> None:
+    """Put the template into the next cell or prompt; print it where there is none."""
+    template = operation_template(text)
+    front_end = notebook.front_end
+    if front_end.takes_input:
+        notebook.shell.set_next_input(template.rstrip("\n"))
+    if not (front_end.takes_input and front_end.has_kernel):
+        print(template, end="")  # noqa: T201 # to be copied
+
+
+# --- how it goes
+
+
+@dataclass
+class WritingProgress(View):
+    """How the writing of an operation stands: a line, which unfolds to what was refused and rejected.
+
+    Attributes:
+        text: what was asked for.
+        number: of the request; 0 before the first one.
+        version: that is written, or on display.
+        state: `run` while the model writes, `wait` while a person reads, `done`, `no` or `stop` at the end.
+        characters: of the reply so far.
+        note: how it ended.
+        name: of the operation, at the end.
+        tokens: of all requests; None while nobody knows.
+        attempts: the replies that were refused or rejected.
+    """
+
+    text: str
+    number: int = 0
+    version: int = 1
+    state: str = "run"
+    characters: int = 0
+    note: str = ""
+    name: str = ""
+    tokens: int | None = None
+    attempts: list[WritingAttempt] = field(default_factory=list)
+
+    def to_html(self) -> str:
+        """Return the line, everything escaped."""
+        what, said = self._line()
+        cells = [rows.icon(self.state), f'<span class="said-b">{escaped(what)}</span>', rows.cut(said)]
+        refused = sum(one.version is None for one in self.attempts)
+        rejected = len(self.attempts) - refused
+        cells += [rows.badge(f"{refused} refused", "no")] if refused else []
+        cells += [rows.badge(f"{rejected} rejected", "no")] if rejected else []
+        cells.append(rows.number(self._figures()))
+        inner = rows.row(cells, self._attempts_html()) if self.attempts else rows.line(*cells)
+        return output_html(
+            f'<div class="list" data-testid="tract-writing" data-state="{self.state}">{inner}</div>'
+        )
+
+    def _attempts_html(self) -> str:
+        table = rows.table(
+            ("Request", "", "What the model was told"), [self._told(one) for one in self.attempts]
+        )
+        return f"<p>{escaped(self.text)}</p>{table}"
+
+    def to_text(self) -> str:
+        """Return the same in plain text."""
+        what, said = self._line()
+        lines = [f"{what} {said} ({self._figures()})"]
+        lines += [" · ".join(filter(None, self._told(one))) for one in self.attempts]
+        return printable("\n".join(lines))
+
+    def _told(self, one: WritingAttempt) -> tuple[str, str, str]:
+        if one.version is None:
+            return str(one.number), "refused", one_line(one.problem, 2 * _LINE)
+        return str(one.number), f"version {one.version} rejected", one_line(one.reason, 2 * _LINE)
+
+    def _line(self) -> tuple[str, str]:
+        asked = f"“{one_line(self.text, _LINE)}”"
+        if self.state == "run":
+            size = f": {self.characters:,} characters" if self.characters else ""
+            return f"The model writes version {self.version}{size}", asked
+        if self.state == "wait":
+            return f"Version {self.version} waits for you", asked
+        if self.state == "done":
+            return f"{self.name} is active", f"%tract_fire {self.name} fires it"
+        return "No operation", self.note
+
+    def _figures(self) -> str:
+        told = counted(max(self.number, 1), "request")
+        return told if not self.tokens else f"{told}, {self.tokens:,} tokens"
+
+
+class _Shown:
+    """Shows the progress: in an output that is brought up to date, or line by line at a terminal."""
+
+    def __init__(self, notebook: NotebookSession, progress: WritingProgress) -> None:
+        self._progress = progress
+        self._has_kernel = notebook.front_end.has_kernel
+        self._display_id = secrets.token_hex(16)
+        self._drawn = ""
+        self.is_up = False
+
+    # --- as `operations.WritingObserver`; called in the thread that has it written
+
+    def asking(self, number: int, version: int) -> None:
+        """Tell which request it is."""
+        self._progress.number, self._progress.version = number, version
+        self._progress.state, self._progress.characters = "run", 0
+        self._say(f"Asking the model for version {version}, request {number} …")
+
+    def writing(self, characters: int) -> None:
+        """Tell how much has come."""
+        self._progress.characters = characters
+
+    def refused(self, attempt: WritingAttempt) -> None:
+        """Tell what was wrong."""
+        self._progress.attempts.append(attempt)
+        self._say(f"Refused before you were asked: {one_line(attempt.problem, _LINE)}")
+
+    def shown(self, attempt: WritingAttempt) -> None:
+        """Tell that a person is asked."""
+        self._progress.state, self._progress.version = "wait", attempt.version or 1
+
+    def decided(self, attempt: WritingAttempt) -> None:
+        """Tell what they said."""
+        if attempt.pending is not None and attempt.pending.status is not PendingStatus.APPROVED:
+            self._progress.attempts.append(attempt)
+
+    # ---
+
+    def begin(self) -> None:
+        """Put it up."""
+        self.is_up = True
+        if self._has_kernel:
+            self._drawn = self._progress.to_text()
+            display(self._progress, display_id=self._display_id)
+
+    def beat(self) -> None:
+        """Bring it up to date; called in the cell's thread."""
+        text = self._progress.to_text()
+        if self.is_up and self._has_kernel and text != self._drawn:
+            self._drawn = text
+            update_display(self._progress, display_id=self._display_id)
+
+    def end(self, note: str, written: WrittenOperation | None = None) -> None:
+        """Show how it ended."""
+        if not self.is_up:
+            return
+        self._progress.note = note
+        self._progress.state = "stop" if note.startswith(STOPPED) else "no"
+        if written is not None:
+            self._progress.tokens = written.tokens
+            if written.is_active and written.spec is not None:
+                self._progress.state, self._progress.name = "done", written.spec.name
+        self.beat()
+        self._say(self._progress.to_text().partition("\n")[0])
+
+    def _say(self, text: str) -> None:
+        if not self._has_kernel:
+            sys.stdout.write(f"{printable(text)}\n")
+            sys.stdout.flush()

@@ -1,0 +1,431 @@
+"""Rehearsal: what proposed code does in the sandbox on a few drawn inputs, before a person decides about it.
+
+It shows, and decides nothing. Each action runs on values drawn from the types of its fields and parameters, each time
+in a fresh session of the sandbox, with less time and memory than it has later. Code that is for the kernel finds a
+`pending` there whose `tract` is a stand-in: a short conversation to be read, and methods that only note that they were
+called. What needs more is not rehearsed, and the rehearsal says so. Code for the kernel can tell that it is rehearsed,
+and do something else later: the code itself is what a person approves.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from tract_jupyter.exceptions import NoSandboxError, ParameterError, SandboxError
+from tract_jupyter.models import counted, digest, one_line, shortened
+from tract_jupyter.models.schema import drawn_arguments
+from tract_jupyter.operations.action import PRELUDE, placed_body, sandbox_outcome
+from tract_jupyter.operations.spec import spec_to_dict
+from tract_jupyter.review import ValueRow, ValueTable, show_value
+from tract_jupyter.sandbox import (
+    UNCHANGED,
+    ErrorHints,
+    IsolatedCode,
+    IsolatedFailure,
+    SandboxLimits,
+    attempt_isolated,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tract_jupyter.operations.action import SandboxOutcome
+    from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.sandbox import SandboxPool
+
+LIMITS: Final = SandboxLimits(seconds=1.0, memory=32_000_000, output_characters=2_000)
+"""The limits of one run of an action."""
+INPUTS: Final = 6
+"""Inputs of one action."""
+MOST_RUNS: Final = 36
+MOST_SECONDS: Final = 10.0
+"""Of one rehearsal; what is left then is not rehearsed."""
+
+RunKind = Literal["returned", "approved", "rejected", "raised", "misfit", "stopped", "not run"]
+_KINDS: Final = get_args(RunKind)
+_RETURNED: Final = ("returned", "approved", "rejected")
+_RAISED: Final = 2  # exceptions that a sentence names
+_LONGEST: Final = 300  # characters of what is told of one run
+_VALUE: Final = 80  # characters of one value
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedRun:
+    """One run of an action.
+
+    Attributes:
+        action: the action.
+        arguments: of the action.
+        fields: of the pending, as they were given.
+        kind: how it ended: it returned, with or without a decision; it raised; it left values that do not fit; it was
+            stopped by a limit; it was not run, as it needs what the sandbox does not have.
+        about: the exception in a few words, the limit, or what it needs.
+        told: what it did, in words; what the code itself says is cut, and in one line.
+    """
+
+    action: str
+    arguments: dict[str, Any]
+    fields: dict[str, Any]
+    kind: RunKind
+    about: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What an operation's actions did on drawn inputs.
+
+    Attributes:
+        code_hash: of the code, fields and parameters that were rehearsed.
+        runs: in order.
+        left_out: the actions that were not rehearsed at all, and why, in a sentence.
+        has_kernel_code: True if some of it runs in the kernel once it is active.
+    """
+
+    code_hash: str
+    runs: tuple[RehearsedRun, ...]
+    left_out: str = ""
+    has_kernel_code: bool = False
+
+    def is_of(self, spec: OperationSpec) -> bool:
+        """Return True if it was this code that was rehearsed."""
+        return self.code_hash == code_hash(spec)
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a sentence or two."""
+        ran = [run for run in self.runs if run.kind != "not run"]
+        needs = _told_needs([run.about for run in self.runs if run.kind == "not run"])
+        told = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}." if ran else "Not rehearsed."]
+        told += (
+            [f"{'Not rehearsed on others' if ran else 'It'}: {needs}." if ran else f"It {needs}."]
+            if needs
+            else []
+        )
+        told += [self.left_out] if self.left_out else []
+        told += (
+            ["It is to run in the kernel, where it can do otherwise."] if self.has_kernel_code and ran else []
+        )
+        return " ".join(told)
+
+    def table(self, spec: OperationSpec) -> ValueTable:
+        """Return it for a reviewer: a sentence, and behind it a row for each run.
+
+        Args:
+            spec: what is on display; the sentence says so if other code was rehearsed.
+        """
+        said = self.summary if self.is_of(spec) else f"Of an earlier version of the code: {self.summary}"
+        rows = tuple(ValueRow(_call(run), "", _values(run.fields), run.told) for run in self.runs)
+        return ValueTable(TITLE, rows, "nothing", said, ("Call", "Fields", "What it did"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "runs": [asdict(run) for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Rehearsal | None:
+        """Read what `to_dict` made; None if it is anything else, as what the store holds may be."""
+        try:
+            runs = tuple(RehearsedRun(**run) for run in data["runs"])
+            read = cls(str(data["code_hash"]), runs, str(data["left_out"]), bool(data["has_kernel_code"]))
+        except (TypeError, KeyError):
+            return None
+        sound = all(
+            run.kind in _KINDS
+            and isinstance(run.arguments, dict)
+            and isinstance(run.fields, dict)
+            and all(isinstance(text, str) for text in (run.action, run.about, run.told))
+            for run in runs
+        )
+        return read if sound else None
+
+
+TITLE: Final = "Rehearsal"
+
+
+def code_hash(spec: OperationSpec) -> str:
+    """Return the hash of all that makes a difference to a rehearsal."""
+    data = spec_to_dict(spec)
+    fields = {name: [one.get("type"), one.get("default")] for name, one in data["fields"].items()}
+    return digest([fields, data["actions"]])
+
+
+def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
+    """Run the actions of a checked spec in the sandbox, on drawn inputs.
+
+    Args:
+        spec: the operation; none of it runs in this process.
+        pool: gives the processes.
+    """
+    has_kernel_code = any(not action.is_sandboxed for action in spec.actions.values())
+    made: list[RehearsedRun] = []
+    left: list[str] = []
+    over = time.monotonic() + MOST_SECONDS
+    try:
+        pool.opened()
+    except NoSandboxError as error:
+        return Rehearsal(code_hash(spec), (), f"{str(error)[:1].upper()}{str(error)[1:]}.", has_kernel_code)
+    for name, action in spec.actions.items():
+        if len(made) >= MOST_RUNS or time.monotonic() >= over:
+            left.append(name)
+            continue
+        made += _rehearsed(spec, action, pool, over)
+    left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(left), _VALUE)}." if left else ""
+    if not spec.actions:
+        left_out = "It has no actions, so there is no code to rehearse."
+    return Rehearsal(code_hash(spec), tuple(made), left_out, has_kernel_code)
+
+
+def _rehearsed(
+    spec: OperationSpec, action: ActionDef, pool: SandboxPool, over: float
+) -> Iterator[RehearsedRun]:
+    """Yield the runs of one action; after one that was stopped, no more."""
+    fields, parameters = spec.parameters(), action.parameters()
+    given = drawn_arguments(parameters, INPUTS)
+    for number, values in enumerate(drawn_arguments(fields, INPUTS)):
+        arguments = given[number % len(given)]
+        try:
+            inputs, called = fields.validate(values), parameters.validate(arguments)
+        except ParameterError:
+            continue  # firing it with these is refused
+        run = _run(spec, action, pool, inputs, called)
+        yield run
+        if run.kind == "stopped" or time.monotonic() >= over:
+            return
+
+
+def _run(
+    spec: OperationSpec,
+    action: ActionDef,
+    pool: SandboxPool,
+    fields: dict[str, Any],
+    arguments: dict[str, Any],
+) -> RehearsedRun:
+    printed = _Printed()
+    filename = f"<action:{spec.name}.{action.name}>"
+    prelude = PRELUDE if action.is_sandboxed else _kernel_prelude(spec)
+    noted = "[]" if action.is_sandboxed else "_noted"
+    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided, {noted}]"
+
+    def made(kind: RunKind, about: str, told: str) -> RehearsedRun:
+        return RehearsedRun(action.name, arguments, fields, kind, about, one_line(told, _LONGEST))
+
+    try:
+        code = IsolatedCode(prelude, placed_body(action), call, filename, _NO_HINTS)
+        inputs = {"_fields": fields, "_arguments": arguments}
+        *found, notes = attempt_isolated(pool, code, inputs, printed.take, LIMITS)
+        outcome = sandbox_outcome(found, filename)
+        after = spec.parameters().validate(outcome.fields)
+    except IsolatedFailure as failure:
+        name, message, _ = failure.report
+        if failure.is_stopped:
+            limit = _limit(name)
+            return made("stopped", limit, f"stopped: it took more than {limit}")
+        needed = _needed(name, message)
+        if needed:
+            return made("not run", needed, f"not rehearsed: it needs {needed}")
+        said = f": {show_value(message, _VALUE)}" if message else ""
+        return made("raised", one_line(name, _VALUE) + said, f"raised {name}{said}{printed.told}")
+    except SandboxError as error:
+        told = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
+        return made("misfit", "", f"left what does not fit: {told}")
+    except ParameterError as error:
+        return made("misfit", "", f"left fields that do not fit: {'; '.join(error.problems)}")
+    kind: RunKind = {"approve": "approved", "reject": "rejected"}.get(outcome.decision, "returned")  # type: ignore[assignment]
+    return made(kind, "", _told(outcome, fields, after, notes) + printed.told)
+
+
+def _told(outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any) -> str:
+    """Describe a run that returned."""
+    decided = {
+        "approve": "approved",
+        "reject": f"rejected: {show_value(outcome.reason, _VALUE)}",
+        "": "decided nothing",
+    }[outcome.decision]
+    returned = "" if outcome.returned is None else f"returned {show_value(outcome.returned, _VALUE)}"
+    changes = [
+        f"{name}: {show_value(before.get(name), _VALUE)} → {show_value(value, _VALUE)}"
+        for name, value in after.items()
+        if value != before.get(name)
+    ]
+    called = (
+        [one_line(note, _VALUE) for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+    )
+    wanted = f"would have called {', '.join(called[:_NOTES])}" if called else ""
+    return "; ".join(filter(None, [decided, returned, *changes, wanted]))
+
+
+def _counts(runs: list[RehearsedRun]) -> str:
+    """Count how runs ended: `5 returned (3 approved, 2 rejected), 1 raised ValueError`."""
+    decided = Counter(run.kind for run in runs if run.kind in _RETURNED)
+    parts = [f"{decided[kind]} {kind}" for kind in ("approved", "rejected") if decided[kind]]
+    returned = sum(decided.values())
+    how = f" ({', '.join(parts)})" if parts else ""
+    told = [f"{returned} returned{how}"] if returned else []
+    raised = Counter(run.about for run in runs if run.kind == "raised")
+    if len(raised) > _RAISED:
+        raised = Counter(about.partition(":")[0] for about in raised.elements())
+    told += [f"{count} raised {about}" for about, count in raised.most_common(_RAISED)]
+    others = sum(raised.values()) - sum(count for _, count in raised.most_common(_RAISED))
+    told += [f"{others} raised something else"] if others else []
+    misfits = sum(run.kind == "misfit" for run in runs)
+    told += [f"{misfits} left values that do not fit"] if misfits else []
+    stopped = Counter(run.about for run in runs if run.kind == "stopped")
+    told += [f"{count} stopped after {about}" for about, count in stopped.items()]
+    return ", ".join(told)
+
+
+def _told_needs(needed: list[str]) -> str:
+    return f"needs {', '.join(dict.fromkeys(needed))}" if needed else ""
+
+
+def _call(run: RehearsedRun) -> str:
+    return f"{run.action}({_values(run.arguments)})"
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={show_value(value, _VALUE)}" for name, value in values.items())
+
+
+class _Printed:
+    """What a run printed: how much, and how it begins."""
+
+    def __init__(self) -> None:
+        self._beginning = ""
+        self._size = 0
+
+    def take(self, _stream: str, text: str) -> None:
+        self._beginning += text[: _VALUE - len(self._beginning)]
+        self._size += len(text)
+
+    @property
+    def told(self) -> str:
+        return (
+            f"; printed {counted(self._size, 'character')}: {one_line(self._beginning, _VALUE)!r}"
+            if self._size
+            else ""
+        )
+
+
+# --- what the sandbox has not
+
+_NO_HINTS: Final = ErrorHints(lacks="", modules="", closed="")
+_ATTRIBUTE: Final = re.compile(
+    r"(?:'(Tract|Compiled|Pending)' object|module '([\w.]+)') has no attribute '(\w+)'"
+)
+_ENVIRONMENT: Final = re.compile(r"'([\w.]+)' is not supported in this environment")
+_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_NAME: Final = re.compile(
+    r"name '(open|input|exec|eval|globals|vars|dir|super|compile|__import__|breakpoint)' is not defined"
+)
+_STANDS_FOR: Final = {"Tract": "pending.tract", "Compiled": "pending.tract.compile()", "Pending": "pending"}
+
+
+def _needed(name: str, message: str) -> str:
+    """Return what code needs that a rehearsal does not have; empty if the code itself is the reason of its error."""
+    told = ""
+    if name == "ModuleNotFoundError" and (found := _MODULE.search(message)):
+        told = f"the module {shortened(found[1], _VALUE)!r}"
+    elif name == "PermissionError" and message.startswith("Permission denied"):
+        told = "files"
+    elif found := _ENVIRONMENT.search(message):
+        told = found[1]
+    elif name == "AttributeError" and (found := _ATTRIBUTE.search(message)):
+        told = f"{_STANDS_FOR[found[1]] if found[1] else found[2]}.{found[3]}"
+    elif name == "NameError" and (found := _NAME.search(message)):
+        told = f"{found[1]}()"
+    elif name in {"NotImplementedError", "SyntaxError"} and "not yet support" in message:
+        told = "Python that the sandbox does not have"
+    return one_line(told, 2 * _VALUE)
+
+
+def _limit(name: str) -> str:
+    if name == "MemoryError":
+        return f"{(LIMITS.memory or 0) // 1_000_000} MB"
+    return f"{LIMITS.seconds:g} s" if name == "TimeoutError" else "its process may"
+
+
+# --- what stands in for a tract
+
+_NOTES: Final = 5
+_READ: Final = ("log", "diff", "list_branches", "get_tags", "query_by_tags", "list_tags")
+_CHANGING: Final = (
+    "commit", "user", "assistant", "system", "annotate", "pin", "skip", "tag", "untag", "branch", "switch", "reset",
+    "checkout", "merge", "rebase", "compress", "gc", "undo", "redo", "fire", "generate", "chat",
+)  # fmt: skip
+_MESSAGES: Final = (
+    {"role": "system", "content": "You answer briefly, with sources."},
+    {"role": "user", "content": "Is https://example.com/a a good source?"},
+)
+
+
+def _method(name: str, body: str) -> str:
+    return f"\n    def {name}(self, *args, **kwargs):\n        {body}\n"
+
+
+_STAND_INS: Final = (
+    f"""
+_noted = []
+
+def _note(name, args, kwargs):
+    if len(_noted) < {_NOTES}:
+        given = [repr(one)[:{_VALUE}] for one in args]
+        given += [key + "=" + repr(one)[:{_VALUE}] for key, one in kwargs.items()]
+        _noted.append(name + "(" + ", ".join(given) + ")")
+
+class Made:
+    def __init__(self):
+        self.commit_hash = "0" * 64
+        self.token_count = 0
+        self.text = ""
+
+class Message:
+    def __init__(self, role, content):
+        self.role, self.content, self.name, self.token_count = role, content, None, 8
+        self.commit_hash = "0" * 64
+
+class Compiled:
+    def __init__(self):
+        self.messages = [Message(one["role"], one["content"]) for one in {list(_MESSAGES)!r}]
+        self.token_count, self.token_source, self.head = 16, "estimate", "0" * 64
+        self.tools, self.max_tokens, self.commit_count = [], None, 2
+
+    def to_dicts(self):
+        return [{{"role": one.role, "content": one.content}} for one in self.messages]
+
+    def to_openai(self):
+        return self.to_dicts()
+
+    def __len__(self):
+        return 2
+
+class Tract:
+    def __init__(self):
+        self.tract_id, self.head, self.current_branch = "rehearsal", "0" * 64, "main"
+
+    def compile(self, *args, **kwargs):
+        return Compiled()
+"""
+    + "".join(_method(name, "return []") for name in _READ)
+    + "".join(
+        _method(name, f'_note("tract.{name}", args, kwargs)\n        return Made()') for name in _CHANGING
+    )
+)
+
+
+def _kernel_prelude(spec: OperationSpec) -> str:
+    """Return the sandbox's `pending`, with stand-ins for what code in the kernel also finds there."""
+    others = "".join(
+        f'_pending.{name} = lambda *args, **kwargs: _note("pending.{name}", args, kwargs)\n'
+        for name in spec.actions
+    )
+    return (
+        f"{PRELUDE}{_STAND_INS}\n"
+        f"_pending.tract, _pending.operation, _pending.actor = Tract(), {spec.name!r}, 'user'\n"
+        "_pending.status, _pending.rejection_reason, _pending.result = 'pending', '', None\n"
+        f"_pending.triggered_by, _pending.pending_id, _pending.branch = 'a rehearsal', '0' * 16, 'main'\n{others}"
+    )

@@ -1,0 +1,175 @@
+"""Prompts for a model that writes an operation, and the template that a person begins with."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+WRITE_OPERATION: Final = """\
+You write one operation for a notebook whose context is under version control. An operation is data: typed fields, \
+which are given when it is fired, and actions, which are short pieces of Python that look at the fields, change them \
+and decide. Give it by calling the tool propose_operation, once. Its arguments are parsed, checked and analysed, and \
+its code is tried in a sandbox; then a person reads it, and activates it or tells you what to change.
+
+* Write the least code that does what is asked. The person reads every line.
+* The code of an action is the body of a function of `pending` and its params. `pending.fields` is a dict of the \
+fields. It ends with `pending.approve()` or `pending.reject("reason")`, once.
+* Give an action isolation 'sandbox' wherever the fields are all that it needs. It has no files, no network and no \
+packages there: no del, no yield, no inheritance; of modules json, re, math, datetime, collections and the like.
+* Only what must read the context is isolation 'kernel': `pending.tract.compile().to_dicts()` are the messages, each \
+with role and content. Import within the code, no more than is needed. Start no programs, and change no files, unless \
+that is what is asked.
+* Types of fields and params are str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any.
+* If something is refused, put that right, and call the tool again with the whole operation."""
+
+NO_OPERATION: Final = """\
+No operation was proposed: text alone defines nothing. Call the tool propose_operation with the whole operation."""
+
+ONE_OPERATION: Final = "not looked at: propose one operation at a time"
+
+
+def writing_request(text: str, taken: Collection[str]) -> str:
+    """Return the request for an operation.
+
+    Args:
+        text: what it is to do, in the person's words.
+        taken: the names of the operations that there are.
+    """
+    names = f"\n\nThese names are taken; another operation of such a name replaces it: {', '.join(sorted(taken))}."
+    return f"Write an operation that does this:\n{text}{names if taken else ''}"
+
+
+def rejected_operation(reason: str, rehearsal: str) -> str:
+    """Return what a model is told whose operation a person rejected.
+
+    Args:
+        reason: the person's words.
+        rehearsal: what came of trying the code in the sandbox; empty if it was not tried.
+    """
+    tried = f" What came of trying it: {rehearsal}" if rehearsal else ""
+    return f"A person rejected it: {reason}\nPropose the whole operation again, with that put right.{tried}"
+
+
+def refused_operation(problem: str) -> str:
+    """Return what a model is told whose operation cannot be one, so that no person was asked."""
+    return (
+        f"Refused, and nobody was asked: {problem}. Propose the whole operation again, with that put right."
+    )
+
+
+_TYPE: Final = (
+    "A type by its name: str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any."
+)
+_FIELD: Final = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "description": _TYPE},
+        "description": {"type": "string"},
+        "default": {"description": "The value if none is given; null if this is left out, too."},
+        "required": {"type": "boolean", "description": "It must be given, and has no default."},
+    },
+    "required": ["type"],
+    "additionalProperties": False,
+}
+_ACTION: Final = {
+    "type": "object",
+    "properties": {
+        "description": {"type": "string", "description": "One line."},
+        "params": {
+            "type": "object",
+            "description": "The type of each parameter, by its name.",
+            "additionalProperties": {"type": "string", "description": _TYPE},
+        },
+        "required": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Parameters that must be given.",
+        },
+        "defaults": {"type": "object", "description": "Default values of the others; null if left out."},
+        "code": {
+            "type": "string",
+            "description": "The body of a Python function of `pending` and the params, not indented.",
+        },
+        "isolation": {
+            "type": "string",
+            "enum": ["sandbox", "kernel"],
+            "description": "sandbox: it reaches pending.fields, approve and reject. kernel: everything.",
+        },
+    },
+    "required": ["description", "code", "isolation"],
+    "additionalProperties": False,
+}
+PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "propose_operation",
+        "description": "Propose the whole operation. It is checked and tried at once, and a person decides about it.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "Lower case, digits and _."},
+                "description": {"type": "string", "description": "What it is for, in a sentence or two."},
+                "fields": {
+                    "type": "object",
+                    "description": "What is given when it is fired, by name.",
+                    "additionalProperties": _FIELD,
+                },
+                "actions": {
+                    "type": "object",
+                    "description": "What can be done about it, by name; one is usual.",
+                    "additionalProperties": _ACTION,
+                },
+                "unhandled": {
+                    "type": "string",
+                    "enum": ["approve", "ask"],
+                    "description": "What a firing means that no handler decides; approve if left out.",
+                },
+            },
+            "required": ["name", "description", "fields", "actions"],
+            "additionalProperties": False,
+        },
+    },
+}
+"""The tool that a model must call which writes an operation: the dict form of an `OperationSpec`, as a JSON Schema."""
+
+_WORDS: Final = 3  # of a text, in the name that a template has
+_SMALL: Final = frozenset({"a", "all", "an", "and", "are", "at", "be", "by", "each", "every", "for", "in", "is", "it",
+                           "of", "on", "or", "that", "the", "to", "with"})  # fmt: skip
+
+
+def operation_template(text: str = "", name: str = "") -> str:
+    """Return a `%%tract_operation` cell for a person to begin with, which defines an operation as it stands.
+
+    Args:
+        text: what it is to do.
+        name: of the operation; made of the text if left out.
+    """
+    said = " ".join(text.split()).replace("\\", "/").replace('"""', "'''").strip('" ')
+    about = f"{said[0].upper()}{said[1:]}".rstrip(".") + "." if said else "Say here what it is for."
+    return f'''\
+%%tract_operation {name or _name_of(text)}
+"""{about}"""
+texts: Annotated[list[str], "What it looks at"]   # a field: given when it is fired
+found: bool = False                               # one with a default may be left out
+
+def check(pending, strict: bool = False):
+    """What the button of this action does."""
+    said = str(pending.tract.compile().to_dicts())
+    missing = [text for text in pending.fields["texts"] if text not in said]
+    pending.fields["found"] = not missing
+    if missing and strict:
+        pending.reject(f"not found: {{missing}}")
+    else:
+        pending.approve()
+'''
+
+
+def _name_of(text: str) -> str:
+    """Return a name made of the first words that say something."""
+    words = [word for word in re.findall(r"[a-z][a-z0-9]*", text.lower()) if word not in _SMALL]
+    name = "_".join(words[:_WORDS])[:40]
+    return "my_operation" if not name or keyword.iskeyword(name) else name
