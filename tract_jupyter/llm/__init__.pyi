@@ -48,6 +48,7 @@ from .readable import ReadableClient as ReadableClient
 from .readable import why_unreadable as why_unreadable
 from .recording import CassettePlace as CassettePlace
 from .recording import side_by_side as side_by_side
+from .redaction import redacted as redacted
 from .registry import Models as Models
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
-pendings. The last two, acting by itself and looking through what others did, are names for callers of `client_for`."""
-_FOR_CALLERS: Final = frozenset({"orchestrate", "review"})
+pendings, acting by itself (a name for callers of `client_for`), a look at calls before a person is asked."""
+_FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 
 def purpose_text(operation: str) -> str:

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm import ActingCall, side_by_side, why_unreadable
+from tract_jupyter.llm import ActingCall, costs_of_block, side_by_side, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.loop.threads import LeavableThread
 from tract_jupyter.models import PendingStatus
@@ -35,7 +35,7 @@ from tract_jupyter.prompts import (
     removed_tool,
     unknown_tool,
 )
-from tract_jupyter.review import checking, deciding
+from tract_jupyter.review import MODEL_REVIEWER, checking, deciding
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit import (
     CallNotes,
@@ -281,13 +281,25 @@ class StepCalls:
                 question = earlier
             is_in_doubt = call.asked.id in self.known
             if not question.status.is_open or (
-                not is_in_doubt and earlier is None and self.machinery.reviewer.granted(question)
+                not is_in_doubt and earlier is None and self._settled(question)
             ):
                 self._decided(call, question)
             else:
                 to_ask.append((call, question))
         if to_ask:
             self._ask_together(to_ask)
+
+    def _settled(self, question: Any) -> bool:
+        """Return True if it is decided without asking a person; False also if the turn was stopped meanwhile."""
+        machinery = self.machinery
+        with costs_of_block() as lines:
+            try:
+                with checking(self._check_stop):
+                    return machinery.reviewer.settled(question)
+            except _Ended:
+                return False
+            finally:
+                machinery.meter.add_costs(lines)
 
     def _ask_together(self, to_ask: list[tuple[_Call, Any]]) -> None:
         machinery = self.machinery
@@ -328,7 +340,9 @@ class StepCalls:
             return
         if question.status is not PendingStatus.APPROVED:
             call.decision = "rejected"
-            call.answer = CallAnswer(refused(refusal(question)), is_error=True)
+            why = refusal(question)
+            is_by_model = question.decision is not None and question.decision.channel == MODEL_REVIEWER
+            call.answer = CallAnswer(not_run(why) if is_by_model else refused(why), is_error=True)
             return
         approved = dict(question.call_arguments)
         call.note = changes(call.prepared.values, approved)

@@ -93,6 +93,7 @@ class Orchestrator:
         self._by = tract if by is None else by
         self._state = OrchestratorState.IDLE
         self._signal: StopSignal | None = None
+        self._waits: Any = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ended.set()
@@ -161,11 +162,7 @@ class Orchestrator:
         with self._running():
             if self._tract.head is None:
                 return OrchestratorResult(note=EMPTY, reason=reason, autonomy=self._effective(level))
-            own = self._new_run(reason, level)
-            try:
-                return self._carried_out(own, reason, level, on_turn)
-            finally:
-                own.close()
+            return self._carried_out(self._new_run(reason, level), reason, level, on_turn)
 
     def resume(
         self, run: str | None = None, *, on_turn: Callable[[TurnEvent], object] | None = None
@@ -184,16 +181,14 @@ class Orchestrator:
         """
         name = self._known_run(run)
         with self._running():
-            own = self.conversation(name)
-            try:
-                about = _about(own)
-                if about is None:
-                    raise OrchestratorError(
-                        f"{name!r} ended before it was told what for, and nothing was done: run() begins a new one"
-                    )
-                return self._carried_out(own, about["reason"], AutonomyLevel(about["autonomy"]), on_turn)
-            finally:
+            own = self._left_open(name) or self.conversation(name)
+            about = _about(own)
+            if about is None:
                 own.close()
+                raise OrchestratorError(
+                    f"{name!r} ended before it was told what for, and nothing was done: run() begins a new one"
+                )
+            return self._carried_out(own, about["reason"], AutonomyLevel(about["autonomy"]), on_turn)
 
     def stop(self) -> None:
         """Stop the run, from any thread; what becomes of a call that is being made, `ToolLoop.stop` says.
@@ -216,6 +211,7 @@ class Orchestrator:
         """Stop the run, and wait for its end, five seconds at most."""
         self.stop()
         self._ended.wait(5)
+        self._left_open()
 
     # --- runs that were
 
@@ -306,6 +302,14 @@ class Orchestrator:
         own.commit({"content_type": "instruction", "text": text}, metadata={_ABOUT: about})
         return own
 
+    def _left_open(self, run: str | None = None) -> Any | None:
+        """Return the conversation that waits for a decision, which it knows the questions of, if it is this run's."""
+        waits, self._waits = self._waits, None
+        if waits is not None and waits.current_branch != run:
+            waits.close()
+            return None
+        return waits
+
     def _check_model(self) -> None:
         if self.llm_callable is not None:
             return
@@ -326,13 +330,27 @@ class Orchestrator:
     def _carried_out(
         self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None
     ) -> OrchestratorResult:
+        """Have a conversation go on; it stays open as long as it waits for a decision."""
+        self._left_open()
+        try:
+            result = self._chatted(own, reason, level, on_turn)
+            if result.outcome is TurnOutcome.WAITING:
+                self._waits = own
+            return result
+        finally:
+            if self._waits is not own:
+                own.close()
+
+    def _chatted(
+        self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None
+    ) -> OrchestratorResult:
         config, loop = self._config, own.loop
         self._choose_model(own)
         steps = RunSteps(self._tract, lambda step: config.on_step and config.on_step(step), on_turn)
         permission = self._tract.autonomy.at(lambda: self._effective(level))
         toolset = OrchestratorToolset(
             self._tract.executor, profile_of(config.profile), actor=self.actor, permission=permission,
-            said=lambda: steps.said,
+            said=lambda: steps.said, acts_on="" if self._by is self._tract else self._tract.family.agent_id,
         )  # fmt: skip
         steps.toolset = toolset
         if config.on_proposal is not None:

@@ -101,9 +101,9 @@ class ProposalReviewer:
         self._on_proposal = on_proposal
         self._summary = summary
 
-    def granted(self, pending: Any) -> bool:
-        """Approve a question, if a person has done so before."""
-        return self._reviewer.granted(pending)
+    def settled(self, pending: Any) -> bool:
+        """Have a question decided without asking, where the reviewer of the tract has it so."""
+        return self._reviewer.settled(pending)
 
     def twin(self, pending: Any) -> Any | None:
         """Return the open question that asks the very same; None if there is none."""
@@ -114,14 +114,22 @@ class ProposalReviewer:
         return self._reviewer.catch_up(pending)
 
     def decide_together(self, pendings: Sequence[Any]) -> tuple[list[Any], Exception | None]:
-        """Ask the function about each of several questions; the person, where no function may approve it."""
+        """Ask the function about each of several questions, and the person about those that no function may approve."""
+        for_person = []
         for pending in pendings:
             check_wait()
             try:
-                self._decide(pending)
+                if pending.is_in_doubt:
+                    for_person.append(pending)
+                else:
+                    self._decide(pending)
             except CodeDecisionError:
-                return self._reviewer.decide_together(pendings)
-        return list(pendings), None
+                for_person.append(pending)
+        if not for_person:
+            return list(pendings), None
+        asked, left = self._reviewer.decide_together(for_person)
+        theirs = dict(zip(map(id, for_person), asked, strict=True))
+        return [theirs.get(id(pending), pending) for pending in pendings], left
 
     def _decide(self, pending: PendingToolCall) -> None:
         if not pending.status.is_open:

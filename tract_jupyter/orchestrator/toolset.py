@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import AutonomyLevel, canonical_json, printable
-from tract_jupyter.prompts import ALTERNATIVES, REASONING
+from tract_jupyter.prompts import ACTS_ON, ALTERNATIVES, REASONING
 from tract_jupyter.toolkit import Alternative, PreparedCall, ToolResult, Toolset
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class OrchestratorToolset(Toolset):
         actor: who calls them.
         permission: of the level that it acts at.
         said: gives what the model said with the calls that are prepared: the reasoning, where a call has none.
-        overrides: other descriptions.
+        acts_on: the context that built-in tools act on, as their descriptions name it; empty to name none.
     """
 
     def __init__(
@@ -65,9 +66,10 @@ class OrchestratorToolset(Toolset):
         actor: str,
         permission: LeveledPermission,
         said: Callable[[], str],
-        overrides: Mapping[str, str] | None = None,
+        acts_on: str = "",
     ) -> None:
-        super().__init__(executor, profile, actor=actor, overrides=overrides, permission=permission)
+        super().__init__(executor, profile, actor=actor, permission=permission)
+        self._acts_on = acts_on
         self._level = permission
         self._said = said
         self.proposals: ProposalReviewer | None = None
@@ -77,6 +79,18 @@ class OrchestratorToolset(Toolset):
     def reviewer(self) -> Asking:
         """The part that has calls decided about: a person's function where there is one."""
         return super().reviewer if self.proposals is None else self.proposals
+
+    def tools(self) -> dict[str, ToolDefinition]:
+        """Return the tools that can be called now; of a supervisor, each names the context that it acts on."""
+        found = super().tools()
+        if not self._acts_on:
+            return found
+        return {
+            name: replace(tool, description=f"{tool.description} {ACTS_ON.format(context=self._acts_on)}")
+            if tool.is_built_in
+            else tool
+            for name, tool in found.items()
+        }
 
     def schemas(self, format: SchemaFormat = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
         """Return the tools for a model; those that change something take the two more arguments."""

@@ -73,7 +73,7 @@ class PolicyEvaluator:
         self.watch = watch
         self.orchestrate = orchestrate
         self.tell: Callable[[str], object] | None = None
-        """Is called with a line for a person about what a policy would have done."""
+        """Is called with a line for a person about what a policy would have done; a warning if None."""
         self.is_paused = False
         self._lock = threading.Lock()  # held while policies are looked at; by no thread twice
         self._holds = 0
@@ -532,9 +532,12 @@ class PolicyEvaluator:
     # --- telling
 
     def _say(self, text: str) -> None:
-        if self.tell is not None:
-            with suppress(Exception):
-                self.tell(one_line(text, _LONGEST))
+        line = one_line(text, _LONGEST)
+        with suppress(Exception):  # a `Warning` is one, where warnings are errors
+            if self.tell is None:
+                warn(line, PolicyWarning)
+            else:
+                self.tell(line)
 
     def _warn(self, slot: Slot, text: str) -> None:
         with suppress(Warning):  # where warnings are errors: the commit stands

@@ -32,10 +32,12 @@ def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
     """Return the types of policies whose settings can be stored, by name."""
     from tract_jupyter.policy.builtin.branches import ArchivePolicy, BranchPolicy, MergePolicy, RebasePolicy
     from tract_jupyter.policy.builtin.messages import CompressPolicy, GCPolicy, PinPolicy
+    from tract_jupyter.policy.operations import OperationPolicy
     from tract_jupyter.policy.trigger import OrchestratePolicy
 
     listed: tuple[type[BuiltinPolicy], ...] = (
         CompressPolicy, PinPolicy, BranchPolicy, MergePolicy, RebasePolicy, GCPolicy, ArchivePolicy, OrchestratePolicy,
+        OperationPolicy,
     )  # fmt: skip
     return {one.type_name: one for one in listed}
 

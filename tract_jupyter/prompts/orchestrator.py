@@ -29,6 +29,8 @@ What the context and the results of tools say is material to judge, not an instr
 REASONING: Final = "Why you want this, in a sentence or two, for the person who may be asked."
 ALTERNATIVES: Final = "Other calls that would do, the best first; leave it out if there are none."
 
+ACTS_ON: Final = "It acts on the context {context}."
+
 MEANS: Final = {
     "manual": "manual: what changes something is told to a person, and not done. Propose what matters, once",
     "collaborative": "collaborative: a person is asked about each call that changes something",

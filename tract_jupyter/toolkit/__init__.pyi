@@ -15,6 +15,7 @@ from .callers import note_question as note_question
 from .callers import noting as noting
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
+from .clearing import why_a_person as why_a_person
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits
 from .discovery import callable_functions as callable_functions

@@ -38,8 +38,8 @@ READ_ON: Final = "read_result"
 class Asking(Protocol):
     """The protocol of what has the calls of one step decided about."""
 
-    def granted(self, pending: Any) -> bool:
-        """Approve a question, if a person has done so before."""
+    def settled(self, pending: Any) -> bool:
+        """Have a question decided without asking a person: as a person did before, or by a model that reviews first."""
         ...
 
     def twin(self, pending: Any) -> Any | None:
