@@ -21,6 +21,7 @@ GROUPS = (
     "fuzz",
     "panels",
     "notebook",
+    "policies",
     "store",
     "kill",
     "storm",

@@ -32,7 +32,8 @@ CONTENTS: Final = {
         "notebooks/runs",
     ),
     "Use": (
-        "docs/chat", "docs/loop", "docs/orchestrator", "docs/define", "docs/your_tools", "docs/scripts", "docs/models",
+        "docs/chat", "docs/loop", "docs/orchestrator", "docs/policies",
+        "docs/define", "docs/your_tools", "docs/scripts", "docs/models",
         "docs/runs", "docs/templates", "docs/cassettes", "docs/front_ends", "docs/headless", "docs/guarantees",
     ),
     "Look up": ("docs/api", "docs/rules", "docs/analysis", "docs/glossary", "CHANGELOG"),

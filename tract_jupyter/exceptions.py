@@ -62,6 +62,7 @@ TractError
 │   ├── LLMResponseError      its response does not have the shape of a reply
 │   └── LLMRequestError       the provider sent no reply; has a code
 ├── CassetteError             a cassette cannot be used, or what is asked now is not on it
+├── OrchestratorError         an orchestrator cannot run, or its settings cannot be used
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -515,6 +516,10 @@ class CassetteError(TractError):
     def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.differences = tuple(differences)
+
+
+class OrchestratorError(TractError, ValueError):
+    """An orchestrator cannot run: no model is configured, it runs already; or its settings cannot be used."""
 
 
 class RunError(TractError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -10,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.models import StatusInfo, agent_id
+from tract_jupyter.models import PersonsWords, StatusInfo, agent_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
     from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
-    from tract_jupyter.operations import Handlers, Hooks, Operations
+    from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
+    from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Settings, Trust
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
@@ -113,17 +115,50 @@ class Parts:
         self._repository = repository
         self._trust = trust
         self._is_closed = False
+        self._said = PersonsWords()
+        self._has_cassette = True
         self._has_policies: bool | None = None
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
+        repository.tell_said = self.note_said
 
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any."""
         self._is_closed = True
-        for name in ("loop", "sandboxes", "mcp", "cassette"):
-            if name in self.__dict__:
+        for name in ("orchestrator", "loop", "sandboxes", "mcp", "cassette"):
+            if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
+
+    def beside(self, tract_id: str, branch: str, purpose: str, *, is_new: bool = False) -> Tract:
+        """Open another tract of the same store on a branch with a HEAD of its own; what is not there is made, empty.
+
+        It has the same account and the same cassette, and asks the same models from now on, until it is told otherwise.
+
+        Args:
+            tract_id: of the other tract, which counts as a child of this one if it is made.
+            branch: of that tract.
+            purpose: what it is for, in words.
+            is_new: refuse a branch that is there.
+
+        Raises:
+            SessionError: no tract can have that id.
+            BranchExistsError: the branch is there, and should be new.
+            StoreError: the store cannot be written.
+        """
+        from tract_jupyter.context import make_side_branch
+        from tract_jupyter.storage import AGENT_HEAD, SharedDatabase
+
+        repository = self._repository
+        make_side_branch(repository, tract_id, branch, purpose, is_new=is_new)
+        made = type(self._tract)(
+            SharedDatabase(repository.database), tract_id=tract_id, tokenizer=repository.counter, trust=self._trust,
+            head_name=AGENT_HEAD + branch, account=lambda: self.llm.spending.account,
+        )  # fmt: skip
+        made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
+        made._parts._has_cassette = False  # noqa: SLF001 # the same
+        made.models.default.take_over(self.llm)
+        return made
 
     def status(self) -> StatusInfo:
         """Return where the tract stands."""
@@ -185,7 +220,23 @@ class Parts:
 
         repository, trust = self._repository, self._trust or Trust()
         signer = trust.for_tract(store_id(repository.database), repository.tract_id)
-        return Review(repository, trust, signer)
+        return Review(repository, trust, signer, self._said)
+
+    def note_said(self, text: str) -> None:
+        """Note what was said as the user, unless it is said by what runs on behalf of a model."""
+        if (
+            "tract_jupyter.review.decision" in sys.modules
+        ):  # else nothing is being decided, and no tool called
+            from tract_jupyter.review import deciding_now
+
+            if deciding_now.get() is not None:
+                return
+        if "tract_jupyter.toolkit.callers" in sys.modules:
+            from tract_jupyter.toolkit import call_notes, current_caller
+
+            if call_notes() is not None or current_caller(self.__dict__.get("executor")) is not None:
+                return
+        self._said.note(text)
 
     @part
     def _routing(self) -> tuple[Firing, Handlers]:
@@ -219,6 +270,7 @@ class Parts:
             reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
+        operations.on_change = self._operation_changed
         return operations
 
     @part
@@ -308,6 +360,7 @@ class Parts:
             self._tract, repository, store, PendingRows(repository.tract_id),
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
             Watch(repository, lambda: datetime.now(UTC)),
+            lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
         self._has_policies = True
         return made
@@ -331,6 +384,14 @@ class Parts:
             policies = self._policies_there()
             if policies is not None:
                 policies.evaluator.committed(entries)
+
+    def _operation_changed(self, name: str, spec: OperationSpec | None) -> None:
+        """Have an operation fire by itself as its active version says."""
+        fires = spec is not None and spec.fires_on is not None
+        if fires or self._policies_there() is not None:
+            from tract_jupyter.policy import follow
+
+            follow(self.policies, name, spec)
 
     def _compiling(self) -> None:
         if self._has_policies is not False:
@@ -371,6 +432,13 @@ class Parts:
         from tract_jupyter.toolkit import Autonomy
 
         return Autonomy(self.settings, lambda: self.executor)
+
+    @part
+    def orchestrator(self) -> TractOrchestrator:
+        """The model that looks after this context."""
+        from tract_jupyter.orchestrator import TractOrchestrator
+
+        return TractOrchestrator(self._tract, self.settings)
 
     @part
     def sandboxes(self) -> SandboxPool:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
     from tract_jupyter.llm import Account, Cassette, Models, Tracks
-    from tract_jupyter.loop import ToolLoop
-    from tract_jupyter.models import LLMClient, StatusInfo, TokenBudget, TokenCounter
+    from tract_jupyter.loop import ToolLoop, TurnEvent
+    from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
+    from tract_jupyter.orchestrator import OrchestratorResult, TractOrchestrator
     from tract_jupyter.policy import Policies
     from tract_jupyter.review import Review, Reviewer, Trust
     from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
@@ -173,6 +174,33 @@ class Tract(HookedContext):
             raise
         return tract
 
+    def beside(self, tract_id: str, branch: str, purpose: str, *, is_new: bool = False) -> Tract:
+        """Open another tract of this store on a branch with a HEAD of its own; what is not there is made, empty.
+
+        It shares the account and the cassette of this one, and asks the same models until it is told otherwise. Closing
+        it closes nothing else.
+
+        Args:
+            tract_id: of the other tract; if it is made, it is a child of this one.
+            branch: of that tract.
+            purpose: what it is for, in words.
+            is_new: refuse a branch that is there.
+
+        Raises:
+            SessionError: no tract can have that id.
+            BranchExistsError: the branch is there, and should be new.
+            InvalidBranchNameError: git would refuse the branch's name.
+            StoreError: the store cannot be written.
+        """
+        return self._parts.beside(tract_id, branch, purpose, is_new=is_new)
+
+    def branches_beside(self, tract_id: str) -> list[str]:
+        """Return the branches of another tract of this store, by name; none if there is no such tract."""
+        from tract_jupyter.storage import RefRows
+
+        with self._repository.database.read() as connection:
+            return sorted(RefRows(tract_id).branches(connection))
+
     def close(self) -> None:
         """Close the store; end its MCP servers, and the processes of its sandbox. A second call does nothing.
 
@@ -230,6 +258,32 @@ class Tract(HookedContext):
     def policies(self) -> Policies:
         """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         return self._parts.policies
+
+    @property
+    def orchestrator(self) -> TractOrchestrator:
+        """The model that looks after this context: `config`, `run`, `stop`, `pause`, `resume`, `state`, `runs`."""
+        return self._parts.orchestrator
+
+    def orchestrate(
+        self,
+        reason: str = "",
+        autonomy: AutonomyLevel | str | None = None,
+        *,
+        on_turn: Callable[[TurnEvent], object] | None = None,
+    ) -> OrchestratorResult:
+        """Have the orchestrator look after the context once; see `orchestrator.run`.
+
+        Args:
+            reason: why, for the model.
+            autonomy: the level at which it would act; the ceilings count where they are lower.
+            on_turn: is given each event of its conversation as it happens.
+
+        Raises:
+            OrchestratorError: no model is configured, it runs already, or its settings cannot be used.
+            ContentError: there is no such level.
+            LLMError: a request failed; `orchestrator.resume` goes on.
+        """
+        return self.orchestrator.run(reason, autonomy, on_turn=on_turn)
 
     @property
     def autonomy(self) -> Autonomy:

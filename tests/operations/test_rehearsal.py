@@ -82,7 +82,7 @@ NEEDS = {
 def test_what_the_sandbox_has_not_is_said_and_not_made_up(rehearsed, code, needed):
     rehearsal = rehearsed(code)
     assert set(kinds(rehearsal)) == {"not run"}
-    assert rehearsal.summary == f"Not rehearsed. It needs {needed}."
+    assert rehearsal.summary == f"Not rehearsed: it needs {needed}."
     assert rehearsal.runs[0].told == f"not rehearsed: it needs {needed}"
 
 
@@ -252,7 +252,7 @@ def test_what_a_model_proposes_is_rehearsed_before_a_person_looks(tract, spec):
     arguments = {"name": "sweep", "actions": {"go": {"code": "import os\nos.system('true')"}}}
     result = tract.toolset(actor="agent:7").execute("propose_operation", arguments)
     assert result.denied
-    assert rehearsal_of(channel.shown[0][0]).summary == "Not rehearsed. It needs os.system."
+    assert rehearsal_of(channel.shown[0][0]).summary == "Not rehearsed: it needs os.system."
 
 
 def test_another_process_shows_it_as_it_was(own_store, spec):
@@ -296,7 +296,7 @@ def test_it_is_read_as_it_was_written(tract, spec):
 
 def test_without_actions_there_is_nothing_to_rehearse(tract, spec):
     assert tract.operations.rehearse(spec(actions={})).summary == (
-        "Not rehearsed. It has no actions, so there is no code to rehearse."
+        "Not rehearsed: it has no actions, so there is no code to rehearse."
     )
 
 
@@ -311,7 +311,7 @@ def test_without_a_sandbox_it_says_how_to_install_one(tract, spec, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     rehearsal = tract.operations.rehearse(spec())
     assert rehearsal.summary == (
-        "Not rehearsed. There is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'."
+        "Not rehearsed: there is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'."
     )
     assert rehearsal_of(tract.operations.propose(spec(), rehearsed=True).review_request()).rows == ()
 

@@ -94,7 +94,7 @@ def test_broken_then_wrong_then_dangerous_then_fine(tract, person, dialect, stre
     assert tract.operations.registry.unreviewed == frozenset()
     first, second = (request for request, status in channel.shown if status == "pending")
     assert "critical" in first.why or "high" in first.why
-    assert rehearsal_of(first).summary == "Not rehearsed. It needs os.system."
+    assert rehearsal_of(first).summary == "Not rehearsed: it needs os.system."
     assert rehearsal_of(second).summary.startswith("Rehearsed on 5 inputs: 5 returned (5 approved).")
     fired = tract.fire("citations", {"urls": ["", "x"]}, review=True)
     fired.verify()

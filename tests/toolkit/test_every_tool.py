@@ -21,6 +21,7 @@ def talk(tract):
     tract.user("another question")
     tract.switch("main")
     tract.tags.add("HEAD", "checked")
+    tract.policies.add("pin")
     tract.autonomy.ceiling = "autonomous"  # what is sandboxed and new needs nobody
     return tract
 
@@ -48,6 +49,20 @@ CALLS = {
         {"source_branch": "topic", "message": "m", "resolver": "theirs"},
         {"merge_type": "fast_forward"},
     ),
+    "merge_into": (
+        {"target_branch": "main", "source_branch": "topic", "message": "m"},
+        {"branch": "main", "current": "main"},
+    ),
+    "rebase": ({"target_branch": "topic"}, {"branch": "main", "target_branch": "topic"}),
+    "archive": ({"branch": "topic", "name": "old/topic"}, {"name": "old/topic"}),
+    "cherry_pick": ({"names": ["topic"]}, {"branch": "main"}),
+    "child_status": ({}, None),
+    "register_policy": (
+        {"type": "compress", "name": "tidy", "config": {"threshold": 0.5}},
+        {"name": "tidy", "type": "compress", "on": True},
+    ),
+    "unregister_policy": ({"name": "auto-pin"}, {"removed": True}),
+    "toggle_policy": ({"name": "auto-pin", "on": False}, {"name": "auto-pin", "on": False}),
     "reset": ({"target": "topic"}, {"branch": "main"}),
     "checkout": ({"target": "topic"}, {"branch": "topic"}),
     "gc": ({"orphan_retention_days": 1, "dry_run": True}, {"dry_run": True, "commits": []}),
@@ -88,7 +103,8 @@ CALLS = {
 NEEDED_FOR_SENSE = {"compress": {"content"}}  # without it a model would be asked
 READS = {
     "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
-    "notebook_variables", "notebook_list", "read_result", "tools_search", "tools_describe",
+    "notebook_variables", "notebook_list", "read_result", "child_status", "tools_search",
+    "tools_describe",
 }  # fmt: skip
 ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
 
@@ -137,7 +153,7 @@ def test_a_call_as_a_model_in_strict_mode_writes_it(talk, name):
     schema = schema_of(talk, name)
     strict = strict_schema(schema)
     # what may hold any object has no strict form
-    assert (strict is None) == (name in {"commit", "merge", "propose_operation"})
+    assert (strict is None) == (name in {"commit", "merge", "propose_operation", "register_policy"})
     arguments = dict.fromkeys(schema["properties"]) | minimal(name, schema)
     if strict is not None:
         jsonschema.validate(arguments, strict)

@@ -8,13 +8,15 @@ from uuid import uuid4
 
 from sqlalchemy import select
 
-from tract_jupyter.context.refs import DEFAULT_BRANCH
-from tract_jupyter.exceptions import SessionError, StoreCorruptError
-from tract_jupyter.storage import RefRows, TractRows, schema
+from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
+from tract_jupyter.exceptions import BranchExistsError, SessionError, StoreCorruptError
+from tract_jupyter.models import Inheritance
+from tract_jupyter.storage import AGENT_HEAD, RefRows, SpawnRows, TractRows, schema
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from tract_jupyter.context.repository import Repository
     from tract_jupyter.storage import Database
 
 DEFAULT_NAME = "main"
@@ -70,6 +72,40 @@ def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAUL
     rows.create(connection, DEFAULT_BRANCH, None)
     rows.point_head(connection, DEFAULT_BRANCH)
     TractRows().add(connection, tract_id, display_name)
+
+
+def make_side_branch(
+    repository: Repository, tract_id: str, branch: str, purpose: str, *, is_new: bool
+) -> None:
+    """Make an empty branch with a HEAD of its own, and its tract, as a child; what is there stays as it is.
+
+    Args:
+        repository: of the parent.
+        tract_id: of the child.
+        branch: of the child.
+        purpose: what it is for.
+        is_new: refuse one that is there.
+
+    Raises:
+        SessionError: no tract can have that id.
+        InvalidBranchNameError: git would refuse the branch's name.
+        BranchExistsError: it is there, and should be new.
+    """
+    check_name(branch)
+    rows = RefRows(tract_id, AGENT_HEAD + branch)
+    with repository.database.write() as connection:
+        if not RefRows(tract_id).was_made(connection):
+            make_tract(connection, tract_id, purpose)
+            head = repository.ref_rows.position(connection).commit_hash
+            SpawnRows(tract_id).add(connection, repository.tract_id, head, purpose, Inheritance.NOTHING)
+        if is_new and rows.exists(connection, branch):
+            raise BranchExistsError(
+                f"tract {tract_id!r} has a branch {branch!r} already; choose another name"
+            )
+        if not rows.exists(connection, branch):
+            rows.create(connection, branch, None)
+        if not rows.was_made(connection):
+            rows.point_head(connection, branch)
 
 
 def _default(connection: Connection) -> str | None:

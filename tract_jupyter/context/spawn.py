@@ -20,7 +20,13 @@ from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
 from tract_jupyter.context.summaries import Source, inherited
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
-from tract_jupyter.exceptions import BranchExistsError, CommitNotFoundError, CompressionError, SessionError
+from tract_jupyter.exceptions import (
+    BranchExistsError,
+    CommitNotFoundError,
+    CompressionError,
+    SessionError,
+    UnknownTractError,
+)
 from tract_jupyter.models import (
     COMPRESSED_FROM,
     CommitInfo,
@@ -475,6 +481,22 @@ class Family:
         with self._repository.database.read() as connection:
             return self._spawns.children(connection)
 
+    def standing(self, child: str | None = None) -> list[tuple[SpawnInfo, Position]]:
+        """Return children of this tract, oldest first, each with its current branch and newest commit.
+
+        Args:
+            child: the id of one of them; all if left out.
+
+        Raises:
+            UnknownTractError: this tract has no such child.
+        """
+        found = [info for info in self.children() if child in (None, info.child_id)]
+        if child is not None and not found:
+            known = ", ".join(info.child_id for info in self.children()) or "none"
+            raise UnknownTractError(f"this tract has no child {brief_repr(child)}; its children are: {known}")
+        with self._repository.database.read() as connection:
+            return [(info, _position(connection, info)) for info in found]
+
     def history(self, doing: str) -> ParentHistory:
         """Return all that HEAD stands for.
 
@@ -599,7 +621,7 @@ class Family:
 
 
 def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens: int | None) -> None:
-    if inheritance is Inheritance.BRANCH:
+    if inheritance in {Inheritance.BRANCH, Inheritance.NOTHING}:
         raise SessionError("a spawned child has a tract of its own; deploy makes an agent on a branch")
     if (select is not None) != (inheritance is Inheritance.SELECTIVE):
         raise SessionError(
@@ -609,3 +631,11 @@ def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens
         raise SessionError("max_tokens goes with inheritance='head_snapshot', which is one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise SessionError(f"max_tokens is a positive number of tokens, not {max_tokens!r}")
+
+
+def _position(connection: Connection, info: SpawnInfo) -> Position:
+    """Return where a child stands; a deployed one on its branch, which may be gone."""
+    rows = RefRows(info.child_tract_id)
+    if info.child_branch is None:
+        return rows.position(connection)
+    return rows.at_branch(connection, info.child_branch) or Position(None, None)

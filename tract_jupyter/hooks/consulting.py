@@ -136,6 +136,9 @@ class _Turn:
             outcomes.append(step.answer)
         return outcomes
 
+    def key_of(self, call: ActingCall) -> str:
+        return call.key
+
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         for asked in calls:
             call = self._raw[asked.id]

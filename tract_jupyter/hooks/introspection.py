@@ -273,7 +273,8 @@ def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
     buttons = [
         ReviewAction(
             name,
-            name.replace("_", " ").capitalize() if subject is None else run_label(name),
+            pending.labels.get(name)
+            or (name.replace("_", " ").capitalize() if subject is None else run_label(name)),
             action_parameters(pending.owner_of_action(name), name),
             style="approve" if by_action and len(own) == 1 else "neutral",
             description=_summary(pending.owner_of_action(name), name),

@@ -147,6 +147,8 @@ class Pending:
     """The asker, if that was not this process: another one, or whoever wrote it into the store."""
     not_granted: str
     """A note that a standing approval would cover it, but for somebody else."""
+    advice: str
+    """What a model said that reviewed it first and left it to a person, quoted and marked as a model's words."""
     origins: tuple[ValueRow, ...]
     """The origins of the values that a script gives, as far as they are known."""
 
@@ -191,6 +193,7 @@ class Pending:
         self._named = ""
         self._question: Question | None = None
         self.not_granted = ""
+        self.advice = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = calling_site()
@@ -418,6 +421,17 @@ class Pending:
             return None
         return self.created_at + timedelta(seconds=self.timeout)
 
+    cleared_by = "approve"
+    """The action by which a model that reviews first clears it, where it may decide at all."""
+
+    def why_a_person(self) -> str:
+        """Return why a model that reviews first may not decide about it; empty if it may. Only some calls say so."""
+        return "only calls of a few tools are left to a model"
+
+    def model_view(self) -> dict[str, Any]:
+        """Return what a model that reviews first is shown of it, as JSON data."""
+        return {"title": self.title}
+
     def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
         """Return True if an action leaves undone what another one would do."""
         return False
@@ -551,6 +565,7 @@ class Pending:
                         self.unguarded,
                         self.not_granted,
                         self.why(),
+                        self.advice,
                     ],
                 )
             ),

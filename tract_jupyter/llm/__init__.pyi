@@ -25,6 +25,7 @@ from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM
 from .configured import ModelOperation as ModelOperation
 from .configured import purpose_text as purpose_text
+from .configured import settings_of as settings_of
 from .connections import ModelConnection as ModelConnection
 from .connections import key_text as key_text
 from .failures import retry_after as retry_after
@@ -47,6 +48,7 @@ from .readable import ReadableClient as ReadableClient
 from .readable import why_unreadable as why_unreadable
 from .recording import CassettePlace as CassettePlace
 from .recording import side_by_side as side_by_side
+from .redaction import redacted as redacted
 from .registry import Models as Models
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply

@@ -19,7 +19,9 @@ from tract_jupyter.llm.messages import is_count
 from tract_jupyter.models import TurnLimits, TurnOutcome, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tract_jupyter.llm.spending import CostLine
 
 Price = Callable[[str, Mapping[str, Any]], float | None]
 """A function that says what a request cost in USD, given the model and the reported usage; None if nobody knows."""
@@ -147,6 +149,16 @@ class TurnMeter:
                     self._unpriced = model
                 else:
                     self.usd += cost
+
+    def add_costs(self, lines: Iterable[CostLine]) -> None:
+        """Count what requests beside those of the turn took, such as those of a model that reviews its calls."""
+        with self._lock:
+            for line in lines:
+                self.tokens += line.tokens
+                if self._price is not None and line.cost is None:
+                    self._unpriced = line.model
+                elif self._price is not None and line.cost is not None:
+                    self.usd += float(line.cost.usd)
 
     def add_calls(self, made: int) -> None:
         """Count tool calls that were made before the turn was left."""
@@ -295,6 +307,10 @@ class TurnHost(Protocol):
         """
         ...
 
+    def key_of(self, call: ActingCall) -> str:
+        """Return what makes a call the same call as another one."""
+        ...
+
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         """Keep, as the answer of each call, that it was not carried out."""
         ...
@@ -333,7 +349,7 @@ def run_turn(
     calls = host.open_calls()
     while True:
         if calls:
-            keys = [call.key for call in calls]
+            keys = [host.key_of(call) for call in calls]
             before = repeats.foreseen(keys)
             if before is None:
                 outcomes = host.carry_out(calls)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
-pendings. The last two, acting by itself and looking through what others did, are names for callers of `client_for`."""
-_FOR_CALLERS: Final = frozenset({"orchestrate", "review"})
+pendings, acting by itself (a name for callers of `client_for`), a look at calls before a person is asked."""
+_FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 
 def purpose_text(operation: str) -> str:
@@ -84,6 +84,7 @@ class ConfiguredLLM:
         chosen: other models, by kind of request.
         settings: the options by kind of request.
         clients: the clients of models with an address.
+        replies: the kind of request that replies are; another one where a conversation is not a person's chat.
     """
 
     def __init__(self, spending: Spending | None = None, cassette: Cassette | None = None) -> None:
@@ -93,6 +94,10 @@ class ConfiguredLLM:
         self.default: ModelConnection | None = None
         self.chosen: dict[str, ModelConnection] = {}
         self.settings: dict[str, dict[str, Any]] = {}
+        self.replies: ModelOperation = "chat"
+
+    def _kind(self, operation: ModelOperation) -> ModelOperation:
+        return self.replies if operation == "chat" else operation
 
     @contextmanager
     def apart(self, model: str | None = None) -> Iterator[None]:
@@ -176,6 +181,7 @@ class ConfiguredLLM:
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model that is asked for one kind of request; None if none is configured."""
+        operation = self._kind(operation)
         now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
         found = now.chosen.get(operation, now.default)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
@@ -216,6 +222,7 @@ class ConfiguredLLM:
         return self.metered(self._required(operation), operation)
 
     def _required(self, operation: ModelOperation) -> ModelConnection:
+        operation = self._kind(operation)
         now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
         found = now.chosen.get(operation, now.default) or self.connection(operation)
         if found is None:
@@ -228,7 +235,7 @@ class ConfiguredLLM:
     def options(self, operation: ModelOperation) -> dict[str, Any]:
         """Return the options that one kind of request has now."""
         now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
-        return now.settings.get(operation, {})
+        return now.settings.get(self._kind(operation), {})
 
     def metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
@@ -240,6 +247,7 @@ class ConfiguredLLM:
             operation: what it is asked for.
             client: the client, if it is made already; it is sent no settings of this kind of request then.
         """
+        operation = self._kind(operation)
         now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
         settings = {} if client is not None else now.settings.get(operation, {})
         if connection.client is not None and connection.model is not None:

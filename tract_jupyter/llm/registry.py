@@ -72,9 +72,9 @@ class Models(Mapping[str, ModelConnection]):
             model: `PROVIDER/NAME` (openai, anthropic, ollama, openrouter, gemini), the name of a registered model, or
                 `NAME` with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages,
                 **options)` that returns a text or a response in OpenAI's shape. None: none is asked any more.
-            operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result` or `consult`;
-                for all that have no other one if left out. `orchestrate` and `review` are names for callers of
-                `client_for`: nothing in this package asks for them by itself.
+            operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result`, `consult` or
+                `review`; for all that have no other one if left out. `orchestrate` is a name for callers of
+                `client_for`: nothing in this package asks for it by itself.
             api_key: the key, kept as long as this tract is open.
             base_url: the address, with its version. To one that is given with a plain `NAME`, no other key is sent.
 
@@ -133,8 +133,8 @@ class Models(Mapping[str, ModelConnection]):
         Args:
             model: another model of the same client, by the name that the client knows it by; for another client, `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter answers of tools, `consult` where a model decides about a pending; `orchestrate` and
-                `review` for callers of `client_for`.
+                for shorter answers of tools, `consult` where a model decides about a pending; `review` for a
+                look at calls before a person is asked; `orchestrate` for callers of `client_for`.
             temperature: from 0 on; how much the replies vary.
             max_tokens: how long a reply may be, from 1 on.
 

@@ -1,4 +1,7 @@
 from .acting import AnswerStore as AnswerStore
+from .calls import AfterStep as AfterStep
+from .calls import CarryOut as CarryOut
+from .calls import EndedCall as EndedCall
 from .events import CallAsked as CallAsked
 from .events import CallBegan as CallBegan
 from .events import CallEnded as CallEnded

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing
     from tract_jupyter.hooks.builtin import ToolResults
-    from tract_jupyter.loop.calls import Machinery
+    from tract_jupyter.loop.calls import AfterStep, Machinery
     from tract_jupyter.loop.journal import CallJournal
     from tract_jupyter.models import CommitInfo, LLMClient
 
@@ -100,11 +100,13 @@ class ActingTurn(StoredTurn):
         machinery: what they are carried out with.
         answers: where their answers are kept.
         sizes: how many characters of one answer, and of all of a step, the model is shown.
+        after_step: is told of each step that is over; a text that it returns ends the turn, and says why.
     """
 
     machinery: Machinery
     answers: AnswerStore
     sizes: tuple[int, int]
+    after_step: AfterStep | None = None
     _step: StepCalls | None = None
     _ended: TurnEnding | None = None
 
@@ -165,9 +167,16 @@ class ActingTurn(StoredTurn):
             return None
         if step.noted:
             self.answers.journal.forget(commit)
+        why = "" if self.after_step is None else self.after_step([step.ended_call(call) for call in calls])
         if step.limit:
             self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
+        elif why:
+            self._ended = TurnEnding(TurnOutcome.REPEAT, why)
         return [outcomes[call.id] for call in calls]
+
+    def key_of(self, call: ActingCall) -> str:
+        """Return what makes a call the same call as another one, as the toolset says."""
+        return self.machinery.toolset.key_of(call.name, call.arguments)
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         """Commit, as the answer of each call, why it was not carried out."""

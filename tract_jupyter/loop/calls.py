@@ -13,10 +13,10 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm import ActingCall, side_by_side, why_unreadable
+from tract_jupyter.llm import ActingCall, costs_of_block, side_by_side, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.loop.threads import LeavableThread
 from tract_jupyter.models import PendingStatus
@@ -35,7 +35,7 @@ from tract_jupyter.prompts import (
     removed_tool,
     unknown_tool,
 )
-from tract_jupyter.review import checking
+from tract_jupyter.review import MODEL_REVIEWER, checking, deciding
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit import (
     CallNotes,
@@ -56,12 +56,37 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.events import TurnObserver
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.offered import OfferedTools
-    from tract_jupyter.review import Reviewer
-    from tract_jupyter.toolkit import Approval, Toolset
+    from tract_jupyter.toolkit import Approval, Asking, Toolset
 
 CarryOut = Callable[[ActingCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
 _LONGEST_NAME = 64
+
+
+class EndedCall(NamedTuple):
+    """A call that has its answer.
+
+    Attributes:
+        call: as the model made it.
+        tool: the tool that was called, which a person may have chosen instead; empty if nothing was.
+        arguments: what it was called with.
+        reads: whether that tool only reads.
+        made: whether it was carried out.
+        decision: `approved`, `modified` or `rejected`; empty if nobody was asked.
+        answer: what came of it.
+    """
+
+    call: ActingCall
+    tool: str
+    arguments: Mapping[str, Any]
+    reads: bool
+    made: bool
+    decision: str
+    answer: CallAnswer
+
+
+AfterStep = Callable[[list[EndedCall]], str]
+"""A function that is told of each step that is over; a text that it returns ends the turn, and says why."""
 
 
 class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
@@ -77,6 +102,7 @@ class _Call:
     prepared: PreparedCall | None = None
     approval: Approval | None = None
     note: str = ""
+    decision: str = ""
     waits: bool = False
     is_begun: bool = False
     answer: CallAnswer | None = None
@@ -101,8 +127,6 @@ class Machinery:
     """
 
     toolset: Toolset
-    reviewer: Reviewer
-    catch_up: Callable[[Any], object]
     journal: CallJournal
     meter: TurnMeter
     stop: StopSignal
@@ -113,6 +137,11 @@ class Machinery:
     parallel: int = 8
     observer: TurnObserver | None = None
     aside: LeavableThread = field(default_factory=LeavableThread)
+
+    @property
+    def reviewer(self) -> Asking:
+        """What has persons decide about calls: of the tract that the tools belong to."""
+        return self.toolset.reviewer
 
 
 @dataclass(eq=False)
@@ -175,6 +204,15 @@ class StepCalls:
     def waits(self) -> bool:
         """True if a person has to decide about some of them."""
         return any(call.waits for call in self._calls)
+
+    def ended_call(self, asked: ActingCall) -> EndedCall:
+        """Return what came of a call that has its answer."""
+        call = next(one for one in self._calls if one.asked.id == asked.id)
+        prepared, answer = call.prepared, call.answer or CallAnswer("")
+        made = call.is_begun or (call.reads and answer.made > 0)
+        if prepared is None:
+            return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
+        return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
         """Return an answer for each call that has none, which says why; what was asked about them is withdrawn."""
@@ -239,17 +277,29 @@ class StepCalls:
                 continue
             earlier = self.machinery.asked.get(call.asked.id)
             if earlier is not None:
-                self.machinery.catch_up(earlier)
+                self.machinery.reviewer.catch_up(earlier)
                 question = earlier
             is_in_doubt = call.asked.id in self.known
             if not question.status.is_open or (
-                not is_in_doubt and earlier is None and self.machinery.reviewer.granted(question)
+                not is_in_doubt and earlier is None and self._settled(question)
             ):
                 self._decided(call, question)
             else:
                 to_ask.append((call, question))
         if to_ask:
             self._ask_together(to_ask)
+
+    def _settled(self, question: Any) -> bool:
+        """Return True if it is decided without asking a person; False also if the turn was stopped meanwhile."""
+        machinery = self.machinery
+        with costs_of_block() as lines:
+            try:
+                with checking(self._check_stop):
+                    return machinery.reviewer.settled(question)
+            except _Ended:
+                return False
+            finally:
+                machinery.meter.add_costs(lines)
 
     def _ask_together(self, to_ask: list[tuple[_Call, Any]]) -> None:
         machinery = self.machinery
@@ -285,13 +335,41 @@ class StepCalls:
         self.machinery.asked.pop(call.asked.id, None)
         if self.machinery.observer is not None:
             self.machinery.observer.decided(call.asked.id, question)
+        if getattr(question, "instead", None) is not None:
+            self._take_instead(call, question)
+            return
         if question.status is not PendingStatus.APPROVED:
-            call.answer = CallAnswer(refused(refusal(question)), is_error=True)
+            call.decision = "rejected"
+            why = refusal(question)
+            is_by_model = question.decision is not None and question.decision.channel == MODEL_REVIEWER
+            call.answer = CallAnswer(not_run(why) if is_by_model else refused(why), is_error=True)
             return
         approved = dict(question.call_arguments)
         call.note = changes(call.prepared.values, approved)
+        call.decision = "modified" if call.note else "approved"
         call.prepared = call.prepared._replace(values=approved)
         call.approval = question.approval
+
+    def _take_instead(self, call: _Call, question: Any) -> None:
+        """Take the call that a person chose in the place of this one; the choice is its approval, once."""
+        name, arguments, _ = question.instead
+        refused_text = refused(refusal(question))
+        call.prepared, call.decision = None, "rejected"
+        found = self.machinery.toolset.prepare(name, arguments)
+        if isinstance(found, ToolResult):
+            call.answer = CallAnswer(f"{refused_text}. That could not be done: {found.error}", is_error=True)
+            return
+        chosen = found.question
+        if chosen is not None:
+            decision = question.decision
+            try:
+                with deciding(decision.channel, decision.decided_by):
+                    chosen.approve()
+            except TractError as error:
+                call.answer = CallAnswer(f"{refused_text}. That could not be done: {error}", is_error=True)
+                return
+            call.approval = chosen.approval
+        call.prepared, call.note, call.decision = found, refused_text, "modified"
 
     def _check_stop(self) -> None:
         if self.machinery.stop.is_set():
@@ -393,7 +471,7 @@ class StepCalls:
             raise TypeError("a call is made after it was prepared")
 
         def make() -> ToolResult:
-            return machinery.toolset.carry_out(call.asked.name, prepared.values, approval=call.approval)
+            return machinery.toolset.carry_out(prepared.tool.name, prepared.values, approval=call.approval)
 
         made: list[None] = []
         ended: list[None] = []

@@ -19,20 +19,18 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ActingCall, Cassette, Price
     from tract_jupyter.loop.acting import AnswerStore
     from tract_jupyter.loop.answers import ShownAnswer
-    from tract_jupyter.loop.calls import CarryOut
+    from tract_jupyter.loop.calls import AfterStep, CarryOut
     from tract_jupyter.loop.events import TurnEvent
     from tract_jupyter.loop.stored import PastTurn
     from tract_jupyter.loop.turn import Offer, TurnStore
     from tract_jupyter.models import ChatResponse, Delta
     from tract_jupyter.review import Review
-    from tract_jupyter.toolkit import ToolExecutor, ToolProfile, Toolset
+    from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
 ACTOR: Final = "agent:chat"
 """Who calls, where a chat does not say."""
 INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
-READ_ON: Final = "read_result"
-"""The tool that reads on in what was cut; whoever has any tools has this one."""
 _PATIENCE: Final = 5.0
 """Seconds that closing waits for the turns that are under way."""
 _given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
@@ -87,6 +85,9 @@ class ToolLoop:
         ask: a function that is asked in the place of the model: `ask(messages, **options)`, as `LLMClient.chat`.
         carry_out: a function in the place of making a call: `carry_out(call, make)`, where `make()` makes it as usual
             and returns its `ToolResult`; called again, it returns the same, and nothing is made twice.
+        after_step: a function that is told of each step that is over, as a list of what came of its calls; a text that
+            it returns ends the turn, and says why.
+        instructions: writes what a model is told about scripts, given its profile and what the user says.
         parallel: how many calls of a step that only read may run at once.
         result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
             on.
@@ -97,7 +98,7 @@ class ToolLoop:
         review: asks persons.
         store: where turns are kept.
         answers: gives where the answers of calls are kept.
-        instructions: writes what a model is told about scripts, given its profile and what the user says.
+        instructions: see above.
         cassette: gives what requests go through, those that `ask` answers, too.
     """
 
@@ -115,6 +116,7 @@ class ToolLoop:
         self.price: Price | None = reported_cost
         self.ask: Callable[..., dict[str, Any]] | None = None
         self.carry_out: CarryOut | None = None
+        self.after_step: AfterStep | None = None
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
@@ -122,7 +124,7 @@ class ToolLoop:
         self._review = review
         self._store = store
         self._answers = answers
-        self._instructions = instructions
+        self.instructions = instructions
         self._cassette = cassette
         self._running: list[StopSignal] = []
         self._is_anew = False
@@ -202,11 +204,12 @@ class ToolLoop:
         given = self.tools if tools is None else tools
         if given is None or isinstance(given, list | tuple):
             return None
-        from tract_jupyter.toolkit import ToolConfig, Toolset, profile_of
+        from tract_jupyter.toolkit import READ_ON, ToolConfig, Toolset, profile_of
 
         found = given
         if not isinstance(found, Toolset):
             found = Toolset(self._executor(), profile_of(given), actor=ACTOR)  # type: ignore[arg-type] # it checks
+        found = found.in_conversation(self._executor())
         if READ_ON in found.profile.tool_configs or found.has(READ_ON):
             return found
         configs = {**found.profile.tool_configs, READ_ON: ToolConfig()}
@@ -252,12 +255,14 @@ class ToolLoop:
         tools_head = refs.own_head(follows=True)
         branch = tools_head.branch
         machinery = Machinery(
-            toolset, self._review.reviewer, self._review.gate.catch_up, answers.journal, meter, stop, offered,
+            toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
             self.parallel, observer,
         )  # fmt: skip
         sizes = (self.result_size, self.step_size)
-        acting = ActingTurn(*kept, machinery=machinery, answers=answers, sizes=sizes)
+        acting = ActingTurn(
+            *kept, machinery=machinery, answers=answers, sizes=sizes, after_step=self.after_step
+        )
         with machinery.aside:
             response = acting.run() if observer is None else observer.observe(acting)
         self._is_anew = False
@@ -373,7 +378,7 @@ class ToolLoop:
             return
         name = toolset.profile.name
         if not self._store.is_told(INSTRUCTIONS, name):
-            self._store.tell(self._instructions(toolset.profile, text), {INSTRUCTIONS: name})
+            self._store.tell(self.instructions(toolset.profile, text), {INSTRUCTIONS: name})
 
     def _tell_news(self, toolset: Toolset) -> None:
         from tract_jupyter.loop.offered import OfferedTools
@@ -394,13 +399,18 @@ class ToolLoop:
         told = [
             (
                 call,
-                left_answer(known.get(call.id), self._question_of(call, toolset), self._review.gate.catch_up),
+                left_answer(
+                    known.get(call.id), self._question_of(call, toolset), self._reviewer(toolset).catch_up
+                ),
             )
             for call in calls
         ]
         answers.answer(told, size_for(len(calls), self.result_size, self.step_size))
         if known:
             answers.journal.forget(said.commit_hash)
+
+    def _reviewer(self, toolset: Toolset | None) -> Asking:
+        return self._review.reviewer if toolset is None else toolset.reviewer
 
     def _question_of(self, call: ActingCall, toolset: Toolset | None) -> Any | None:
         """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""
@@ -412,5 +422,5 @@ class ToolLoop:
         if anew is None:
             return None
         own_id = anew.pending_id
-        same = self._review.reviewer.twin(anew)
+        same = toolset.reviewer.twin(anew)
         return same if same is not None or anew.pending_id == own_id else anew  # it took the question over

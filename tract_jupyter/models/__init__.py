@@ -8,6 +8,7 @@
   person: `autonomy`. Tracts of a store, their parents and children: `spawn`.
 * How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
+* What the person said themselves: `said`; what is sent beside it: `sent_context`.
 * Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
   patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of whoever calls: `warning`.
 

@@ -26,13 +26,15 @@ class Inheritance(StrEnum):
     """The context that a child starts with.
 
     `head_snapshot` is the parent's compiled context as one instruction; `full_clone` is its history, replayed;
-    `selective` is a part of that; `branch` is the parent's own history, of an agent that was deployed.
+    `selective` is a part of that; `branch` is the parent's own history, of an agent that was deployed. `nothing` is
+    what the conversation of an orchestrator starts with; no child is spawned so.
     """
 
     HEAD_SNAPSHOT = "head_snapshot"
     FULL_CLONE = "full_clone"
     SELECTIVE = "selective"
     BRANCH = "branch"
+    NOTHING = "nothing"
 
     @classmethod
     def _missing_(cls, value: object) -> None:

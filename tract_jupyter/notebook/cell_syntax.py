@@ -5,6 +5,7 @@ In a Python body the docstring is the description, annotated assignments are the
     '''Verify source URLs.'''
     urls: Annotated[list[str], "URLs to verify"]
     note: Annotated[str, "For people", "volatile"] = ""     # approvals that stand do not look at it
+    fires_on = {"moment": "commit", "tokens": 8000, "fields": {"urls": []}}     # by itself, as a policy
     verified: bool = False
 
     def verify(pending, strict: bool = False):
@@ -27,6 +28,7 @@ import yaml
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.operations import (
     ActionDef,
+    FiringCondition,
     OperationSpec,
     check_code,
     check_spec,
@@ -36,6 +38,8 @@ from tract_jupyter.operations import (
 
 _VOLATILE = "volatile"
 """Marks, after the description, a field that standing approvals and recorded decisions do not look at."""
+_FIRES_ON = "fires_on"
+"""The one name that is assigned without a type: when the operation fires by itself."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
 
 
@@ -99,9 +103,14 @@ def parse_python(name: str, text: str) -> ParsedCell:
     fields: dict[str, dict[str, Any]] = {}
     actions: dict[str, ActionDef] = {}
     first_lines: dict[str, int] = {}
+    fires_on: FiringCondition | None = None
     for position, node in enumerate(tree.body):
         if position == 0 and _docstring(node) is not None:
             description = inspect.cleandoc(_docstring(node) or "")
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _FIRES_ON:
+            if fires_on is not None:
+                raise SpecError(f"{_FIRES_ON!r} is given twice", line=node.lineno)
+            fires_on = _condition(node)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             _refuse_second(fields, node.target.id, node)
             fields[node.target.id] = _field(node)
@@ -110,7 +119,8 @@ def parse_python(name: str, text: str) -> ParsedCell:
             actions[node.name], first_lines[node.name] = _action(node, lines)
         else:
             _refuse(node)
-    return ParsedCell(OperationSpec(name, description, fields, actions), first_lines)
+    spec = OperationSpec(name, description, fields, actions, fires_on=fires_on)
+    return ParsedCell(spec, first_lines)
 
 
 def parse_json(text: str) -> dict[str, Any]:
@@ -188,6 +198,13 @@ def _field(node: ast.AnnAssign) -> dict[str, Any]:
     # as in a class or a function of Python: what has no default must be given
     definition |= {"required": True} if node.value is None else {"default": _literal(node.value)}
     return definition
+
+
+def _condition(node: ast.Assign) -> FiringCondition:
+    try:
+        return FiringCondition.from_dict(_literal(node.value))
+    except SpecError as error:
+        raise SpecError(error.message, line=node.lineno) from None
 
 
 def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:

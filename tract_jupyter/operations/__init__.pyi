@@ -27,6 +27,7 @@ from .rehearsal import Rehearsal as Rehearsal
 from .rehearsal import RehearsedRun as RehearsedRun
 from .rehearsal import rehearse as rehearse
 from .spec import ActionDef as ActionDef
+from .spec import FiringCondition as FiringCondition
 from .spec import OperationSpec as OperationSpec
 from .spec import spec_from_dict as spec_from_dict
 from .spec import spec_from_json as spec_from_json

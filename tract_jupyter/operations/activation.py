@@ -248,6 +248,7 @@ class PendingActivation(Proposal):
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
             _ACTIVE_ALREADY if self._spec().name in self.tract.operations.registry.unreviewed else "",
+            "" if self._spec().fires_on is None else f"It fires by itself: {self._spec().fires_on}.",
             _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
@@ -304,6 +305,7 @@ class PendingActivation(Proposal):
             "description": spec.description,
             "version": spec.version,
             "unhandled": _UNHANDLED[spec.unhandled],
+            "fires by itself": "" if spec.fires_on is None else str(spec.fires_on),
             "isolation": f"sandbox: {sandboxed}" if sandboxed else "",
         }
 
@@ -354,6 +356,7 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
+    lines += [] if spec.fires_on is None else [f"fires by itself {spec.fires_on}"]
     lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
     for one in spec.actions.values():
         lines += ["", *_readable_action(one)]

@@ -55,7 +55,12 @@ def spec_reach(spec: OperationSpec) -> Reach:
             f"{name}{action.parameters().signature_text()}{', in the sandbox' if action.is_sandboxed else ''}"
             for name, action in spec.actions.items()
         ),
-        "decides": frozenset({"approved if no handler decides"} if spec.unhandled == "approve" else ()),
+        "decides": frozenset(
+            [
+                *(["approved if no handler decides"] if spec.unhandled == "approve" else []),
+                *([f"fires by itself {spec.fires_on}"] if spec.fires_on is not None else []),
+            ]
+        ),
     }
 
 

@@ -7,12 +7,12 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import OperationExistsError, SpecError
+from tract_jupyter.exceptions import OperationExistsError, ParameterError, SpecError
 from tract_jupyter.hooks import APPROVE_ONLY
 from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import printable
 from tract_jupyter.operations.pending import DynamicPending
-from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+from tract_jupyter.operations.spec import FiringCondition, spec_from_json, spec_to_json
 from tract_jupyter.review import OWN_WORDS
 
 if TYPE_CHECKING:
@@ -100,7 +100,19 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
         raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
     actions = {key: _check_action(key, action) for key, action in spec.actions.items()}
     _check_told_apart(spec.actions)
-    return spec.parameters(), actions
+    fields = spec.parameters()
+    if spec.fires_on is not None:
+        _check_condition(spec.fires_on, fields)
+    return fields, actions
+
+
+def _check_condition(condition: FiringCondition, fields: Parameters) -> None:
+    """Check that an operation can be fired by itself with the values that it gives."""
+    FiringCondition.from_dict(condition.to_dict())
+    try:
+        fields.validate(condition.fields)
+    except ParameterError as error:
+        raise SpecError(f"fires_on: fields: {'; '.join(error.problems)}") from None
 
 
 def _check_action(key: str, action: ActionDef) -> Parameters:

@@ -157,6 +157,8 @@ class Operations:
         self._firing = firing
         self._handlers = handlers
         self._review = review
+        self.on_change: Callable[[str, OperationSpec | None], object] = lambda _name, _spec: None
+        """Called with the name and the version that became active, or None once it was removed or revoked."""
         self.carry_grants = False
         """True if standing approvals carry over to a new version that can access no more than the old one."""
         self.registry.waiting = self.waiting
@@ -253,6 +255,7 @@ class Operations:
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._review.grants.carry_over(connection, "operation", spec.name, *hashes)
         self.stored.take_on(spec.name, partial(self.registry.activate, cls, reviewed=reviewed))
+        self.on_change(spec.name, spec)
         return cls
 
     def propose(
@@ -401,7 +404,8 @@ class Operations:
     def _needs_no_review(self, spec: OperationSpec) -> bool:
         """Return True if autonomy allows it, all of its code is sandboxed, and its name never meant anything here."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        is_free = spec.is_sandboxed and not is_crowded and not self._reviews_sandboxed()
+        waits = spec.fires_on is None  # to be fired by somebody
+        is_free = spec.is_sandboxed and waits and not is_crowded and not self._reviews_sandboxed()
         return is_free and not self._was_known(spec.name)
 
     def _was_known(self, name: str) -> bool:
@@ -452,6 +456,7 @@ class Operations:
             UnknownOperationError: it is not active.
         """
         self.stored.revoke(name)
+        self.on_change(name, None)
 
     def remove(self, name: str) -> None:
         """Deactivate an operation, and forget its spec and its handlers.
@@ -463,6 +468,7 @@ class Operations:
             self.stored.remove(name)
             self._firing.bus.off(name)
             self._handlers.forget(name)
+        self.on_change(name, None)
 
     # --- across restarts
 

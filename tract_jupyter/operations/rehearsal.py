@@ -99,14 +99,14 @@ class Rehearsal:
     def summary(self) -> str:
         """What came of it, in a sentence or two."""
         ran = [run for run in self.runs if run.kind != "not run"]
-        needs = _told_needs([run.about for run in self.runs if run.kind == "not run"])
-        told = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}." if ran else "Not rehearsed."]
-        told += (
-            [f"{'Not rehearsed on others' if ran else 'It'}: {needs}." if ran else f"It {needs}."]
-            if needs
-            else []
-        )
-        told += [self.left_out] if self.left_out else []
+        needed = dict.fromkeys(run.about for run in self.runs if run.kind == "not run")
+        needs = f"it needs {', '.join(needed)}" if needed else self.left_out.removesuffix(".")
+        told = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}."] if ran else []
+        if needs and (needed or not ran):
+            told.append(f"Not rehearsed{' on others' if ran else ''}: {needs}.")
+        elif not ran:
+            told.append("Not rehearsed: no values were drawn that fit its fields.")
+        told += [f"{self.left_out[:1].upper()}{self.left_out[1:]}"] if self.left_out and ran else []
         told += (
             ["It is to run in the kernel, where it can do otherwise."] if self.has_kernel_code and ran else []
         )
@@ -168,7 +168,7 @@ def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
     try:
         pool.opened()
     except NoSandboxError as error:
-        return Rehearsal(code_hash(spec), (), f"{str(error)[:1].upper()}{str(error)[1:]}.", has_kernel_code)
+        return Rehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
     for name, action in spec.actions.items():
         if len(made) >= MOST_RUNS or time.monotonic() >= over:
             left.append(name)
@@ -176,7 +176,7 @@ def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
         made += _rehearsed(spec, action, pool, over)
     left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(left), _VALUE)}." if left else ""
     if not spec.actions:
-        left_out = "It has no actions, so there is no code to rehearse."
+        left_out = "it has no actions, so there is no code to rehearse."
     return Rehearsal(code_hash(spec), tuple(made), left_out, has_kernel_code)
 
 
@@ -277,10 +277,6 @@ def _counts(runs: list[RehearsedRun]) -> str:
     stopped = Counter(run.about for run in runs if run.kind == "stopped")
     told += [f"{count} stopped after {about}" for about, count in stopped.items()]
     return ", ".join(told)
-
-
-def _told_needs(needed: list[str]) -> str:
-    return f"needs {', '.join(dict.fromkeys(needed))}" if needed else ""
 
 
 def _call(run: RehearsedRun) -> str:

@@ -75,6 +75,76 @@ class ActionDef:
             raise SpecError(f"parameter {name!r}: {error.message}", action=self.name) from None
 
 
+Moment = Literal["commit", "compile", "turn"]
+_MOMENTS: tuple[Moment, ...] = get_args(Moment)
+_MOMENT_TEXTS = {
+    "commit": "after a commit",
+    "compile": "before the context is compiled",
+    "turn": "after a turn",
+}
+
+
+@dataclass(frozen=True)
+class FiringCondition:
+    """When an operation fires by itself. All that is given must hold.
+
+    Attributes:
+        moment: when it is looked at: after a `commit`, before a `compile`, or after a `turn`.
+        commits: at every so many commits of the branch.
+        tokens: the context has so many tokens, or more; once, until it has fewer again.
+        content_type: the newest message is of this type, such as `tool_io`.
+        fields: the values of its fields.
+    """
+
+    moment: Moment = "commit"
+    commits: int | None = None
+    tokens: int | None = None
+    content_type: str | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        conditions = [
+            f"at every {self.commits:,} commits" if self.commits is not None else "",
+            f"when it has {self.tokens:,} tokens or more" if self.tokens is not None else "",
+            f"when the newest message is of type {self.content_type!r}" if self.content_type else "",
+        ]
+        told = [_MOMENT_TEXTS.get(self.moment, str(self.moment)), *filter(None, conditions)]
+        given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
+        return f"{', '.join(told)}{f'; with {given}' if given else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is not left out, as plain data."""
+        data = asdict(self)
+        return {name: value for name, value in data.items() if value is not None and value != {}}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> FiringCondition:
+        """Read the dict form.
+
+        Raises:
+            SpecError: a part is unknown or of the wrong type.
+        """
+        _check_keys("fires_on", data, required=(), known=_CONDITION_KEYS)
+        moment = data.get("moment", "commit")
+        if moment not in _MOMENTS:
+            raise SpecError(
+                f"fires_on: moment is {', '.join(_MOMENTS)}, not {brief_repr(moment)}."
+                f"{nearest(str(moment), _MOMENTS)}"
+            )
+        for name in ("commits", "tokens"):
+            value = data.get(name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise SpecError(f"fires_on: {name} is a whole number from 1 on, not {brief_repr(value)}")
+        kind = data.get("content_type")
+        if kind is not None:
+            _expect(kind, str, "fires_on: content_type")
+        fields = copy.deepcopy(_expect(data.get("fields") or {}, dict, "fires_on: fields"))
+        return cls(moment, data.get("commits"), data.get("tokens"), kind or None, fields)
+
+
+_CONDITION_KEYS = ("moment", "commits", "tokens", "content_type", "fields")
+
+
 @dataclass(frozen=True)
 class OperationSpec:
     """An operation: typed fields, and actions that decide about them.
@@ -89,6 +159,7 @@ class OperationSpec:
         actions: by name.
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
+        fires_on: when it fires by itself, as a policy of the tract; None for never. See `FiringCondition`.
     """
 
     name: str
@@ -97,6 +168,7 @@ class OperationSpec:
     actions: dict[str, ActionDef]
     version: str = "1"
     unhandled: Literal["approve", "ask"] = "approve"
+    fires_on: FiringCondition | None = None
 
     def parameters(self) -> Parameters:
         """Return the fields with their types parsed.
@@ -137,9 +209,9 @@ def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
     """Return what a version changes, each part in a few words; nothing if the two mean the same."""
     before, after = spec_to_dict(old), spec_to_dict(new)
     found = [
-        f"{part} is {brief_repr(after[part])}, was {brief_repr(before[part])}"
-        for part in ("description", "version", "unhandled")
-        if before[part] != after[part]
+        f"{part} is {brief_repr(after.get(part))}, was {brief_repr(before.get(part))}"
+        for part in ("description", "version", "unhandled", "fires_on")
+        if before.get(part) != after.get(part)
     ]
     for kind, name in (("field", "fields"), ("action", "actions")):
         one, other = before[name], after[name]
@@ -170,6 +242,10 @@ def _field(name: str, definition: dict[str, Any]) -> Parameter:
 def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
     """Return a spec as a dict that JSON can hold; `spec_from_dict` reads it back. It shares nothing with the spec."""
     data = asdict(spec)
+    if spec.fires_on is None:
+        del data["fires_on"]  # so that a spec without it keeps the hash that was approved
+    elif isinstance(spec.fires_on, FiringCondition):
+        data["fires_on"] = spec.fires_on.to_dict()
     actions = data["actions"] if isinstance(data["actions"], dict) else {}
     for action in actions.values():
         if isinstance(action, dict) and action.get("isolation") == "kernel":
@@ -238,11 +314,12 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
         actions={name: _action(name, definition) for name, definition in actions.items()},
         version=_version(data.get("version", "1")),
         unhandled=data.get("unhandled", "approve"),
+        fires_on=None if data.get("fires_on") is None else FiringCondition.from_dict(data["fires_on"]),
     )
 
 
 _FIELD_KEYS = ("type", "description", "default", "required", "volatile")
-_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
+_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled", "fires_on")
 _ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
 
 

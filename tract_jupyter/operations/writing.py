@@ -277,6 +277,10 @@ class _Writing:
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
         return outcomes
 
+    def key_of(self, call: ActingCall) -> str:
+        """Return what makes a call the same call as another one."""
+        return call.key
+
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         for asked in calls:
             self._missed(why)

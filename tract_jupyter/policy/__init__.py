@@ -4,10 +4,11 @@
   after each commit is known without asking the store.
 * `evaluator`: looks at the policies at their moments, and does, proposes or tells what they want. `saved`: how they are
   kept. `policies`: `t.policies`, which puts this together.
-* `builtin`: seven policies. `trigger`: the one that starts an orchestrator.
+* `builtin`: seven policies. `trigger`: the one that starts an orchestrator. `operations`: the one of an operation that
+  says when it fires.
 
-What they want is carried out through the one executor of tools, by `toolkit.PolicyCalls`. Knows `toolkit`, `context`,
-`review`, `storage`.
+What they want is carried out through the one executor of tools, by `toolkit.PolicyCalls`. Knows `toolkit`,
+`operations`, `context`, `review`, `storage`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from .builtin.messages import CompressPolicy as CompressPolicy
 from .builtin.messages import GCPolicy as GCPolicy
 from .builtin.messages import PinPolicy as PinPolicy
 from .evaluator import PolicyEvaluator as PolicyEvaluator
+from .operations import OperationPolicy as OperationPolicy
+from .operations import follow as follow
 from .policies import Policies as Policies
 from .policies import PolicyRow as PolicyRow
 from .policies import Preview as Preview

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RejectedError, UndecidedError
 from tract_jupyter.models import AutonomyLevel, PendingStatus, canonical_json, one_line, warn
-from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyWarning, wanted_of
 from tract_jupyter.policy.saved import slot_of
 from tract_jupyter.policy.view import PolicyView
@@ -74,7 +73,7 @@ class PolicyEvaluator:
         self.watch = watch
         self.orchestrate = orchestrate
         self.tell: Callable[[str], object] | None = None
-        """Is called with a line for a person about what a policy would have done."""
+        """Is called with a line for a person about what a policy would have done; a warning if None."""
         self.is_paused = False
         self._lock = threading.Lock()  # held while policies are looked at; by no thread twice
         self._holds = 0
@@ -207,43 +206,44 @@ class PolicyEvaluator:
     def _evaluated(self, slot: Slot, view: PolicyView) -> bool:
         """Look at one policy, and do what it wants; True if something happened."""
         policy = slot.policy
-        cooldown = getattr(policy, "cooldown", 0)
-        if cooldown and self._is_cooling(slot, cooldown, view):
+        if slot.cooldown and self._is_cooling(slot, view):
             return False
-        view.memory = own = slot.own
-        before = copy.deepcopy(own) if own else None
+        own: dict[str, Any] = {}
+        if slot.remembers:
+            own = view.memory = slot.own
         try:
-            if isinstance(policy, BuiltinPolicy):
+            if slot.is_built_in:
                 given = policy.evaluate(view)
             else:
                 with (
                     self._repository.database.read()
                 ):  # within which nothing can be written, and no model asked
                     given = policy.evaluate(view)
-            if given is None and not slot.memory.get("stopped"):
+            if given is None and own == slot.saved and not slot.memory.get("stopped"):
                 slot.error = ""
-                if (own or before) and own != before:
-                    self._remember(slot)
                 return False
             wanted = wanted_of(given)
             canonical_json(own)
         except Exception as error:  # noqa: BLE001 # a policy never breaks the commit that it looks at
-            slot.memory["own"] = before or {}
+            slot.memory["own"] = copy.deepcopy(slot.saved)
             self._broke(slot, error)
             return False
         slot.error = ""
         try:
-            return self._wanted(slot, wanted, view, has_news=own != (before or {}))
+            return self._wanted(slot, wanted, view, has_news=own != slot.saved)
         except Exception as error:  # noqa: BLE001 # nor does the store
             self._warn(slot, f"what it wants could not be carried out ({_words(error)})")
             with suppress(Exception):
                 self.look_again()
             return True
 
-    def _is_cooling(self, slot: Slot, cooldown: float, view: PolicyView) -> bool:
+    def _is_cooling(self, slot: Slot, view: PolicyView) -> bool:
         at = slot.fired.get("at")
         try:
-            return isinstance(at, str) and (view.now - datetime.fromisoformat(at)).total_seconds() < cooldown
+            return (
+                isinstance(at, str)
+                and (view.now - datetime.fromisoformat(at)).total_seconds() < slot.cooldown
+            )
         except (ValueError, TypeError):
             return False
 
@@ -487,6 +487,7 @@ class PolicyEvaluator:
     def _count(self, slot: Slot) -> None:
         """Note that the row was written."""
         slot.row = slot.row._replace(memory_json=canonical_json(slot.memory), firings=slot.row.firings + 1)
+        slot.saved = copy.deepcopy(slot.own) if slot.remembers else {}
 
     def _noted(self, slot: Slot, outcome: str, about: dict[str, Any]) -> None:
         with self._repository.database.write() as connection:
@@ -531,9 +532,12 @@ class PolicyEvaluator:
     # --- telling
 
     def _say(self, text: str) -> None:
-        if self.tell is not None:
-            with suppress(Exception):
-                self.tell(one_line(text, _LONGEST))
+        line = one_line(text, _LONGEST)
+        with suppress(Exception):  # a `Warning` is one, where warnings are errors
+            if self.tell is None:
+                warn(line, PolicyWarning)
+            else:
+                self.tell(line)
 
     def _warn(self, slot: Slot, text: str) -> None:
         with suppress(Warning):  # where warnings are errors: the commit stands

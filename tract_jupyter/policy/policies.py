@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models import AutonomyLevel, brief_repr, check_limit
+from tract_jupyter.exceptions import ContentError, TractError, nearest
+from tract_jupyter.models import AutonomyLevel, brief_repr, canonical_json, check_limit
 from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.evaluator import OUTCOMES, PolicyEvaluator
 from tract_jupyter.policy.protocols import ORCHESTRATE, check_name, check_policy, wanted_of
 from tract_jupyter.policy.saved import made, settings_json
 from tract_jupyter.policy.trigger import TriggerConfig
 from tract_jupyter.policy.view import PolicyView
-from tract_jupyter.storage import StoredPolicy, from_text
+from tract_jupyter.storage import StoredPolicy, from_text, read_dict
+from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.policy.saved import PolicyStore, Slot
     from tract_jupyter.policy.view import Watch
     from tract_jupyter.storage import Event, PendingRows
-    from tract_jupyter.toolkit import PendingPolicy, Permission, PolicyCalls
+    from tract_jupyter.toolkit import PendingPolicy, PolicyCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Policies:
         check_policy(given)
         if not isinstance(given, BuiltinPolicy):
             self.evaluator.objects[given.name] = given
-        self._save(given.name, settings_json(given, is_on=on), "added")
+        self._save(given.name, settings_json(given, is_on=on), "added", self._beginning(given))
         return str(given.name)
 
     def remove(self, name: str) -> None:
@@ -292,9 +294,6 @@ class Policies:
         return slot
 
     def _turn(self, name: str, *, is_on: bool) -> None:
-        from tract_jupyter.models import canonical_json
-        from tract_jupyter.storage import read_dict
-
         slot = self._slot(name)
         settings = read_dict(slot.row.policy_json)
         config = settings.get("config")
@@ -302,16 +301,23 @@ class Policies:
             made(str(settings.get("type")), check_name(name), config)
         self._save(name, canonical_json({**settings, "on": is_on}), "on" if is_on else "off")
 
-    def _save(self, name: str, policy_json: str, what: str) -> None:
-        row = self._store.sign(StoredPolicy(name, policy_json, "", "{}", 0))
+    def _beginning(self, policy: Any) -> str:
+        """Return what a new policy remembers: one that counts begins to count here."""
+        fired = getattr(policy, "fired", None)
+        if not callable(fired):
+            return "{}"
+        view = PolicyView(self._tract, self._watch, "turn")
+        fired(view)
+        return canonical_json({"own": view.memory})
+
+    def _save(self, name: str, policy_json: str, what: str, memory_json: str = "{}") -> None:
+        row = self._store.sign(StoredPolicy(name, policy_json, "", memory_json, 0))
         with self._repository.database.write() as connection:
             self._store.put(connection, row, what, {"name": name, "policy": policy_json})
         self._watch.new = None
         self.evaluator.look_again()
 
     def _previewed(self, slot: Slot) -> Sequence[Preview]:
-        import copy
-
         wanted: Sequence[PolicyAction] = []
         try:
             for moment in slot.moments:
@@ -330,9 +336,6 @@ class Policies:
         ]
 
     def _would(self, slot: Slot, action: PolicyAction) -> str:
-        from tract_jupyter.exceptions import TractError
-        from tract_jupyter.toolkit import Permission, policy_actor
-
         if slot.is_stopped(action.about, action.condition):
             return "nothing: it was done, rejected or told, and nothing has changed since"
         if action.about in slot.open:

@@ -30,7 +30,7 @@ _LONGEST_ACTOR: Final = 100  # characters; `policy:NAME` is an actor, which has 
 
 
 class PolicyWarning(UserWarning):
-    """A policy failed, or its action did. What was committed stands."""
+    """A policy failed, or its action did, or it tells what it was not allowed to do. What was committed stands."""
 
 
 @dataclass(frozen=True, slots=True)

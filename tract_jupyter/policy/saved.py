@@ -6,6 +6,7 @@ a person wrote is not stored; it is waiting until `add` brings it again, with wh
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -31,10 +32,12 @@ def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
     """Return the types of policies whose settings can be stored, by name."""
     from tract_jupyter.policy.builtin.branches import ArchivePolicy, BranchPolicy, MergePolicy, RebasePolicy
     from tract_jupyter.policy.builtin.messages import CompressPolicy, GCPolicy, PinPolicy
+    from tract_jupyter.policy.operations import OperationPolicy
     from tract_jupyter.policy.trigger import OrchestratePolicy
 
     listed: tuple[type[BuiltinPolicy], ...] = (
         CompressPolicy, PinPolicy, BranchPolicy, MergePolicy, RebasePolicy, GCPolicy, ArchivePolicy, OrchestratePolicy,
+        OperationPolicy,
     )  # fmt: skip
     return {one.type_name: one for one in listed}
 
@@ -105,6 +108,12 @@ class Slot:
     memory: dict[str, Any] = field(default_factory=dict)
     priority: int = 100
     moments: tuple[str, ...] = ()
+    cooldown: float = 0
+    is_built_in: bool = False
+    remembers: bool = False
+    """Whether it may remember something of its own."""
+    saved: dict[str, Any] = field(default_factory=dict)
+    """What it remembers, as it is stored."""
     error: str = ""
     """What it failed with the last time that it was looked at."""
 
@@ -183,6 +192,10 @@ def slot_of(row: StoredPolicy, store: PolicyStore, own: Any | None) -> Slot:
             slot.why = f"its code is not here: t.policies.add an object of {type_name} with this name"
             return slot
         slot.priority, slot.moments = priority_of(slot.policy), moments_of(slot.policy)
+        slot.cooldown = getattr(slot.policy, "cooldown", 0)
+        slot.is_built_in = isinstance(slot.policy, BuiltinPolicy)
+        slot.remembers = not slot.is_built_in or hasattr(slot.policy, "fired")
+        slot.saved = copy.deepcopy(slot.own) if slot.remembers else {}
     except TractError as error:
         slot.policy, slot.why = None, str(error)
     return slot

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.storage import APPEND, EDIT, from_text, to_text
+from tract_jupyter.storage import APPEND, EDIT, from_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ class Watch:
         self._garbage: tuple[int, int, datetime] | None = None
 
     _garbage: tuple[int, int, datetime] | None = None
-    _oldest: str | None = None
+    _young_until: tuple[float, datetime] | None = None
     _since = 0
 
     def recent(self, head: str | None) -> Sequence[Entry]:
@@ -140,9 +140,12 @@ class Watch:
         known = self._garbage
         if known is not None and self._since < known[1] and now < known[2]:
             return known[0]
-        if self._oldest is None:
-            self._oldest = self._first_time()
-        if self._oldest is None or self._oldest > to_text(now - timedelta(days=days)):
+        if self._young_until is None or self._young_until[0] != days:
+            oldest = self._first_time()
+            if oldest is None:
+                return 0
+            self._young_until = days, from_text(oldest) + timedelta(days=days)
+        if now < self._young_until[1]:
             return 0  # everything is too young
         from tract_jupyter.context import Choice, Retain
 

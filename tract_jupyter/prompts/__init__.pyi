@@ -6,6 +6,15 @@ from .operations import operation_template as operation_template
 from .operations import refused_operation as refused_operation
 from .operations import rejected_operation as rejected_operation
 from .operations import writing_request as writing_request
+from .orchestrator import ACTS_ON as ACTS_ON
+from .orchestrator import ALTERNATIVES as ALTERNATIVES
+from .orchestrator import CHOSEN_INSTEAD as CHOSEN_INSTEAD
+from .orchestrator import EMPTY as EMPTY
+from .orchestrator import MEANS as MEANS
+from .orchestrator import NOTHING_CHANGED as NOTHING_CHANGED
+from .orchestrator import ORCHESTRATE as ORCHESTRATE
+from .orchestrator import REASONING as REASONING
+from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
@@ -13,6 +22,11 @@ from .replies import PLAN as PLAN
 from .replies import RETRY as RETRY
 from .replies import consulting_request as consulting_request
 from .replies import retry_text as retry_text
+from .reviewing import CLEARED_NO_MORE as CLEARED_NO_MORE
+from .reviewing import DECIDE as DECIDE
+from .reviewing import REVIEW_FIRST as REVIEW_FIRST
+from .reviewing import refused_by_model as refused_by_model
+from .reviewing import review_request as review_request
 from .summaries import GUIDE as GUIDE
 from .summaries import SHORTEN as SHORTEN
 from .summaries import SUMMARIZE as SUMMARIZE

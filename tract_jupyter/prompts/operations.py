@@ -24,6 +24,7 @@ packages there: no del, no yield, no inheritance; of modules json, re, math, dat
 with role and content. Import within the code, no more than is needed. Start no programs, and change no files, unless \
 that is what is asked.
 * Types of fields and params are str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any.
+* Only if it is asked to happen by itself, say when in fires_on; its fields are given there.
 * If something is refused, put that right, and call the tool again with the whole operation."""
 
 NO_OPERATION: Final = """\
@@ -103,6 +104,23 @@ _ACTION: Final = {
     "required": ["description", "code", "isolation"],
     "additionalProperties": False,
 }
+_CONDITION: Final = {
+    "type": "object",
+    "description": "When it fires by itself; leave it out if somebody fires it. All that is given must hold.",
+    "properties": {
+        "moment": {"type": "string", "enum": ["commit", "compile", "turn"]},
+        "commits": {"type": "integer", "minimum": 1, "description": "At every so many commits."},
+        "tokens": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "The context has so many tokens, or more.",
+        },
+        "content_type": {"type": "string", "description": "Of the newest message, such as tool_io."},
+        "fields": {"type": "object", "description": "The values of its fields."},
+    },
+    "required": ["moment"],
+    "additionalProperties": False,
+}
 PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
     "type": "function",
     "function": {
@@ -128,6 +146,7 @@ PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
                     "enum": ["approve", "ask"],
                     "description": "What a firing means that no handler decides; approve if left out.",
                 },
+                "fires_on": _CONDITION,
             },
             "required": ["name", "description", "fields", "actions"],
             "additionalProperties": False,

@@ -72,6 +72,28 @@ SUPERVISOR: Final = {
     "branch": "Keep the managed agent's state under a name, or have it go on elsewhere without losing this line.",
     "switch": "Have the managed agent go on with another branch.",
     "merge": "Bring what the agent found out on another branch into its current one.",
+    "merge_into": (
+        "Bring a branch that the managed agent has finished into another one, such as main; it goes on where it is. To "
+        "bring one into its current branch, use merge."
+    ),
+    "rebase": (
+        "Have the managed agent's branch go on from the tip of another one that has moved on. Its own messages are "
+        "copied; not for a branch that others work on."
+    ),
+    "archive": "Put a branch away that the managed agent does not need now, under another name; nothing is lost.",
+    "cherry_pick": (
+        "Copy single messages from another branch of the managed agent into its current one, where a merge would bring "
+        "too much."
+    ),
+    "child_status": "See how far the managed agent's own children are: their task, branch, commits and tokens.",
+    "register_policy": (
+        "Have the managed agent's context watched from now on: a policy proposes to compress, pin, merge, ... when it "
+        "is time. For something that is due now, use the tool itself."
+    ),
+    "unregister_policy": (
+        "Remove a policy from the managed agent's context for good. To have it rest, use toggle_policy."
+    ),
+    "toggle_policy": "Have a policy of the managed agent's context rest, or watch again, with its settings.",
     "reset": (
         "Take the managed agent back to an earlier commit, after it went astray. Later messages leave its context; "
         "ORIG_HEAD names where it was."

@@ -3,6 +3,7 @@ from .answers import checking as checking
 from .channel import Channel as Channel
 from .channel import NoChannel as NoChannel
 from .channel import Ticket as Ticket
+from .decision import MODEL_REVIEWER as MODEL_REVIEWER
 from .decision import RECORDED as RECORDED
 from .decision import Answer as Answer
 from .decision import Decision as Decision
@@ -30,6 +31,10 @@ from .display import showable as showable
 from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
+from .first_look import FirstReviewer as FirstReviewer
+from .first_look import Look as Look
+from .first_look import LookRecord as LookRecord
+from .first_look import Verdict as Verdict
 from .grants import NOT_SIGNED as NOT_SIGNED
 from .grants import Grant as Grant
 from .grants import Grants as Grants

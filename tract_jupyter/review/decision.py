@@ -116,16 +116,18 @@ class DecisionContext(NamedTuple):
     """The circumstances of a decision: the channel, the decider, what they were shown.
 
     Attributes:
-        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it; or the name of
-            a `personal_channel`.
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `model-reviewer`, `handler`,
+            `grant`, `recorded`, `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired
+            it; or the name of a `personal_channel`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
+        reason: why, where whoever decides says so of an approval, too: it is kept and signed with the decision.
     """
 
     channel: str
     decided_by: str
     shown: str | None = None
+    reason: str = ""
 
     @property
     def is_personal(self) -> bool:
@@ -149,8 +151,12 @@ class DecisionContext(NamedTuple):
 _PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
 RECORDED = "recorded"
 """The channel of a decision that was recorded, and settles the same question where nobody can be asked."""
+MODEL_REVIEWER = "model-reviewer"
+"""The channel of a model that reviews calls before a person is asked; what it decides is no person's approval."""
 _SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})
-_IMPERSONAL = frozenset({"model", "handler", "grant", RECORDED, "timeout", "automatic", "call"})
+_IMPERSONAL = frozenset(
+    {"model", MODEL_REVIEWER, "handler", "grant", RECORDED, "timeout", "automatic", "call"}
+)
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)
@@ -177,9 +183,11 @@ class DecidingAs:
         interrupts.end(self._frame)
 
 
-def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
+def deciding(
+    channel: str, by: str | None = None, *, shown: str | None = None, reason: str = ""
+) -> DecidingAs:
     """Have what is decided within a `with` block recorded as decided so; by the person at this kernel if left out."""
-    return DecidingAs(DecisionContext(channel, by or current_person(), shown))
+    return DecidingAs(DecisionContext(channel, by or current_person(), shown, reason))
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:

@@ -190,7 +190,7 @@ class Gate:
             question = pending.question
             decision = Decision(
                 action,
-                arguments,
+                {**arguments, "reason": now.reason} if now.reason else arguments,
                 now.channel,
                 question.fingerprint,
                 now.decided_by,

@@ -57,6 +57,7 @@ class Reviewable(Protocol):
     unguarded: str
     origin: str | None
     not_granted: str
+    advice: str
     timeout: float | None
     runs_elsewhere: bool
 
@@ -112,6 +113,19 @@ class Reviewable(Protocol):
     @property
     def is_destructive(self) -> bool:
         """True if what it takes away may be gone for good."""
+        ...
+
+    @property
+    def cleared_by(self) -> str:
+        """The action by which a model that reviews first clears it."""
+        ...
+
+    def why_a_person(self) -> str:
+        """Return why a model that reviews first may not decide about it; empty if it may."""
+        ...
+
+    def model_view(self) -> dict[str, Any]:
+        """Return what a model that reviews first is shown of it, as JSON data."""
         ...
 
     @property

@@ -23,10 +23,11 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     in_one_line,
 )
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, PersonsWords
 from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
 from tract_jupyter.review.channel import Channel, NoChannel, Ticket
-from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
+from tract_jupyter.review.decision import MODEL_REVIEWER, Answer, Decision, deciding, without_grant
+from tract_jupyter.review.first_look import FirstLook
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.storage import StoredPending
 
@@ -50,7 +52,9 @@ _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings of which it costs nothing to have some that are decided
 _PENDING = PendingStatus.PENDING.value
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
-_RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
+_RULES = frozenset(
+    {"handler", "model", MODEL_REVIEWER}
+)  # channels over which no person decides, and no code of theirs
 
 
 class Reviewer:
@@ -61,13 +65,21 @@ class Reviewer:
         timeout: seconds that a decision may take, where what is asked does not say; None for any time.
         on_timeout: what it means then if that time is over: see `Pending`.
         ledger: what was asked and decided.
+        first: the place of a model that reviews before a person is asked.
+
+    Args:
+        ledger: where questions are stored.
+        gate: has answers carried out.
+        grants: the standing approvals.
+        said: the person's own words.
     """
 
-    def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
+    def __init__(self, ledger: Ledger, gate: Gate, grants: Grants, said: PersonsWords | None = None) -> None:
         self.channel: Channel = NoChannel()
         self.timeout: float | None = None
         self.on_timeout = "wait"
         self.ledger = ledger
+        self.first = FirstLook(ledger, self._recorded, PersonsWords() if said is None else said)
         self._gate = gate
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
@@ -78,7 +90,18 @@ class Reviewer:
         self._is_watching = False
         gate.check_code = self._check_code
 
+    def _recorded(self) -> RecordedDecisions | None:
+        return self.channel.recorded()
+
     # --- without asking
+
+    def settled(self, pending: Reviewable) -> bool:
+        """Have it decided without asking a person, where that can be: by `granted`, or by a model that reviews first.
+
+        Returns:
+            True if it is decided now, which may be a refusal.
+        """
+        return self.granted(pending) or self.first.settles(pending)
 
     def granted(self, pending: Reviewable) -> bool:
         """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
@@ -316,6 +339,10 @@ class Reviewer:
                 if waiting:
                     time.sleep(_HEARTBEAT_SECONDS)
         return asked, left
+
+    def catch_up(self, pending: Reviewable) -> str:
+        """Follow what another process decided; see `Gate.catch_up`."""
+        return self._gate.catch_up(pending)
 
     def taken_up(self, pending: Reviewable) -> Ticket:
         """Store the request, unless it is stored already, and return its ticket, without showing it.

@@ -129,7 +129,12 @@ class SpawnRows:
         self.branch = branch
 
     def add(
-        self, connection: Connection, parent_id: str, parent_hash: str, purpose: str, inheritance: Inheritance
+        self,
+        connection: Connection,
+        parent_id: str,
+        parent_hash: str | None,
+        purpose: str,
+        inheritance: Inheritance,
     ) -> None:
         """Record where this one came from."""
         row = {

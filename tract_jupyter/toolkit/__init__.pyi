@@ -15,6 +15,7 @@ from .callers import note_question as note_question
 from .callers import noting as noting
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
+from .clearing import why_a_person as why_a_person
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits
 from .discovery import callable_functions as callable_functions
@@ -38,6 +39,7 @@ from .names import python_names as python_names
 from .operation_tools import LiveTools as LiveTools
 from .operation_tools import OperationTools as OperationTools
 from .operation_tools import proposing_tools as proposing_tools
+from .pendings import Alternative as Alternative
 from .pendings import Approval as Approval
 from .pendings import PendingToolCall as PendingToolCall
 from .pendings import ToolPending as ToolPending
@@ -65,6 +67,8 @@ from .stubs import ToolsModule as ToolsModule
 from .stubs import executor_of as executor_of
 from .stubs import generate_tools_module as generate_tools_module
 from .stubs import make_stub as make_stub
+from .toolset import READ_ON as READ_ON
+from .toolset import Asking as Asking
 from .toolset import SchemaFormat as SchemaFormat
 from .toolset import Toolset as Toolset
 from .toolset import to_anthropic as to_anthropic

@@ -14,7 +14,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from tract_jupyter.context import VersionedContext  # noqa: TC001 # the tool's signature is read
-from tract_jupyter.exceptions import SpecError
+from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.llm import ModelOperation  # noqa: TC001 # the tool's schema is made of it
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 
@@ -251,6 +251,64 @@ def merge(
     }
 
 
+@context_tool()
+def merge_into(
+    tract: Any,
+    target_branch: Annotated[str, "The branch to merge into."],
+    source_branch: Annotated[str, "The branch to merge, such as the current one."],
+    message: Annotated[str | None, "One line for the log."] = None,
+) -> dict[str, Any]:
+    """Merge a branch into another one than the current one, and stay on that. With conflicts, nothing is changed."""
+    with tract.standing_on(target_branch):
+        result = tract.merge(source_branch, message=message)
+    return {
+        "merge_type": result.merge_type.value,
+        "branch": result.target_branch,
+        "head": result.head,
+        "incoming": list(result.incoming),
+        "current": tract.current_branch,
+    }
+
+
+@context_tool()
+def rebase(
+    tract: Any, target_branch: Annotated[str, "The branch whose newest commit to go on from."]
+) -> dict[str, Any]:
+    """Put the own commits of the current branch onto the tip of another one. With conflicts, nothing is changed."""
+    before = tract.head
+    result = tract.rebase(target_branch)
+    return {
+        "branch": tract.current_branch,
+        "target_branch": result.target_branch,
+        "old_head": before,
+        "head": tract.head,
+    }
+
+
+@context_tool()
+def archive(
+    tract: VersionedContext,
+    branch: Annotated[str, "The branch to put away; not the current one."],
+    name: Annotated[str | None, "Its new name; archive/ and the old one if left out."] = None,
+) -> dict[str, Any]:
+    """Put a branch away under another name; its commits stay, and branch() takes it back."""
+    new = name or f"archive/{branch}"
+    with tract.batch():
+        tip = tract.branch(new, source=branch, switch=False)
+        tract.delete_branch(branch, force=True)
+    return {"branch": branch, "name": new, "head": tip}
+
+
+@context_tool()
+def cherry_pick(
+    tract: VersionedContext,
+    names: Annotated[list[str], "The commits to copy, in this order: hashes, prefixes or branches."],
+) -> dict[str, Any]:
+    """Copy single commits from other branches to the tip of the current one: all of them, or none."""
+    result = tract.import_commits(names)
+    return {"branch": tract.current_branch, "head": tract.head, "commits": list(result.commits)}
+
+
 @context_tool(destructive=True)  # once gc finds that no branch leads there, what it leaves is gone
 def reset(tract: VersionedContext, target: CommitName) -> dict[str, Any]:
     """Move the current branch to another commit; later commits leave the context.
@@ -414,6 +472,83 @@ def query_by_tags(
 ) -> list[dict[str, Any]]:
     """Find the newest commits of the current branch that have any, or all, of some tags."""
     return [commit_summary(info) for info in tract.history.query_by_tags(tags, match=match, limit=limit)]
+
+
+@context_tool(read_only=True)
+def child_status(
+    tract: VersionedContext,
+    child: Annotated[str | None, "Its id; all children if left out."] = None,
+) -> list[dict[str, Any]]:
+    """Tell where children of this tract stand: what each was made for, its branch, commits and tokens."""
+    return [
+        {
+            "child": info.child_id,
+            "purpose": info.purpose,
+            "branch": here.branch,
+            "head": here.commit_hash,
+            "commit_count": here.generation + 1,
+            "token_count": here.context_tokens,
+        }
+        for info, here in tract.family.standing(child)
+    ]
+
+
+_POLICY_TYPES = Literal["compress", "pin", "branch", "merge", "rebase", "gc", "archive", "orchestrate"]
+_PolicyName = Annotated[str, "The name of the policy."]
+
+
+@context_tool()
+def register_policy(
+    tract: Any,
+    type: Annotated[_POLICY_TYPES, "What it does."],  # noqa: A002 # the tool's own parameter
+    name: Annotated[str | None, "What it goes by; auto- and the type if left out."] = None,
+    config: Annotated[dict[str, Any] | None, 'Its settings, such as {"threshold": 0.8}.'] = None,
+) -> dict[str, Any]:
+    """Add a policy: from now on it watches the context and proposes what its type says, which a person decides."""
+    settings = {"autonomy": "collaborative", **(config or {})}
+    if settings["autonomy"] == "autonomous":
+        raise ContentError(
+            "a policy that a model adds asks a person: its autonomy is 'manual' or 'collaborative'"
+        )
+    wanted = name or f"auto-{type}"
+    if any(row.name == wanted for row in tract.policies.list()):
+        raise ContentError(
+            f"there is a policy {wanted!r} already; unregister it first, or choose another name"
+        )
+    return _policy(tract, tract.policies.add(type, name=wanted, **settings))
+
+
+@context_tool()
+def unregister_policy(tract: Any, name: _PolicyName) -> dict[str, Any]:
+    """Remove a policy for good, with what it remembers."""
+    tract.policies.remove(name)
+    return {"name": name, "removed": True}
+
+
+@context_tool()
+def toggle_policy(
+    tract: Any,
+    name: _PolicyName,
+    on: Annotated[bool, "True to have it watch again, False to have it rest."],  # a tool's own parameter
+) -> dict[str, Any]:
+    """Turn a policy on or off without losing its settings."""
+    if on and _policy(tract, name).get("missing"):
+        raise ContentError(f"the policy {name!r} cannot be used here, and only a person can take it over")
+    (tract.policies.on if on else tract.policies.off)(name)
+    return _policy(tract, name)
+
+
+def _policy(tract: Any, name: str) -> dict[str, Any]:
+    for row in tract.policies.list():
+        if row.name == name:
+            return {
+                "name": name,
+                "type": row.type,
+                "on": row.is_on,
+                "config": dict(row.config),
+                "missing": row.missing,
+            }
+    return {}
 
 
 _PAGE: Final = 12_000

@@ -163,6 +163,11 @@ class ToolDefinition:
         return self.owner == BUILT_IN or self.owner.startswith("operation:")
 
     @property
+    def is_built_in(self) -> bool:
+        """True if it is a tool of this package."""
+        return self.owner == BUILT_IN
+
+    @property
     def writes_history(self) -> bool:
         """True if it changes the current branch, as the built-in tools do that do not only read."""
         return self.owner == BUILT_IN and not self.traits.read_only

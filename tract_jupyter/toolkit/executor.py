@@ -25,7 +25,15 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations import TOOL_PREFIX
-from tract_jupyter.prompts import CALLED_FROM_CODE, CHANGED_SINCE, NO_PERMISSION, undecided
+from tract_jupyter.prompts import (
+    CALLED_FROM_CODE,
+    CHANGED_SINCE,
+    CLEARED_NO_MORE,
+    NO_PERMISSION,
+    refused_by_model,
+    undecided,
+)
+from tract_jupyter.review import MODEL_REVIEWER
 from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.callers import (
     USER,
@@ -34,6 +42,7 @@ from tract_jupyter.toolkit.callers import (
     default_permission,
     not_allowed,
     question,
+    reviewing,
     waiting,
 )
 from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
@@ -101,6 +110,11 @@ class ToolExecutor:
         self.savings = Savings()
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
+
+    @property
+    def reviewer(self) -> Reviewer:
+        """The part that has persons decide about its calls."""
+        return self._reviewer
 
     def add_function(self, function: Function, **options: Any) -> Function:
         """Make a tool of a function, replacing the user's own tool of that name, and return the function.
@@ -247,6 +261,8 @@ class ToolExecutor:
         why_not = self._locked(tool.name) if tool.name in self._locks else not_allowed()
         if why_not:
             return ToolResult(name, success=False, error=why_not, denied=True)
+        if approval is not None and approval.cleared and not self._reviewer.first.holds(approval.cleared):
+            approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
             permitted = (permission or self.permission)(tool, actor)
@@ -361,12 +377,16 @@ class ToolExecutor:
             raise _Denied(_why_not(tool, actor, permission))
         pending = self._guarded(tool, values, actor, "", permission)
         try:
-            if not self._reviewer.granted(pending):
+            with reviewing(pending):
+                is_settled = self._reviewer.settled(pending)
+            if not is_settled:
                 pending = self._asked(pending)
         except UndecidedError as error:
             raise _Denied(undecided(str(error))) from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
+        if pending.is_cleared and not self._reviewer.first.holds(pending.pending_id):
+            raise _Denied(CLEARED_NO_MORE)
         return dict(pending.call_arguments), pending.choice
 
     def _guarded(
@@ -381,6 +401,8 @@ class ToolExecutor:
         pending: ToolQuestion = question(tool, values) or self._question(
             tool, values, actor, doubt, permission
         )
+        if doubt and isinstance(pending, PendingToolCall):
+            pending.is_in_doubt = True
         if pending.fired is not None:
             pending.unguarded = self._unguarded(pending.fired.spec.name)
         return pending
@@ -412,6 +434,7 @@ class ToolExecutor:
             check=lambda: self._check_unchanged(tool, actor, permission),
             description=tool.description,
             why=f"{actor} wants to make this call. It needs your approval: {doubt or f'the tool {_traits(tool)}'}.",
+            is_held=permission is not None or bool(doubt),
         )
 
     def _check_unchanged(
@@ -525,6 +548,9 @@ def _traits(tool: ToolDefinition) -> str:
 
 def refusal(pending: Pending) -> str:
     """Return why something was not approved, for whoever asked for it."""
+    made = pending.decision
+    if made is not None and made.channel == MODEL_REVIEWER and pending.status is PendingStatus.REJECTED:
+        return refused_by_model(made.decided_by.removeprefix("model:"), pending.rejection_reason)
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
     return pending.rejection_reason or "it was rejected, without a reason"

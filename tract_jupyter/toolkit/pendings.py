@@ -7,14 +7,14 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
-from tract_jupyter.exceptions import FingerprintError, TractError
-from tract_jupyter.hooks import ActionChoice, FieldPending, value_rows
+from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
+from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import RECORDED, Subject, ValueTable, findings_text
+from tract_jupyter.review import MODEL_REVIEWER, RECORDED, Subject, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,10 +32,18 @@ _STANDING: Final = frozenset({"grant", RECORDED})
 
 
 class Approval(NamedTuple):
-    """The approval of one call: of which tool, in which version, and what a person chose, if one did."""
+    """The approval of one call: of which tool, in which version, and what was chosen, if somebody did.
+
+    Attributes:
+        definition_hash: of the tool.
+        choice: what is done with the operation that the call fires.
+        cleared: the id of the question, if a model that reviews first has cleared it: that can be taken back until the
+            call is made.
+    """
 
     definition_hash: str
     choice: ActionChoice | None = None
+    cleared: str = ""
 
 
 class ToolQuestion(FieldPending):
@@ -82,10 +90,12 @@ class ToolQuestion(FieldPending):
 
     @property
     def choice(self) -> ActionChoice | None:
-        """The choice of a person, now or as a standing approval; None if no person chose."""
+        """The choice of a person, now or as a standing approval, or of a model that cleared it; None for none."""
         made: Decision | None = self.decision
         if made is None or self.status is not PendingStatus.APPROVED:
             return None
+        if made.channel == MODEL_REVIEWER:
+            return ActionChoice(made.action, {}, made.decided_by, is_personal=False)
         if not made.is_personal and made.channel not in _STANDING:
             return None
         arguments = {} if made.action == "approve" else made.arguments
@@ -94,7 +104,26 @@ class ToolQuestion(FieldPending):
     @property
     def approval(self) -> Approval:
         """The approval of the call, for the tool that was asked about; for a question that was approved."""
-        return Approval(self.definition_hash, self.choice)
+        return Approval(self.definition_hash, self.choice, self.pending_id if self.is_cleared else "")
+
+    @property
+    def is_cleared(self) -> bool:
+        """True if a model that reviews first has let the call happen, and no person."""
+        made: Decision | None = self.decision
+        return made is not None and made.channel == MODEL_REVIEWER and self.status is PendingStatus.APPROVED
+
+    @property
+    def cleared_by(self) -> str:  # type: ignore[override] # looked up each time
+        """The action by which a model that reviews first clears it."""
+        from tract_jupyter.toolkit.clearing import action_of
+
+        return action_of(self)
+
+    def model_view(self) -> dict[str, Any]:
+        """Return what a model that reviews first is shown: the call, and what is known of its tool."""
+        from tract_jupyter.toolkit.clearing import view_of
+
+        return view_of(self)
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -237,8 +266,28 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return {**self.fields, self.arguments_field: values}
 
 
+class Alternative(NamedTuple):
+    """Another call that whoever makes a call has thought of: the tool, its arguments, and why, in their own words."""
+
+    name: str
+    arguments: dict[str, Any]
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+
+
+_LONGEST_REASONING: Final = 1_000
+
+
 class PendingToolCall(ToolQuestion):
     """A gated tool call: approving it lets exactly this call happen.
+
+    Attributes:
+        reasoning: why whoever makes the call wants it, in their own words; empty if they do not say.
+        alternatives: the other calls that they have thought of. One can be chosen in the place of this one.
+        instead: the call that was chosen in its place; None if none was.
+        is_in_doubt: whether it may have been made already, so that only a person can say that it is made again.
 
     Args:
         tool: its name.
@@ -247,10 +296,12 @@ class PendingToolCall(ToolQuestion):
         definition_hash: of the tool's schema and code.
         check: raises `FingerprintError` if the tool or the permission changed since.
         why: the reason why a person is asked.
+        is_held: a level of autonomy, or a doubt, has a person asked: no model decides about it.
         options: see `Pending`.
     """
 
     kind = "tool"
+    labels: ClassVar[Mapping[str, str]] = {**ToolQuestion.labels, "choose": "Choose another"}
 
     def __init__(
         self,
@@ -262,6 +313,7 @@ class PendingToolCall(ToolQuestion):
         check: Callable[[], None] = lambda: None,
         description: str = "",
         why: str = "",
+        is_held: bool = False,
         **options: Any,
     ) -> None:
         super().__init__("tool_call", fields=arguments, **options)
@@ -271,6 +323,44 @@ class PendingToolCall(ToolQuestion):
         self._check = check
         self._description = description
         self._why = why
+        self._is_held = is_held
+        self.reasoning = ""
+        self.alternatives: tuple[Alternative, ...] = ()
+        self.instead: Alternative | None = None
+        self.is_in_doubt = False
+
+    @action
+    def choose(self, number: Annotated[int, "The number of the alternative, from 1."]) -> None:
+        """Have an alternative done in the place of this call."""
+        if not 1 <= number <= len(self.alternatives):
+            raise PendingError(
+                f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
+            )
+        self.take_instead(self.alternatives[number - 1])
+
+    def take_instead(self, chosen: Alternative, reason: str = "") -> None:
+        """Reject this call, as another one is chosen in its place, which whoever asked is to make."""
+        self.instead = chosen
+        self.reject(reason or f"{chosen} was chosen in its place")
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of the actions; an alternative can be chosen where there are some."""
+        offered = super().offered_actions
+        return offered if self.alternatives else offered - {"choose"}
+
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """Return what its maker says of it, and the alternatives, besides what others show."""
+        said = (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        others = tuple(
+            ValueRow(f"alternative {number}", "", str(other), other.why)
+            for number, other in enumerate(self.alternatives, 1)
+        )
+        tables = (
+            ValueTable("In its own words", said, "nothing"),
+            ValueTable("Alternatives", others, "nothing"),
+        )
+        return (*super().more_tables(), *(table for table in tables if table.rows))
 
     @property
     def name(self) -> str:
@@ -296,6 +386,14 @@ class PendingToolCall(ToolQuestion):
         """Check that tool, permission and branch are the ones that were asked about."""
         self._check()
         self.check_branch()
+
+    def why_a_person(self) -> str:
+        """Return why a model that reviews first may not decide about it; empty if it may."""
+        from tract_jupyter.toolkit.clearing import why_a_person
+
+        if self._is_held or self.alternatives:
+            return "a person is to be asked about it, by the level of autonomy or for a doubt"
+        return why_a_person(self, author=self.actor)
 
     def summary(self) -> str:
         """Return what the tool does."""

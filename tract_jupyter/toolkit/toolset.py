@@ -5,19 +5,20 @@ Each format uses the names that providers allow; the executor knows a tool by th
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
-from tract_jupyter.models import check_choice, check_dict, check_text
+from tract_jupyter.models import check_choice, check_dict, check_text, digest
 from tract_jupyter.models.schema import strict_schema
 from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
 from tract_jupyter.toolkit.stubs import make_stub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -28,6 +29,30 @@ if TYPE_CHECKING:
 
 _LIKENESS: Final = 0.3
 """How much of two names has to be the same for one to be named in the place of the other, from 0 to 1."""
+
+
+READ_ON: Final = "read_result"
+"""The tool that reads on in what was cut; whoever has any tools has this one."""
+
+
+class Asking(Protocol):
+    """The protocol of what has the calls of one step decided about."""
+
+    def settled(self, pending: Any) -> bool:
+        """Have a question decided without asking a person: as a person did before, or by a model that reviews first."""
+        ...
+
+    def twin(self, pending: Any) -> Any | None:
+        """Return the open question that asks the very same; None if there is none."""
+        ...
+
+    def decide_together(self, pendings: Sequence[Any]) -> tuple[list[Any], Exception | None]:
+        """Ask about several questions, and return what was asked, and why some were left open."""
+        ...
+
+    def catch_up(self, pending: Any) -> str:
+        """Follow what was decided elsewhere."""
+        ...
 
 
 class Toolset:
@@ -55,6 +80,7 @@ class Toolset:
     ) -> None:
         self._permission = permission
         self._executor = executor
+        self._conversation: ToolExecutor | None = None
         self.profile = profile
         self.actor = actor
         if overrides is not None:
@@ -64,6 +90,31 @@ class Toolset:
 
     def __repr__(self) -> str:
         return f"<Toolset {self.profile.name!r} of {self.actor}: {', '.join(self.tools())}>"
+
+    @property
+    def reviewer(self) -> Asking:
+        """The part that has persons decide about its calls: that of the tract that the tools belong to."""
+        return self._executor.reviewer
+
+    def in_conversation(self, executor: ToolExecutor) -> Toolset:
+        """Return the toolset for a conversation that is kept in another tract, which reads on in its own results.
+
+        Args:
+            executor: of the tract that has the conversation.
+        """
+        if executor is self._executor:
+            return self
+        made = copy(self)
+        made._conversation = executor  # noqa: SLF001 # its own copy
+        return made
+
+    def key_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Return what makes a call the same call as another one: the tool and the arguments, whatever their order."""
+        return digest([name, arguments])
+
+    def _runs(self, name: str) -> ToolExecutor:
+        """Return what runs a tool."""
+        return self._conversation if self._conversation is not None and name == READ_ON else self._executor
 
     def tools(self) -> dict[str, ToolDefinition]:
         """Return the tools that can be called now, by name, with the profile's descriptions; no locked ones."""
@@ -96,7 +147,7 @@ class Toolset:
         The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
         `result_bytes`, is an error that says so.
         """
-        result = self._executor.execute(
+        result = self._runs(name).execute(
             name, arguments, actor=self.actor, profile=self.profile, permission=self._permission
         )
         return for_model(result, self._executor.result_bytes)
@@ -105,22 +156,23 @@ class Toolset:
         self, name: str, arguments: Mapping[str, Any], *, doubt: str = ""
     ) -> PreparedCall | ToolResult:
         """Look at a call without making it; see `ToolExecutor.prepare`."""
-        return self._executor.prepare(
+        return self._runs(name).prepare(
             name, arguments, actor=self.actor, profile=self.profile, doubt=doubt, permission=self._permission
         )
 
     def carry_out(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None) -> ToolResult:
         """Make a call that was prepared, and that a person allowed if that was needed. The output is the tool's own."""
-        return self._executor.execute(
+        return self._runs(name).execute(
             name, arguments, actor=self.actor, profile=self.profile, approval=approval,
             permission=self._permission,
         )  # fmt: skip
 
     def with_profile(self, profile: ToolProfile) -> Toolset:
         """Return the toolset of the same actor, with the same words, for another profile."""
-        return Toolset(
-            self._executor, profile, actor=self.actor, overrides=self._overrides, permission=self._permission
-        )
+        made = copy(self)
+        made.profile = profile
+        made._check_overrides()  # noqa: SLF001 # its own copy
+        return made
 
     def has(self, name: str) -> bool:
         """Return True if a tool of that name, or of that name for providers, belongs to the profile."""

@@ -9,12 +9,10 @@ from types import ModuleType
 import pytest
 
 from tract_jupyter.exceptions import OperationError
+from tract_jupyter.models import SentContext, message_with, parse_message
 from tract_jupyter.notebook.chat import (
     MOST_BYTES,
-    SentContext,
     file_context,
-    message_with,
-    parse_message,
     variable_context,
 )
 

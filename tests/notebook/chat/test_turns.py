@@ -12,13 +12,11 @@ from tests.hooks.fakes import call, reply
 from tract_jupyter.exceptions import LLMError, OperationError
 from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallEnded, ReplyStored, TurnBegan, TurnEnded
-from tract_jupyter.models import Delta, TurnLimits, TurnOutcome
+from tract_jupyter.models import Delta, SentContext, TurnLimits, TurnOutcome, message_with
 from tract_jupyter.notebook.chat import (
-    SentContext,
     TractSource,
     TurnLog,
     find_turn,
-    message_with,
     stored_log,
     stored_view,
 )

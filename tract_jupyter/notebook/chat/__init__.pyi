@@ -1,8 +1,5 @@
 from .context import MOST_BYTES as MOST_BYTES
-from .context import SentContext as SentContext
 from .context import file_context as file_context
-from .context import message_with as message_with
-from .context import parse_message as parse_message
 from .context import variable_context as variable_context
 from .displays import StaticDisplay as StaticDisplay
 from .log import TurnLog as TurnLog

@@ -15,12 +15,10 @@ from IPython.core.error import UsageError
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE, provider_of
 from tract_jupyter.loop import TurnBegan
-from tract_jupyter.models import TurnOutcome
+from tract_jupyter.models import SentContext, TurnOutcome, message_with
 from tract_jupyter.notebook.chat.context import (
-    SentContext,
     cell_context,
     file_context,
-    message_with,
     variable_context,
 )
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay

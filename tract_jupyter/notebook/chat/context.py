@@ -10,21 +10,17 @@ import re
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import key_lines
-from tract_jupyter.models import counted, cut_middle, safe_repr, sha256, shortened
+from tract_jupyter.models import SentContext, counted, cut_middle, safe_repr, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
 
-_CONTEXT: Final = re.compile(
-    r'<context id="([0-9a-f]{8})" of="([^"\n]{0,200})" what="([^"\n]{0,200})">\n(.*?)\n</context \1>\n\n',
-    re.DOTALL,
-)
 MOST_BYTES: Final = 100_000
 """Of a file."""
 _LONGEST: Final = 6_000  # characters of one variable, or of one cell's output
@@ -34,41 +30,6 @@ _MOST_COLUMNS: Final = 40
 _CELL: Final = 80
 _FEW: Final = 20
 _KIB: Final = 1024
-
-
-class SentContext(NamedTuple):
-    """Something that is sent with a message.
-
-    Attributes:
-        name: what the person named it by, such as `df`.
-        what: what it is, in a few words.
-        text: what the model reads.
-    """
-
-    name: str
-    what: str
-    text: str
-
-    def delimited(self) -> str:
-        """Return it as the message has it: between marks that its text cannot hold."""
-        mark = sha256(self.text.encode("utf-8", "replace"))[:8]
-        name, what = (" ".join(one.replace('"', "'").split())[:200] for one in (self.name, self.what))
-        return f'<context id="{mark}" of="{name}" what="{what}">\n{self.text}\n</context {mark}>\n\n'
-
-
-def message_with(sent: Iterable[SentContext], text: str) -> str:
-    """Return a message with what is sent beside it, before it."""
-    return "".join(one.delimited() for one in sent) + text
-
-
-def parse_message(message: str) -> tuple[list[SentContext], str]:
-    """Return what was sent beside a message, and its text."""
-    sent: list[SentContext] = []
-    at = 0
-    while found := _CONTEXT.match(message, at):
-        sent.append(SentContext(found[2], found[3], found[4]))
-        at = found.end()
-    return sent, message[at:]
 
 
 def _checked(context: SentContext) -> SentContext:

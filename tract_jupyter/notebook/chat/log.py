@@ -17,8 +17,7 @@ from tract_jupyter.loop import (
     TurnBegan,
     TurnEnded,
 )
-from tract_jupyter.models import TurnOutcome, counted, one_line
-from tract_jupyter.notebook.chat.context import parse_message
+from tract_jupyter.models import TurnOutcome, counted, one_line, parse_message
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.parts import (
     RUNS_SCRIPTS,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallEnded
-    from tract_jupyter.notebook.chat.context import SentContext
+    from tract_jupyter.models import SentContext
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"

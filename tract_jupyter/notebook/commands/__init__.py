@@ -1,9 +1,10 @@
 """The commands of `%tract`, a file for each subject.
 
-`history` and `review` are about the context and what waits for a decision, `chat` about turns, `models` about language
+`history` and `review` are about the context and what waits for a decision, `reviewer` about a model that looks at that
+first, `chat` about turns, `models` about language
 models and money, `cassette` about recording and replaying, `forks` about going on in another way, `tools` about
-operations and tools, `autonomy` about what happens without a person, `runs` and `profiles` about runs, `rules` about
-the analysis. `command` is what they share.
+operations and tools, `autonomy` and `policies` about what happens without a person, `runs` and `profiles` about runs,
+`rules` about the analysis. `command` is what they share.
 
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
@@ -32,7 +33,9 @@ MODULES = (
     "tract_jupyter.notebook.commands.profiles",
     "tract_jupyter.notebook.commands.tools",
     "tract_jupyter.notebook.commands.autonomy",
+    "tract_jupyter.notebook.commands.policies",
     "tract_jupyter.notebook.commands.review",
+    "tract_jupyter.notebook.commands.reviewer",
     "tract_jupyter.notebook.commands.rules",
 )
 """The modules with commands, in the order of `%tract help`."""

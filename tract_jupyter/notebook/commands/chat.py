@@ -54,7 +54,7 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
 
 def _undo(notebook: NotebookSession) -> GridView:
     """Take the last turn back."""
-    from tract_jupyter.notebook.chat.context import parse_message
+    from tract_jupyter.models import parse_message
     from tract_jupyter.notebook.chat.source import undo_turn
 
     tract = notebook.tract
@@ -83,7 +83,7 @@ def _turns(notebook: NotebookSession) -> GridView:
 
 
 def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
-    from tract_jupyter.notebook.chat.context import parse_message
+    from tract_jupyter.models import parse_message
     from tract_jupyter.notebook.chat.markdown import markdown_text
 
     replies = [one.message for one in turn.said if one.message.role == "assistant"]

@@ -12,8 +12,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
-from tract_jupyter.models import counted, one_line
-from tract_jupyter.notebook.chat.context import parse_message
+from tract_jupyter.models import counted, one_line, parse_message
 from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
 from tract_jupyter.notebook.views.html import Grid, GridView
 

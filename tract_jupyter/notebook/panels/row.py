@@ -130,9 +130,9 @@ def _without_values(request: ReviewRequest) -> str:
     _, script = asked_code(request)
     if script is not None:
         return f"<code>{escaped(code_in_a_line(script.code))}</code>"
-    ability = next((table.summary for table in request.tables if table.summary), "")
-    if ability:
-        return escaped(ability.removesuffix("."))
+    summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
+    if summaries:  # what it can do, and then what it did when it was tried
+        return escaped(" · ".join(summaries))
     lines = sum(block.code.count("\n") + 1 for block in request.code if block.binds == "code")
     said = counted(lines, "line") + " of code" if lines else ""
     about = first_sentence(request.summary) if _worst(request) is not None else ""

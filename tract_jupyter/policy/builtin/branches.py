@@ -106,7 +106,7 @@ class MergePolicy(BuiltinPolicy):
         ):  # all of it: there is no such branch
             return None
         return self._wants(
-            "merge", {"source_branch": branch, "into": self.target_branch},
+            "merge_into", {"target_branch": self.target_branch, "source_branch": branch},
             f"{branch!r} has {ahead:,} commits of its own, and nothing was committed for {idle:,.0f} s.",
             about=f"merge {branch}", condition=f"{branch} {view.generation // self.completion_commits}",
         )  # fmt: skip

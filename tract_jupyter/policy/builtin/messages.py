@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import Entry, Step
 
 _MOST_AT_ONCE: Final = 100
-_SECONDS: Final = 0.05  # for the patterns, in one message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ class PinPolicy(BuiltinPolicy):
 
     def _matches(self, step: Entry | Step) -> bool:
         text = text_of(from_json(step.payload.decode(), dict))
-        return any(next(patterns.matches(one, text, _SECONDS), None) is not None for one in self.patterns)
+        return any(next(patterns.matches(one, text), None) is not None for one in self.patterns)
 
     def _pinning(self, step: Entry | Step) -> PolicyAction:
         params = {"target_hash": step.commit_hash, "priority": "pinned", "reason": f"policy {self.name}"}

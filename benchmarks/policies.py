@@ -1,0 +1,70 @@
+"""What policies cost while none fires: commits with all built-in ones on, against commits without, in the same run."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from benchmarks.places import tract_on_disk
+from benchmarks.timing import Row
+from tract_jupyter.models import TokenBudget
+from tract_jupyter.policy import TriggerConfig, policy_types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter import Tract
+
+SIZES = (1_000, 10_000)
+_AT_ONCE = 100
+_ROUNDS = 20
+_RATIO = 1.5
+_GROWTH = 1.5
+
+
+def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
+    """The ratio on each branch and for each size, and how it grows."""
+    for branch in ("main", "topic"):
+        before: float | None = None
+        for size in sizes:
+            ratio, seconds = _measured(size, branch)
+            name = f"commits with all policies on, on {branch}, after {size:,}"
+            yield Row(f"{name}, against without", ratio, "x", _RATIO)
+            growth = None if before is None else seconds / before
+            yield Row(name, seconds, "µs", None, growth, _GROWTH)
+            before = seconds
+
+
+def _measured(size: int, branch: str) -> tuple[float, float]:
+    """Return how many times as long a commit takes, and how long, in seconds."""
+    with tract_on_disk() as plain, tract_on_disk() as tract:
+        for one in (plain, tract):
+            _fill(one, size, branch)
+            one.budget = TokenBudget(10**9, "reject")
+        for kind in policy_types():
+            if kind != "orchestrate":
+                tract.policies.add(kind)
+        tract.policies.add(TriggerConfig(on_commit_count=10**9, on_token_threshold=10**9))
+        tract.user("the first look at all that is there")
+        best = [1e9, 1e9]
+        for _ in range(_ROUNDS):
+            for number, one in enumerate((plain, tract)):  # in turns, as a machine has slow minutes
+                best[number] = min(_committed(one), best[number])
+        if tract.policies.log():
+            raise AssertionError(f"a policy fired: {tract.policies.log()[0]}")
+    return best[1] / best[0], best[1] / _AT_ONCE
+
+
+def _fill(tract: Tract, size: int, branch: str) -> None:
+    with tract.batch():
+        for number in range(size):
+            tract.user(f"message {number}")
+    if branch != "main":
+        tract.branch(branch)
+
+
+def _committed(tract: Tract) -> float:
+    started = perf_counter()
+    for number in range(_AT_ONCE):
+        tract.user(f"another message {number}")
+    return perf_counter() - started

@@ -1,0 +1,84 @@
+"""`%tract policies`: seen, added, turned on and off, and what is typed wrong."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.completer import CompletionContext
+
+
+def test_they_are_seen_added_and_removed(shell):
+    assert "There are none. '%tract policies add compress' adds one." in shell.run("%tract policies").text
+    added = shell.run("%tract policies add compress threshold=0.8 name=tidy").text
+    assert "Added tidy." in added
+    assert "compile" in added
+    shell.run('%tract policies add pin patterns=["KEEP"]')
+    assert shell.run("print(tract.policies.list()[0].config['patterns'])").text == "['KEEP']\n"
+    off = shell.run("%tract policies off tidy").text
+    assert ["off" in line for line in off.splitlines() if line.startswith("tidy")] == [True]
+    shell.run("%tract policies on tidy")
+    assert shell.run("print(tract.policies)").text.startswith("<Policies: 2 on of 2>")
+    assert "Removed tidy." in shell.run("%tract policies remove tidy").text
+
+
+def test_what_they_would_do_and_did(shell):
+    shell.run('%tract policies add pin patterns=["KEEP"]')
+    assert "nothing" in shell.run("%tract policies now").text
+    assert "No policy has fired yet." in shell.run("%tract policies log").text
+    shell.run("tract.user('KEEP this');")
+    log = shell.run("%tract policies log").text
+    assert "proposed" in log
+    assert "annotate" in log
+    assert "just now" in log
+    assert "proposed" in shell.run("%tract policies").text
+
+
+def test_what_one_was_not_allowed_to_do_is_told_in_a_line(shell):
+    shell.run("%tract autonomy manual")
+    shell.run('%tract policies add pin patterns=["KEEP"]')
+    with pytest.warns(UserWarning, match=r"Policy auto-pin would annotate: .*nothing was done"):
+        shell.run("tract.user('KEEP this');")
+    assert "told" in shell.run("%tract policies log").text
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("onn tidy", "%tract policies has no 'onn'. Did you mean 'on'?"),
+        ("on", "usage: %tract policies on NAME"),
+        ("on nothing", "there is no policy 'nothing'. There are none"),
+        ("add", "the types are compress, pin"),
+        ("add compres", "no type of policies 'compres'. Did you mean 'compress'?"),
+        ("add compress threshold", "'threshold' is no setting; write KEY=VALUE"),
+        ("add compress threshold=2", "threshold of a policy of type 'compress' is a number from 0.01 to 1"),
+        ("add compress on=false", "'on=false' is no setting"),
+        ("add compress name=3", "the name of a policy is a text"),
+        ("add orchestrate", "nothing would ever start this orchestrator"),
+        ("log 3", "takes no arguments"),
+        ("--all", "%tract policies has no option '--all'"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_in_a_sentence(shell, typed, told):
+    result = shell.run(f"%tract policies {typed}")
+    assert not result.ok
+    assert told in result.text
+    assert shell.run("print(len(tract.policies.list()))").text == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("", ["on", "off", "add", "remove", "log", "now"]),
+        ("off ", ["auto-gc"]),
+        (
+            "add gc ",
+            ["name=", "priority=", "autonomy=", "cooldown=", "max_dead_commits=", "orphan_retention_days="],
+        ),
+    ],
+)
+def test_it_completes(shell, line, offered):
+    shell.run("%tract policies add gc")
+    text = f"%tract policies {line}"
+    found = shell.ip.Completer.custom_matchers[-1](CompletionContext("", text, len(text), 0, None))[
+        "completions"
+    ]
+    assert [one.text for one in found] == offered

@@ -1,0 +1,86 @@
+"""What the model is told: where the context stands, no contents, no scores, and no more of it for a larger context."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import call
+from tests.orchestrator.conftest import thinks, told
+from tract_jupyter.models import TokenBudget
+
+
+def test_it_tells_where_the_context_stands(full, orchestrator):
+    full.branch("aside", switch=False)
+    made = orchestrator("Fine.", task_context="A study of a lake.", recent_commits=2)
+    made.run("a policy found 300 %")
+    text = made.client.asked[0][0][-1]["content"]
+    status = full.status()
+    assert f"tokens: {status.token_count:,} of 200" in text
+    assert "7 messages, 7 commits" in text
+    assert "branches: aside, main" in text
+    assert "requests to models in this session: nothing was asked yet" in text
+    assert "collaborative: a person is asked" in text
+    assert "You were called because: a policy found 300 %" in text
+    assert "What the context is for: A study of a lake." in text
+    assert text.count("append dialogue") == 2
+    assert "and so on " * 20 not in text
+
+
+def test_it_does_not_grow_with_the_context(tract, orchestrator):
+    """Pitfall 7: it would, if it held what the context says."""
+    tract.budget = TokenBudget(10**9)
+    sizes = []
+    for count in (10, 200):
+        for number in range(count):
+            tract.user(f"message {number} " * 200, message=f"message {number}")
+            if number % 10 == 0:
+                tract.branch(f"branch-{count}-{number}", switch=False)
+        made = orchestrator("Fine.", tract=tract, recent_commits=5)
+        made.run("because " * 1_000)
+        sizes.append(sum(len(one["content"]) for one in made.client.asked[0][0]))
+    assert sizes[1] < sizes[0] + 500
+    assert sizes[1] < 5_000
+
+
+def test_contents_are_read_with_tools(full, orchestrator):
+    made = orchestrator(thinks(None, call("compile", {})), "Fine.")
+    made.run()
+    assert "There" not in made.client.asked[0][0][-1]["content"]
+    assert "Count the birds of the lake." in told(made)[0]
+
+
+def test_a_long_result_is_read_on_in_its_own_conversation(full, orchestrator):
+    full.user("x" * 50_000)
+    made = orchestrator(
+        thinks(None, call("compile", {})),
+        thinks(None, call("read_result", {"tool_call_id": "c1", "start": 20_000}, "c2")),
+        "Fine.",
+    )
+    made.run()
+    assert told(made)[1].startswith("x" * 100)
+
+
+def test_words_of_ones_own_are_filled_in(full, orchestrator):
+    made = orchestrator(
+        "Fine.", system_prompt="{token_count}/{max_tokens} ({pct:.0f}%) {branch_name} {other}"
+    )
+    made.run()
+    tokens = full.status().token_count
+    assert made.client.asked[0][0][0]["content"] == f"{tokens}/200 ({tokens / 2:.0f}%) main {{other}}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told_of"),
+    [({"target_hash": 3, "priority": "skip"}, "target_hash"), ({"priority": "skip"}, "target_hash"),
+     ({"target_hash": "HEAD", "priority": "skip", "extra": 1}, "extra")],
+)  # fmt: skip
+def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, arguments, told_of):
+    """Pitfall 4: without the check they would be a TypeError of somebody else's code."""
+    right = {"target_hash": "HEAD", "priority": "skip"}
+    made = orchestrator(
+        thinks(None, call("annotate", {**arguments, "alternatives": "none"})), thinks(None, call("annotate", right, "c2")),
+        "Done.", on_proposal=lambda p: __import__("tract_jupyter").auto_approve(p),
+    )  # fmt: skip
+    result = made.run()
+    assert told_of in told(made, 1)[0]
+    assert [step.result.success for step in result.steps] == [False, True]

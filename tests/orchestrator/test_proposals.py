@@ -1,0 +1,63 @@
+"""The functions that proposals can be given to."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+
+import pytest
+
+from tract_jupyter import OrchestratorProposal, auto_approve, cli_prompt, log_and_approve, reject_all
+from tract_jupyter.models import ToolCall
+
+
+@pytest.fixture
+def proposal():
+    call = ToolCall("1", "compress", {"content": "short"})
+    other = ToolCall("1.1", "annotate", {"target_hash": "HEAD", "priority": "skip"})
+    return OrchestratorProposal("1", call, "it is full", [other], "tokens: 9 of 5")
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Types lines at the prompt; then the end of the file."""
+
+    def give(*lines):
+        left = iter(lines)
+
+        def read(_prompt=""):
+            try:
+                return next(left)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr(builtins, "input", read)
+
+    return give
+
+
+def test_approving_and_rejecting_all(proposal, caplog):
+    assert auto_approve(proposal).decision == "approved"
+    assert reject_all(proposal).decision == "rejected"
+    with caplog.at_level(logging.INFO):
+        assert log_and_approve(proposal).decision == "approved"
+    assert "compress(content='short'): it is full" in caplog.text
+
+
+def test_asking_at_the_terminal(proposal, typed, capsys):
+    typed("a")
+    assert cli_prompt(proposal).decision == "approved"
+    assert "it is full" in capsys.readouterr().out
+    typed("what", "reject", "no need")
+    response = cli_prompt(proposal)
+    assert (response.decision, response.reason) == ("rejected", "no need")
+    typed("m", "{", "[]", '{"content": "longer"}')
+    response = cli_prompt(proposal)
+    assert (response.decision, response.modified_action.arguments) == ("modified", {"content": "longer"})
+    out = capsys.readouterr().out
+    assert "That is no JSON" in out
+    assert "are a JSON object" in out
+    typed("2", "1")
+    assert cli_prompt(proposal).modified_action.name == "annotate"
+    typed()
+    assert cli_prompt(proposal).reason == "nobody answered at the terminal"

@@ -1,0 +1,445 @@
+"""A run: healthy, over budget, refused, idle, stopped, paused; and its life cycle."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, said
+from tests.orchestrator.conftest import SUMMARY, annotate, compress, thinks, told
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import (
+    Orchestrator,
+    OrchestratorConfig,
+    OrchestratorError,
+    OrchestratorState,
+    ProposalResponse,
+    Tract,
+    auto_approve,
+)
+from tract_jupyter.models import AutonomyLevel, ToolCall, TurnLimits, TurnOutcome
+from tract_jupyter.policy import TriggerConfig
+
+
+def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
+    made = orchestrator("It is fine as it is.")
+    before = full.head
+    result = made.run("just looking")
+    assert (result.is_healthy, result.steps, result.text) == (True, (), "It is fine as it is.")
+    assert (result.outcome, result.state, result.note) == ("answer", "idle", "nothing was changed")
+    assert (full.head, result.tokens_after, result.reason) == (before, result.tokens_before, "just looking")
+    assert "just looking" in made.client.asked[0][0][-1]["content"]
+
+
+def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(full, orchestrator):
+    other = {
+        "name": "annotate",
+        "arguments": {"target_hash": "HEAD", "priority": "skip"},
+        "why": "less is lost",
+    }
+    made = orchestrator(
+        thinks(None, compress("Too short.", reasoning="1,000 % of the budget", alternatives=[other])),
+        "Compressed.",
+    )
+
+    def change(ticket):
+        rows = {row.name: row for table in ticket.request.tables for row in table.rows}
+        assert rows["reasoning"].value == "1,000 % of the budget"
+        assert rows["alternative 1"].value == "annotate(target_hash='HEAD', priority='skip')"
+        assert rows["alternative 1"].description == "less is lost"
+        assert ticket.request.action("choose").label == "Choose another"
+        click(ticket, "approve", edits={"content": SUMMARY})
+
+    full.reviewer.channel = FakeChannel(change)
+    result = made.run()
+    (step,) = result.steps
+    assert (step.decision, step.reasoning) == ("modified", "1,000 % of the budget")
+    assert step.tool_call.arguments["content"] == SUMMARY
+    assert said(full) == [("system", "Count the birds of the lake."), ("assistant", SUMMARY)]
+    assert result.tokens_after == full.status().token_count < 200 < result.tokens_before
+    assert (step.tokens_before, step.tokens_after) == (result.tokens_before, result.tokens_after)
+    assert "content" in told(made)[0]  # the model is told what was changed
+    assert result.note == "1 change made"
+
+
+def test_the_reason_of_a_refusal_reaches_the_model_which_tries_otherwise(full, orchestrator):
+    made = orchestrator(
+        thinks(None, compress()), thinks(None, annotate("HEAD", "skip", "c2")), "Skipped one."
+    )
+    full.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "reject", reason="every week counts"),
+        lambda ticket: click(ticket, "approve"),
+    )
+    shown = full.reviewer.channel.shown
+    result = made.run()
+    assert "every week counts" in told(made)[0]
+    assert [step.decision for step in result.steps] == ["rejected", "approved"]
+    assert [request.title for request, status in shown if status == "pending"] == [
+        "Call tool compress", "Call tool annotate",
+    ]  # fmt: skip
+    assert len(full.compile().messages) == 6
+
+
+def test_an_alternative_is_done_once_in_the_place_of_the_call(full, orchestrator):
+    other = {"name": "annotate", "arguments": {"target_hash": "HEAD", "priority": "skip"}}
+    made = orchestrator(thinks(None, compress(alternatives=[other])), "Good.")
+    full.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "choose", number=1))
+    result = made.run()
+    (step,) = result.steps
+    assert (step.tool_call.name, step.decision, step.result.success) == ("annotate", "modified", True)
+    assert len(full.compile().messages) == 6
+    assert "was chosen in its place" in told(made)[0]
+    assert [(made.action, made.channel) for made in full.review.decisions()] == [
+        ("approve", "fake"),
+        ("choose", "fake"),
+    ]
+    assert full.review.inbox() == []
+
+
+def test_a_function_may_choose_another_call(full, orchestrator):
+    def instead(proposal):
+        return ProposalResponse("modified", ToolCall("x", "branch", {"name": "tidy"}), reason="try it aside")
+
+    made = orchestrator(thinks(None, compress()), "Good.", on_proposal=instead)
+    result = made.run()
+    assert (result.steps[0].tool_call.name, full.current_branch) == ("branch", "tidy")
+    assert "try it aside" in told(made)[0]
+
+
+def test_what_repeats_itself_is_stopped(full, orchestrator):
+    again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
+    result = orchestrator(*again).run()
+    assert result.outcome is TurnOutcome.REPEAT
+    assert "kept making the same calls" in result.note
+    assert "resume()" in result.note
+
+
+def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
+    again = [
+        thinks(None, call("reset", {"target": "HEAD", "reasoning": f"because {n}"}, f"c{n}"))
+        for n in range(4)
+    ]
+    full.executor.lock_tool("reset")
+    result = orchestrator(*again, on_proposal=auto_approve).run()
+    assert result.outcome is TurnOutcome.REPEAT
+
+
+def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
+    """Pitfall 2: without the look at what has changed it would go on to its limit."""
+    first, second = (entry.commit_hash for entry in full.log(2))
+    calls = [
+        annotate(first, "normal", "c1"),
+        annotate(second, "normal", "c2"),
+        annotate(first, "important", "c3"),
+    ]
+    made = orchestrator(*(thinks(None, one) for one in calls), "Done.", on_proposal=auto_approve)
+    result = made.run()
+    assert (result.outcome, len(result.steps)) == (TurnOutcome.REPEAT, 2)
+    assert "two rounds of calls that should have changed something changed nothing" in result.note
+    assert len(made.client.replies) == 2
+
+
+def test_reading_is_no_idle_round(full, orchestrator):
+    reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 5)]
+    assert orchestrator(*reads, "Fine.").run().outcome is TurnOutcome.ANSWER
+
+
+def test_the_calls_of_a_run_are_limited(full, orchestrator):
+    """Pitfall 2: without the limit it would read for ever."""
+    reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
+    result = orchestrator(*reads, max_steps=3).run()
+    assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
+    assert "the limit of 3 tool calls of this turn is reached; resume() goes on" in result.note
+    assert [step.result.success for step in result.steps] == [True, True, True, False]
+
+
+def test_so_are_tokens(full, orchestrator):
+    made = orchestrator(thinks(None, call("log", {})), "Fine.", limits=TurnLimits(tokens=10))
+    assert made.run().outcome is TurnOutcome.LIMIT
+    assert made.resume().outcome is TurnOutcome.ANSWER
+
+
+# --- stop, pause, again
+
+
+def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, orchestrator):
+    """Pitfall 5: signals count between calls, and each call is whole."""
+    made = orchestrator(
+        thinks(None, annotate("HEAD", "skip"), compress(call_id="c2")),
+        "Done.",
+        on_step=None,
+        on_proposal=auto_approve,
+    )
+    made.act = lambda asked, make: (make(), made.stop())[0] if asked.name == "annotate" else make()
+    result = made.run()
+    assert (result.outcome, result.state, made.state) == ("stopped", "stopped", "idle")
+    assert len(full.compile().messages) == 6  # annotated, and not compressed
+    assert full.verify() == []
+    made.act = None
+    again = made.resume()
+    assert (again.outcome, again.text) == ("answer", "Done.")
+
+
+def test_pause_ends_after_the_present_step(full, orchestrator):
+    states = []
+    made = orchestrator(thinks(None, annotate("HEAD", "skip")), "Done.", on_proposal=auto_approve)
+    made.config.on_step = lambda step: (made.pause(), states.append(made.state))
+    result = made.run()
+    assert (result.outcome, result.state, states) == ("stopped", "stopped", [OrchestratorState.PAUSING])
+    assert [step.result.success for step in result.steps] == [True]
+    assert made.resume().text == "Done."
+
+
+def test_it_can_be_used_again_after_each_end(full, orchestrator):
+    made = orchestrator("Fine.", "Still fine.", "And now.")
+    made.stop()
+    made.pause()
+    assert made.state is OrchestratorState.IDLE
+    assert [made.run().text, made.run().text] == ["Fine.", "Still fine."]
+    made.client.replies[:0] = [RuntimeError("down")]
+    with pytest.raises(RuntimeError, match="down"):
+        made.run()
+    assert made.state is OrchestratorState.IDLE
+    assert made.resume().text == "And now."
+    assert made.runs() == ["run-1", "run-2", "run-3"]
+
+
+def test_it_runs_once_at_a_time(full, orchestrator):
+    """Pitfall 3: what it calls cannot start it again."""
+    told_errors = []
+
+    @full.tool(read_only=True)
+    def orchestrate_more() -> str:
+        """Start it again."""
+        for one in (made, Orchestrator(full)):
+            with pytest.raises(OrchestratorError, match="runs already") as caught:
+                one.run()
+            told_errors.append(str(caught.value))
+        return "tried"
+
+    made = orchestrator(thinks(None, call("orchestrate_more")), "Fine.")
+    made.run()
+    assert len(told_errors) == 2
+
+
+# --- autonomy
+
+
+def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator):
+    """Pitfall 6: a policy that is autonomous is asked about under a collaborative ceiling."""
+    full.autonomy.ceiling = "autonomous"
+    made = orchestrator(thinks(None, compress()), "Done.")
+    result = made.run("a policy says so", "autonomous")
+    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
+    assert [stored.title for stored in full.review.inbox()] == ["Call tool compress"]
+    made.config.autonomy_ceiling = AutonomyLevel.AUTONOMOUS
+    full.autonomy.ceiling = "collaborative"
+    made.client.replies[:0] = [thinks(None, compress("Other words."))]
+    assert made.run("again", "autonomous").outcome == "waiting"
+    full.autonomy.ceiling = "autonomous"
+    made.client.replies[:0] = [thinks(None, compress())]
+    result = made.run("again", "collaborative")
+    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
+
+
+def test_autonomous_it_is_done_without_a_person(full, orchestrator):
+    full.autonomy.ceiling = "autonomous"
+    result = orchestrator(thinks(None, compress()), "Done.", autonomy_ceiling="autonomous").run()
+    assert [(step.decision, step.result.success) for step in result.steps] == [("", True)]
+    assert full.status().token_count < 200
+
+
+def test_autonomous_what_may_destroy_is_asked_about(full, orchestrator):
+    full.autonomy.ceiling = "autonomous"
+    made = orchestrator(thinks(None, call("reset", {"target": "HEAD"})), autonomy_ceiling="autonomous")
+    assert made.run().outcome == "waiting"
+
+
+def test_manual_it_is_told_and_not_done(full, orchestrator):
+    made = orchestrator(thinks(None, compress(reasoning="full"), call("log", {}, "c2")), "I would compress.")
+    before = full.head
+    result = made.run(autonomy="manual")
+    assert (full.head, result.autonomy, result.is_healthy) == (before, "manual", False)
+    assert [(one.name, one.arguments) for one in result.told] == [("compress", {"content": SUMMARY})]
+    assert "1 proposal told, and not done" in result.note
+    assert told(made)[0].startswith("told, not done: autonomy is manual")
+    assert full.review.inbox() == []
+    assert [step.decision for step in result.steps] == ["told", ""]
+
+
+def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrator):
+    full.autonomy.ceiling = "autonomous"
+    made = orchestrator(
+        thinks(None, annotate("HEAD", "skip")), thinks(None, compress(call_id="c2")), "Done.",
+        autonomy_ceiling="autonomous",
+    )  # fmt: skip
+    made.config.on_step = lambda step: setattr(full.autonomy, "ceiling", "manual")
+    result = made.run()
+    assert [step.decision for step in result.steps] == ["", "told"]
+    assert len(full.compile().messages) == 6
+
+
+def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
+    """Pitfall 3: without the suspension each of its commits would start it again."""
+    client = ScriptedClient(
+        thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
+    )
+    full.models.use(client, operation="orchestrate")
+    full.autonomy.ceiling = "autonomous"
+    full.orchestrator.config = OrchestratorConfig(
+        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
+    )
+    full.user("Week 7: 49 birds.")
+    assert client.replies == []
+    assert len(full.orchestrator.runs()) == 1
+    assert "You were called because" in client.asked[0][0][-1]["content"]
+    full.orchestrator.config = OrchestratorConfig()
+    assert [row.name for row in full.policies.list()] == []
+
+
+# --- where it is kept
+
+
+def test_its_conversation_never_enters_the_context(full, orchestrator):
+    made = orchestrator(thinks("I look first.", call("log", {"limit": 1})), "Fine.")
+    before = said(full)
+    made.run("why not")
+    assert said(full) == before
+    own = made.conversation()
+    assert [role for role, _ in said(own)] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [turn.question for turn in own.loop.turns()] == [own.log(10)[-2].commit_hash]
+    own.close()
+    assert full.verify() == []
+
+
+def test_each_run_begins_blank(full, orchestrator):
+    made = orchestrator("First.", "Second.")
+    made.run()
+    made.run()
+    assert [one["role"] for one in made.client.asked[1][0]] == ["system", "user"]
+
+
+def test_it_is_charged_to_the_same_account(full):
+    full.configure_llm(ScriptedClient("Fine."))
+    full.orchestrate()
+    (line,) = full.costs().lines
+    assert (line.operation, line.requests) == ("orchestrate", 1)
+
+
+def test_another_model_may_be_chosen_for_it(full):
+    usual, other = ScriptedClient(), ScriptedClient("Fine.")
+    full.configure_llm(usual)
+    full.models.use(other, operation="orchestrate")
+    assert full.orchestrate().text == "Fine."
+    named = ScriptedClient("Named.")
+    full.models.add("house", named)
+    assert Orchestrator(full, OrchestratorConfig(model="house")).run().text == "Named."
+    plain = ScriptedClient("Plain.")
+    full.models.use(plain, operation="orchestrate")
+    assert Orchestrator(full, OrchestratorConfig(model="small-1", temperature=None)).run().text == "Plain."
+    assert plain.asked[0][1].get("model") == "small-1"
+    assert "temperature" not in plain.asked[0][1]
+    assert usual.asked == []
+
+
+def test_an_empty_context_is_nothing_to_look_after():
+    with Tract.open() as tract:
+        result = tract.orchestrate()
+        assert "the context is empty" in result.note
+        assert tract.family.children() == []
+
+
+def test_a_function_of_the_messages_and_the_tools_chooses(full):
+    def choose(messages, tools):
+        return f"{len(messages)} messages and {len(tools)} tools"
+
+    assert Orchestrator(full, llm_callable=choose).run().text.startswith("2 messages and")
+
+
+def test_assessing_and_acting_can_be_replaced(full, orchestrator):
+    made = orchestrator(
+        thinks(None, annotate("HEAD", "skip")), "Done.", assess=lambda a: f"{a.status.message_count} messages",
+        act=lambda asked, make: f"instead of {asked.name}", on_proposal=auto_approve,
+    )  # fmt: skip
+    made.run()
+    assert made.client.asked[0][0][-1]["content"] == "7 messages"
+    assert told(made) == ["instead of annotate"]
+    assert len(full.compile().messages) == 7
+
+
+# --- bad input
+
+
+def test_without_a_model_it_says_the_line(full):
+    with pytest.raises(OrchestratorError, match=r"no language model is configured.*t.models.use\("):
+        Orchestrator(full).run()
+    assert full.family.children() == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"max_steps": 0}, "max_steps is a whole number from 1 on, not 0"),
+        ({"max_steps": True}, "max_steps"),
+        ({"recent_commits": 51}, "recent_commits is a whole number from 0 to 50"),
+        ({"autonomy_ceiling": "total"}, "is no level of autonomy"),
+        ({"profile": "sefl"}, "there is no profile 'sefl'"),
+        ({"system_prompt": 3}, "system_prompt is a text or None"),
+        ({"task_context": b""}, "task_context is a text or None"),
+        ({"model": ""}, "a model is the name"),
+        ({"temperature": -1}, "a temperature is a number"),
+        ({"on_proposal": "yes"}, "on_proposal is a function or None"),
+        ({"on_step": 3}, "on_step is a function or None"),
+        ({"limits": 3}, "limits is made with TurnLimits"),
+        ({"triggers": 3}, "triggers"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
+    with pytest.raises(ValueError, match=told) as caught:
+        OrchestratorConfig(**settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_wrong_arguments_are_told(full, orchestrator):
+    for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
+                           ({"assess": 3}, "assess"), ({"act": 3}, "act")):  # fmt: skip
+        with pytest.raises(OrchestratorError, match=told_of):
+            Orchestrator(full, **wrong)
+    made = orchestrator("Fine.")
+    for reason, autonomy in ((3, None), ("", "total")):
+        with pytest.raises(ValueError):  # which words, others say
+            made.run(reason, autonomy)
+    with pytest.raises(OrchestratorError, match="there are no runs yet"):
+        made.resume()
+    made.run()
+    with pytest.raises(OrchestratorError, match="there is no run 'run-9'; the newest are run-1"):
+        made.resume("run-9")
+    made.config.max_steps = -1
+    with pytest.raises(OrchestratorError, match="max_steps"):
+        made.run()
+
+
+def test_what_a_function_returns_is_checked(full, orchestrator):
+    made = orchestrator(thinks(None, compress()), on_proposal=lambda p: "yes")
+    with pytest.raises(OrchestratorError, match="on_proposal returns a ProposalResponse"):
+        made.run()
+    with pytest.raises(OrchestratorError, match="approved, rejected, modified, not 'yes'"):
+        ProposalResponse("yes")
+    with pytest.raises(OrchestratorError, match="has the call that is made instead"):
+        ProposalResponse("modified")
+    with pytest.raises(OrchestratorError, match="assess returns what the model is told"):
+        orchestrator("x", assess=lambda a: None).run()
+
+
+# --- settings are saved
+
+
+def test_settings_are_saved_with_the_tract(own_store):
+    with Tract.open(url=own_store) as t:
+        t.orchestrator.config = OrchestratorConfig(
+            max_steps=3, task_context="birds", limits=TurnLimits(tokens=9), on_step=print
+        )
+        assert t.orchestrator.config.unsaved == ("on_step",)
+    with Tract.open(url=own_store) as t:
+        config = t.orchestrator.config
+        assert (config.max_steps, config.task_context, config.limits) == (3, "birds", TurnLimits(tokens=9))
+        assert (config.on_step, t.orchestrator.problem) == (None, "")

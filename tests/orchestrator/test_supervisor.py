@@ -1,0 +1,69 @@
+"""An orchestrator of one tract that looks after another: its tools, its gate, its ceiling are those of the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.orchestrator.conftest import compress, thinks
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import ActionDef, OperationSpec, Orchestrator, OrchestratorConfig, Session
+
+
+@pytest.fixture
+def family():
+    """A parent with a child, whose store a session has open."""
+    with Session.open() as session:
+        parent = session.create_tract(tract_id="parent")
+        parent.user("Count the birds.")
+        child = session.spawn(parent, purpose="count")
+        child.user("There are many. " * 40)
+        yield session, parent, child
+
+
+def test_it_acts_on_the_child_through_the_childs_gate(family):
+    session, parent, child = family
+    client = ScriptedClient(thinks(None, compress()), "Done.")
+    parent.models.use(client, operation="orchestrate")
+    parent.reviewer.channel = FakeChannel()
+    child.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    made = Orchestrator(child, OrchestratorConfig(profile="supervisor"), by=parent)
+    before = parent.head
+    result = made.run()
+    assert [step.decision for step in result.steps] == ["approved"]
+    assert (result.tokens_after < result.tokens_before, parent.head) == (True, before)
+    assert parent.reviewer.channel.shown == []
+    (decision,) = child.review.decisions()
+    assert decision.action == "approve"
+    assert made.actor == "orchestrator:parent"
+    assert made.own_id == "orch.parent"
+    assert session.resume() is parent
+    tools = client.asked[0][1]["tools"]
+    (described,) = [one["function"] for one in tools if one["function"]["name"] == "compress"]
+    assert described["description"].endswith(f"It acts on the context {child.family.agent_id}.")
+    assert [line.operation for line in parent.costs().lines] == ["orchestrate"]
+
+
+def test_the_childs_ceiling_counts(family):
+    _, parent, child = family
+    parent.autonomy.ceiling = "autonomous"
+    child.autonomy.ceiling = "manual"
+    parent.configure_llm(ScriptedClient(thinks(None, compress()), "Told."))
+    result = Orchestrator(child, OrchestratorConfig(autonomy_ceiling="autonomous"), by=parent).run()
+    assert [one.name for one in result.told] == ["compress"]
+
+
+def test_active_operations_are_its_tools(full, orchestrator):
+    go = ActionDef("go", "Do it.", {}, "pending.fields['n'] = 2\npending.approve()")
+    full.register_operation(
+        OperationSpec("count", "Count.", {"n": {"type": "int", "default": 1}}, {"go": go})
+    )
+    made = orchestrator(reply(None, call("fire_count", {"n": 1, "reasoning": "to know"})), "Done.")
+    full.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "go"))
+    (step,) = made.run().steps
+    assert step.result.success
+    assert '"n": 2' in step.result.output
+    (schema,) = [
+        s["function"] for s in made.client.asked[0][1]["tools"] if s["function"]["name"] == "fire_count"
+    ]
+    assert set(schema["parameters"]["properties"]) == {"n", "reasoning", "alternatives"}

@@ -1,0 +1,183 @@
+"""An operation that says when it fires: shown, approved, and fired as a policy under the ceiling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.notebook import parse_cell
+from tract_jupyter.operations import FiringCondition, spec_diff, spec_from_dict, spec_to_dict
+
+FIELDS = {"urls": ["https://example.com"]}
+
+
+@pytest.fixture
+def firing(spec):
+    """The example operation, which fires by itself when all this holds."""
+
+    def make(**condition):
+        return spec("pending.approve()", fires_on=FiringCondition(**{"fields": FIELDS, **condition}))
+
+    return make
+
+
+def fired(tract):
+    """What the log says came of the firings."""
+    return [event.event_type for event in tract.policies.log()]
+
+
+# --- the data
+
+
+def test_it_is_part_of_the_spec_and_of_what_is_approved(spec, firing):
+    plain, with_it = spec("pending.approve()"), firing(tokens=100)
+    assert "fires_on" not in spec_to_dict(plain)
+    assert spec_from_dict(spec_to_dict(with_it)) == with_it
+    assert plain.spec_hash != with_it.spec_hash
+    assert "+fires by itself after a commit, when it has 100 tokens or more" in spec_diff(plain, with_it)
+
+
+MISTAKES = {
+    "token": ({"token": 5}, "fires_on has an unknown part 'token'. Did you mean 'tokens'?"),
+    "moment": ({"moment": "comit"}, "moment is commit, compile, turn, not 'comit'. Did you mean 'commit'?"),
+    "zero": ({"tokens": 0}, "tokens is a whole number from 1 on, not 0"),
+    "text": ({"commits": "5"}, "commits is a whole number from 1 on, not '5'"),
+    "bool": ({"commits": True}, "commits is a whole number from 1 on, not True"),
+    "type": ({"content_type": 5}, "content_type should be a str, got int"),
+    "list": ([], "fires_on should be a dict, got list"),
+}
+
+
+@pytest.mark.parametrize(("given", "told"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_the_nearest_name(given, told):
+    with pytest.raises(SpecError) as caught:
+        spec_from_dict({"name": "x", "fires_on": given})
+    assert told in str(caught.value)
+    with pytest.raises(SpecError, match="line 2"):
+        parse_cell("x", f"fires_on = {given!r}\n".join(["\n", ""]), "python")
+
+
+def test_fields_that_do_not_fit_are_refused_before_it_is_active(tract, firing):
+    for fields in ({}, {"urls": 5}, {"urls": [], "url": []}):
+        with pytest.raises(SpecError, match="fires_on: fields: "):
+            tract.propose_operation(firing(fields=fields))
+
+
+def test_a_cell_says_it():
+    text = "urls: list[str]\nfires_on = {'moment': 'turn', 'commits': 3, 'fields': {'urls': []}}\n"
+    assert parse_cell("x", text, "python").spec.fires_on == FiringCondition("turn", 3, fields={"urls": []})
+    with pytest.raises(SpecError, match="given twice"):
+        parse_cell("x", text + text.splitlines()[1], "python")
+
+
+def test_a_person_reads_when_it_fires(tract, firing):
+    request = tract.propose_operation(firing(moment="compile", content_type="tool_io")).review_request()
+    said = "before the context is compiled, when the newest message is of type 'tool_io'; with urls=['https://example.com']"
+    assert f"It fires by itself: {said}." in request.why
+    (row,) = [row for table in request.tables for row in table.rows if row.name == "fires by itself"]
+    assert row.value == said
+
+
+def test_a_models_is_never_active_without_a_person(tract, firing):
+    tract.autonomy.ceiling = "autonomous"
+    spec = firing(tokens=5)
+    action = replace(spec.actions["verify"], isolation="sandbox")
+    pending = tract.propose_operation(replace(spec, actions={"verify": action}), actor="agent:7")
+    assert pending.status is PendingStatus.PENDING
+
+
+# --- firing
+
+
+def test_it_is_proposed_when_it_is_time_and_done_when_a_person_approves(tract, firing):
+    tract.register_operation(firing(tokens=20))
+    (row,) = tract.policies.list()
+    assert (row.name, row.fires_on, row.state) == ("operation-citation_check", ("commit",), "on")
+    tract.user("short")
+    assert tract.review.inbox() == []
+    tract.user("a message that is long enough to bring the context to more than twenty tokens, I say")
+    (asked,) = tract.review.inbox()
+    assert "20 or more" in asked.fields["reason"]
+    tract.user("more")
+    assert len(tract.review.inbox()) == 1  # no second one while it is open
+    pending = tract.operations.rebuild(asked)
+    pending.approve()
+    assert pending.result["status"] == "approved"
+    assert fired(tract) == ["policy.proposed"]
+
+
+def test_under_a_manual_ceiling_it_is_told(tract, firing):
+    tract.autonomy.ceiling = "manual"
+    tract.register_operation(firing())
+    tract.user("hello")
+    assert (tract.review.inbox(), fired(tract)) == ([], ["policy.told"])
+
+
+def test_autonomous_it_is_done_at_every_so_many_commits(tract, firing):
+    tract.autonomy.ceiling = "autonomous"
+    tract.user("before")
+    spec = firing(commits=3)
+    tract.register_operation(spec)
+    tract.policies.add(
+        "operation", name="operation-citation_check", operation="citation_check",
+        condition=spec.fires_on.to_dict(), autonomy="autonomous",
+    )  # fmt: skip
+    done = []
+    tract.on("citation_check", lambda pending: (done.append(pending.fields["urls"]), pending.approve()))
+    for number in range(6):
+        tract.user(f"message {number}")
+    assert done == [FIELDS["urls"]] * 2
+
+
+def test_only_after_such_a_message(tract, firing):
+    tract.register_operation(firing(content_type="instruction"))
+    tract.user("hello")
+    assert tract.review.inbox() == []
+    tract.system("be brief")
+    assert len(tract.review.inbox()) == 1
+
+
+def test_before_the_context_is_compiled(tract, firing):
+    tract.register_operation(firing(moment="compile"))
+    tract.user("hello")
+    assert tract.review.inbox() == []
+    tract.compile()
+    tract.compile()
+    assert len(tract.review.inbox()) == 1
+
+
+def test_it_goes_with_the_operation(tract, firing, spec):
+    tract.register_operation(firing())
+    tract.register_operation(spec("pending.approve()"), replace=True)  # a version that does not
+    assert list(tract.policies.list()) == []
+    tract.register_operation(firing(), replace=True)
+    tract.unregister_operation("citation_check")
+    tract.user("hello")
+    assert (list(tract.policies.list()), tract.review.inbox()) == ([], [])
+
+
+def test_revoked_it_does_not_fire(tract, firing):
+    tract.register_operation(firing())
+    tract.operations.revoke("citation_check")
+    tract.user("hello")
+    assert (list(tract.policies.list()), tract.review.inbox()) == ([], [])
+
+
+def test_another_condition_than_the_approved_one_counts_for_nothing(tract, firing):
+    tract.register_operation(firing(tokens=1_000_000))
+    tract.policies.add("operation", name="mine", operation="citation_check", condition={"fields": FIELDS})
+    tract.user("hello")
+    assert tract.review.inbox() == []
+
+
+def test_it_is_there_again_when_the_tract_is_opened(own_store, firing):
+    with Tract.open(url=own_store) as tract:
+        tract.register_operation(firing())
+        tract_id = tract.tract_id
+    with Tract.open(url=own_store, tract_id=tract_id) as tract:
+        tract.user("hello")
+        assert len(tract.review.inbox()) == 1

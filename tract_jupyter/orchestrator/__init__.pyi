@@ -1,0 +1,13 @@
+from .assessment import Assessment as Assessment
+from .config import OrchestratorConfig as OrchestratorConfig
+from .config import OrchestratorState as OrchestratorState
+from .orchestrator import Orchestrator as Orchestrator
+from .own import TractOrchestrator as TractOrchestrator
+from .proposals import OrchestratorProposal as OrchestratorProposal
+from .proposals import ProposalResponse as ProposalResponse
+from .proposals import auto_approve as auto_approve
+from .proposals import cli_prompt as cli_prompt
+from .proposals import log_and_approve as log_and_approve
+from .proposals import reject_all as reject_all
+from .result import OrchestratorResult as OrchestratorResult
+from .result import StepResult as StepResult
