@@ -56,6 +56,7 @@ class _Growing:
 
     turn_id = "t"
     is_over = False
+    go_on = ""
 
     def __init__(self) -> None:
         self.stream = MarkdownStream()

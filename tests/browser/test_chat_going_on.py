@@ -51,7 +51,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     out.get_by_text("Approved save_table").wait_for()
     question(out, "delete_file")
     lab.restart()
-    out.get_by_text("%tract chat resume goes on with this turn").wait_for()
+    out.get_by_text("%tract chat resume goes on with it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
     screenshot(lab, "chat-lost", 1)
     assert lab.run_cell(0), lab.text(0)

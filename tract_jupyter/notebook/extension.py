@@ -148,7 +148,8 @@ def tell_of_keys(info: Any) -> None:
 # Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
 # line must become an expression that is.
 _WAITING = (
-    r"%%(?P<name>tract_(?:script|run|chat|propose)\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
+    r"%%(?P<name>tract_(?:script|run|chat|propose|orchestrate)\b"
+    r"|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
 )
 _WAITING_CELL = re.compile(rf"\s*{_WAITING}(?P<line>[^\n]*)\n?")
 _UNDER_ANOTHER = re.compile(
@@ -158,7 +159,7 @@ _UNDER_ANOTHER = re.compile(
 
 _WAITING_LINE = re.compile(r"%tract[ \t]+chat[ \t]+resume[ \t]*\n?")
 _AWAITED_LINE = "await get_ipython().run_line_magic('tract', 'chat resume')\n"
-_PROPOSING_LINE = re.compile(r"%tract_propose\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?")
+_ASKING_LINE = re.compile(r"%(?P<name>tract_(?:propose|orchestrate))\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?")
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
@@ -176,7 +177,7 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
     if match is None:
         return [_awaited(line) for line in lines]
     cell = "".join(lines)[match.end() :]
-    if not cell and match["name"] in {"tract_run", "tract_chat"}:
+    if not cell and match["name"] in {"tract_run", "tract_chat", "tract_orchestrate"}:
         cell = "\n"  # it may be empty, and IPython refuses a magic without any body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
@@ -184,10 +185,10 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
 def _awaited(line: str) -> str:
     if _WAITING_LINE.fullmatch(line):
         return _AWAITED_LINE
-    proposing = _PROPOSING_LINE.fullmatch(line)
-    if proposing is None:
+    asking = _ASKING_LINE.fullmatch(line)
+    if asking is None:
         return line
-    return f"await get_ipython().run_line_magic('tract_propose', {proposing['line'].strip()!r})\n"
+    return f"await get_ipython().run_line_magic({asking['name']!r}, {asking['line'].strip()!r})\n"
 
 
 # IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
@@ -208,12 +209,13 @@ def run_questions(lines: list[str]) -> list[str]:
 
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
 _MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_orchestrate|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
 )
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _OPTIONS = {
     "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
     "tract_propose": ("--template", "--model", "--tries", "--versions", "--out"),
+    "tract_orchestrate": ("--autonomy", "--steps", "--model", "--profile", "--resume", "--out"),
     "tract_check": ("--strict", "--mode"),
     "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
     "tract_run": ("--profile", "--regenerate", "--model", "--out"),
@@ -324,7 +326,7 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
         return _profiles(notebook)
     if not magic.endswith("tract_chat"):
-        return None
+        return _orchestrating(notebook, parts) if magic.endswith("tract_orchestrate") else None
     last = next((part for part in reversed(parts[:-1]) if part.startswith("--")), "")
     if parts[-1].startswith("-"):
         return None
@@ -332,6 +334,24 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
         return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
     if last == "--profile" and parts[-2] == last:
         return [(name, "profile") for name in ("full", "self", "supervisor")]
+    return None
+
+
+def _orchestrating(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
+    """Return the values of the options of `%tract_orchestrate`."""
+    from tract_jupyter.models import AutonomyLevel
+    from tract_jupyter.notebook.orchestration.cell import PROFILES
+
+    last = parts[-2] if len(parts) > 1 else ""
+    if last == "--autonomy":
+        return [(level.value, "level") for level in AutonomyLevel]
+    if last == "--profile":
+        return [(name, "profile") for name in PROFILES]
+    if last == "--resume" and not parts[-1].startswith("-"):
+        try:
+            return [(name, "run") for name in reversed(notebook.tract.orchestrator.runs()[-20:])]
+        except TractError:
+            return []
     return None
 
 

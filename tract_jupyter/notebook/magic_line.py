@@ -12,7 +12,7 @@ from tract_jupyter.models import shortened
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 _SHOWN: Final = 60
 _ARGUMENT: Final = "argument "
@@ -47,7 +47,7 @@ class MagicLine(NamedTuple):
             raise self._refusal(str(error).removeprefix(_ARGUMENT)) from None
         if rest:
             raise self._unknown(rest, [one for action in parser._actions for one in action.option_strings])  # noqa: SLF001 # nothing else tells
-        self._check_out(getattr(given, "out", ""))
+        out_name(getattr(given, "out", ""), self.taken, self.done)
         return given
 
     def _words(self) -> list[str]:
@@ -77,11 +77,58 @@ class MagicLine(NamedTuple):
         words = shortened(" ".join(rest), _SHOWN)
         return self._refusal(f"{words!r} is too much in the line of {self.name}: write it below")
 
-    def _check_out(self, name: str) -> None:
-        if name and (not name.isidentifier() or keyword.iskeyword(name)):
-            raise self._refusal(f"--out takes the name of a variable, not {shortened(name, _SHOWN)!r}")
-        if name in self.taken:
-            raise self._refusal(f"--out cannot replace {name!r}, which is not a variable of yours")
-
     def _refusal(self, why: str) -> OperationError:
-        return OperationError(f"{why}. Nothing was {self.done}")
+        return _refusal(why, self.done)
+
+
+def out_name(name: str, taken: Collection[str], done: str) -> str:
+    """Return what `--out` names; empty for nothing.
+
+    Raises:
+        OperationError: it is no name of a variable, or one of `taken`.
+    """
+    if name and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise _refusal(f"--out takes the name of a variable, not {shortened(name, _SHOWN)!r}", done)
+    if name in taken:
+        raise _refusal(f"--out cannot replace {name!r}, which is not a variable of yours", done)
+    return name
+
+
+def leading_options(
+    magic: str, line: str, options: Mapping[str, str], done: str
+) -> tuple[dict[str, str], str]:
+    """Return the options in front of a text, and the text as it was typed, with its quotation marks and apostrophes.
+
+    Args:
+        magic: its name, with its percent signs.
+        line: what stands behind it.
+        options: what each takes: `value`, `may have one` (written with `=`, or left out), or `nothing`.
+        done: what the magic has done, such as `sent`: a mistake says that nothing was.
+
+    Raises:
+        OperationError: there is no such option, one has no value, or one has a value and takes none.
+    """
+    given: dict[str, str] = {}
+    rest = line.strip()
+    while rest.startswith("--"):
+        word, _, rest = rest.partition(" ")
+        rest = rest.strip()
+        name, has_value, value = word.partition("=")
+        takes = options.get(name)
+        if takes is None:
+            close = nearest(name.strip("-"), [one.strip("-") for one in options]).replace("'", "'--", 1)
+            told = f"{magic} has no option {shortened(name, _SHOWN)!r}.{close} It takes {', '.join(options)}"
+            raise _refusal(told, done)
+        if takes == "value" and not has_value:
+            value, _, rest = rest.partition(" ")
+            rest = rest.strip()
+        if takes == "value" and (not value or value.startswith("--")):
+            raise _refusal(f"{name} needs a value", done)
+        if takes == "nothing" and has_value:
+            raise _refusal(f"{name} takes no value", done)
+        given[name] = value
+    return given, rest
+
+
+def _refusal(why: str, done: str) -> OperationError:
+    return OperationError(f"{why}. Nothing was {done}")

@@ -109,6 +109,7 @@ class TractMagics(Magics):
         %tract diff A B   how two contexts differ
         %tract branch, switch, merge, checkout, tag, pin, skip, undo, redo
         %tract chat       the turns of the conversation; %tract chat show draws one again
+        %tract orchestrator  the runs of the model that looks after the context; show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
         %tract run ID     one of them as a graph; --prompt shows its prompt, --resume resumes it
         %tract prompt T   what would be sent if you said T; nothing is asked
@@ -410,6 +411,28 @@ class TractMagics(Magics):
         config, shell = self._notebook.config, self._notebook.shell
         taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
         return _told(propose(self._notebook, parse_propose(line, cell, taken)))
+
+    @line_cell_magic
+    @_as_typed
+    def tract_orchestrate(self, line: str, cell: str | None = None) -> Any:
+        """Have a model look after the context: compress, pin, skip, branch, as it needs it.
+
+        %tract_orchestrate                          judge it, and do what it needs
+        %tract_orchestrate it is near its budget    ... for this reason
+        %%tract_orchestrate                         a longer reason or task below this line
+        %tract_orchestrate --resume                 go on with the last run where it was left
+
+        What it would change, you are asked about in the cell, with its reasons and what else it thought of; %tract
+        autonomy says how much happens without you, and counts at once. The stop button ends the run. Options, in front
+        of the reason: --autonomy LEVEL at most, --steps N calls at most, --model NAME, --profile NAME of the tools,
+        --resume [RUN], --out NAME for a variable with what came of it. %tract orchestrator lists the runs, and draws
+        one again.
+        """
+        from tract_jupyter.notebook.orchestration.cell import parse_orchestrate, run_cell
+
+        config, shell = self._notebook.config, self._notebook.shell
+        taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
+        return _told(run_cell(self._notebook, parse_orchestrate(line, cell, taken)))
 
     @line_cell_magic
     @_as_typed

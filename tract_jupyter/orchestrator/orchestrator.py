@@ -182,7 +182,7 @@ class Orchestrator:
         name = self._known_run(run)
         with self._running():
             own = self._left_open(name) or self.conversation(name)
-            about = _about(own)
+            about = about_run(own)
             if about is None:
                 own.close()
                 raise OrchestratorError(
@@ -298,7 +298,11 @@ class Orchestrator:
                 own = self._by.beside(self.own_id, f"{_RUN}{number}", self._purpose(), is_new=True)
             except BranchExistsError:  # another process was faster
                 continue
-        about = {"of": self._tract.family.agent_id, "reason": reason, "autonomy": level.value}
+        about = {
+            "of": self._tract.family.agent_id, "reason": reason, "autonomy": level.value,
+            "effective": self._effective(level).value, "branch": self._tract.current_branch or "",
+            "tokens": self._tract.status().token_count, "head": self._tract.head,
+        }  # fmt: skip
         own.commit({"content_type": "instruction", "text": text}, metadata={_ABOUT: about})
         return own
 
@@ -431,13 +435,25 @@ class Orchestrator:
             own.models.use(model, operation="orchestrate")
 
 
-def _about(own: Any) -> dict[str, str] | None:
-    """Return what a run was told it is for; None if it was not told anything."""
+def about_run(own: Any) -> dict[str, Any] | None:
+    """Return what a run is for; None if that was not said before it was left.
+
+    Args:
+        own: its conversation.
+
+    Returns:
+        `of` (whose context it looks after), `reason`, `autonomy` (the level that was asked for), `effective` (that
+        which counted then), and how the context stood before: `branch`, `head` and `tokens`.
+    """
     messages = own.compile().messages
     for message in messages:
         found = own.get_commit(message.commit_hash).metadata.get(_ABOUT)
         if isinstance(found, dict):
-            return {"reason": str(found.get("reason", "")), "autonomy": str(found.get("autonomy", "manual"))}
+            return {
+                **found,
+                "reason": str(found.get("reason", "")),
+                "autonomy": str(found.get("autonomy", "manual")),
+            }
     return None
 
 

@@ -120,12 +120,7 @@ class OrchestratorToolset(Toolset):
         self, name: str, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], str, tuple[Alternative, ...]]:
         """Return the arguments of the tool, the reasoning, and the alternatives that can be understood."""
-        bare = dict(arguments)
-        tool = self._executor.get(name)
-        more = _SCHEMAS if tool is None else _more_of(tool)
-        reasoning = bare.pop(_REASONING, "") if _REASONING in more else ""
-        others = bare.pop(_ALTERNATIVES, ()) if _ALTERNATIVES in more else ()
-        return bare, _short(reasoning), tuple(_alternatives(others))
+        return parted(self._executor.get(name), arguments)
 
     def is_told(self, name: str) -> bool:
         """Return True if a call of a tool is only told: it changes something, and the level is manual."""
@@ -143,6 +138,17 @@ class OrchestratorToolset(Toolset):
         parameters = function["parameters"]
         properties = {**parameters.get("properties", {}), **more}
         return {**schema, "function": {**function, "parameters": {**parameters, "properties": properties}}}
+
+
+def parted(
+    tool: ToolDefinition | None, arguments: Mapping[str, Any]
+) -> tuple[dict[str, Any], str, tuple[Alternative, ...]]:
+    """Return the arguments of a tool, None for one that there is not, and what was said beside them; see `Toolset`."""
+    bare = dict(arguments)
+    more = _SCHEMAS if tool is None else _more_of(tool)
+    reasoning = bare.pop(_REASONING, "") if _REASONING in more else ""
+    others = bare.pop(_ALTERNATIVES, ()) if _ALTERNATIVES in more else ()
+    return bare, _short(reasoning), tuple(_alternatives(others))
 
 
 def _more_of(tool: ToolDefinition) -> dict[str, dict[str, Any]]:

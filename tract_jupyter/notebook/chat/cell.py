@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import threading
-import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,14 +10,13 @@ from IPython.core.error import UsageError
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE, provider_of
-from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
+from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
 from tract_jupyter.notebook.chat.context import (
     cell_context,
     file_context,
     variable_context,
 )
-from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.source import (
     TractSource,
@@ -31,32 +26,23 @@ from tract_jupyter.notebook.chat.source import (
     turns_of,
     undo_turn,
 )
-from tract_jupyter.notebook.script_cell import Worker, lend_variables
+from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.prompts import PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from tract_jupyter.llm import StopSignal
-    from tract_jupyter.loop import PastTurn, TurnEvent
-    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.loop import PastTurn
     from tract_jupyter.notebook.chat.turn import DrawnTurn
-    from tract_jupyter.notebook.chat.view import Action, TurnDisplay
+    from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.review import Ticket
     from tract_jupyter.runs import RunResponse
     from tract_jupyter.toolkit import ToolProfile
     from tract_jupyter.tract import Tract
 
 PROFILES: Final = ("full", "self", "supervisor")
 """The tool profiles that an option can name."""
-_LEAST_SECONDS: Final = 0.05
-"""Between two drawings."""
-_BEAT: Final = 1.0
-"""Seconds after which a turn is drawn again although nothing happened: its time advances."""
-_LOOKS: Final = 10
-_LOOK_SECONDS: Final = 0.02
 _IN_CODE: Final = " in code"
 
 
@@ -244,92 +230,6 @@ def _check_model(tract: Tract, model: str | None) -> None:
 # --- the turn
 
 
-class TurnBoard:
-    """Where the questions of a turn are shown: in its rows; `channels.SharedDisplay`.
-
-    Args:
-        log: what happened in the turn so far.
-        display: where it is shown.
-
-    Attributes:
-        has_beat: True while somebody calls `beat`: what is decided is drawn then, and the call need not wait for it.
-    """
-
-    def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
-        self.log = log
-        self.display = display
-        self.has_beat = False
-        self._lock = threading.RLock()
-        self._is_up = False
-        self._is_dirty = False
-        self._is_closed = False
-        self._drawn_at = 0.0
-        self._context = contextvars.copy_context()
-
-    @property
-    def ready(self) -> bool:
-        """True if somebody can click in it."""
-        return bool(getattr(self.display, "ready", False))
-
-    @property
-    def is_up(self) -> bool:
-        """True if anything was shown."""
-        return self._is_up
-
-    def add(self, ticket: Ticket) -> None:
-        """Show a question."""
-        self.log.show(ticket)
-        self.draw(at_once=True)
-
-    def refresh(self) -> None:
-        """Show how the questions stand, soon."""
-        self.log.refresh()
-        self._draw_with_beat(at_once=True)
-
-    def take(self, event: TurnEvent) -> None:
-        """Take what happened next in the turn, and show it now or soon."""
-        self.log.add(event)
-        if isinstance(event, CallBegan):
-            self._draw_with_beat()
-        else:
-            self.draw(at_once=isinstance(event, TurnBegan))
-
-    def beat(self) -> None:
-        """Show what is not on display yet; called now and then by whoever waits for the turn."""
-        with self._lock:
-            late = time.monotonic() - self._drawn_at
-            if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
-                self.draw()
-
-    def _draw_with_beat(self, *, at_once: bool = False) -> None:
-        with self._lock:
-            if self.has_beat and self._is_up and not self._is_closed:
-                self._is_dirty = True
-            else:
-                self.draw(at_once=at_once)
-
-    def draw(self, *, at_once: bool = False) -> None:
-        """Show the turn as it stands, not too often."""
-        with self._lock:
-            if not at_once and time.monotonic() - self._drawn_at < _LEAST_SECONDS:
-                self._is_dirty = True
-                return
-            if not self._is_up:
-                self._is_up = True
-                self._context.copy().run(self.display.put_up)
-            self._is_dirty = False
-            self._context.copy().run(self.display.draw, self.log.view(), at_once=at_once)
-            self._drawn_at = time.monotonic()
-
-    def close(self) -> DrawnTurn:
-        """Show the end."""
-        with self._lock:
-            view = self.log.view()
-            self._is_up = self._is_closed = True
-            self._context.copy().run(self.display.close, view)
-            return view
-
-
 async def _carry_out(
     notebook: NotebookSession,
     message: str | None,
@@ -347,12 +247,12 @@ async def _carry_out(
     log.model = options.model or log.model or _model_name(tract)
     with tract.loop.signal() as stop:
         acts = _Acts(notebook, log, stop)
-        board = TurnBoard(log, _display(notebook, acts))
+        board = TurnBoard(log, display_for(notebook, acts))
         acts.board = board
 
         def work() -> RunResponse:
             try:
-                with _asked(tract, options.model) as given, _gathering(notebook, board):
+                with _asked(tract, options.model) as given, gathering(notebook, board):
                     begin()
                     return tract.chat(message, tools=tools, on_turn=board.take, **given)
             except Exception as error:
@@ -363,7 +263,7 @@ async def _carry_out(
                 if board.is_up:
                     notebook.turns.add(tract, board.display, board.close())
 
-        response = await _ended(notebook, work, board, stop)
+        response = await ended(notebook, work, board, stop)
         if response is None:
             return
         if not board.is_up:  # it had its answer before
@@ -373,80 +273,6 @@ async def _carry_out(
         notebook.shell.user_ns[options.out] = response
     if response.outcome is TurnOutcome.WAITING:
         raise UsageError("calls of this turn wait for a decision, and nobody can be asked here; see above")
-
-
-async def _ended(
-    notebook: NotebookSession, work: Callable[[], RunResponse], board: TurnBoard, stop: StopSignal
-) -> RunResponse | None:
-    """Wait for the end of a turn; None if it was stopped before it had a response.
-
-    Raises:
-        TractError: nothing was sent.
-        UsageError: the turn failed, as its display tells.
-    """
-    try:
-        if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
-            return work()
-        worker = Worker(work, "tract-chat")
-        worker.start()
-        board.has_beat = True
-        try:
-            return await worker.wait(board.beat)
-        except asyncio.CancelledError:
-            if board.log.view().waiting and await _is_shut_down(notebook):
-                raise  # what waits for a decision stays open, and the turn goes on in another kernel
-            stop.set()
-            await worker.ended()
-            return None if worker.is_running else _result(worker)
-        finally:
-            board.has_beat = False
-    except KeyboardInterrupt:
-        return None
-    except Exception as error:
-        if not board.is_up:
-            raise
-        raise UsageError(f"the turn failed; see above: {_first_line(error)}") from None
-
-
-async def _is_shut_down(notebook: NotebookSession) -> bool:
-    """Return True if the kernel ends: who restarts it has it interrupted first."""
-    for _ in range(_LOOKS):
-        if getattr(notebook.shell, "exit_now", False):
-            return True
-        await asyncio.sleep(_LOOK_SECONDS)
-    return False
-
-
-def _result(worker: Worker[RunResponse]) -> RunResponse | None:
-    try:
-        return worker.outcome()
-    except Exception:  # noqa: BLE001 # it was stopped, which says more, and is on display
-        return None
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
-
-
-def _display(notebook: NotebookSession, acts: _Acts) -> TurnDisplay:
-    """Return where a turn is shown: on a live page, in static outputs, or in a terminal."""
-    front_end = notebook.front_end
-    if not front_end.has_kernel:
-        return TextDisplay()
-    if not front_end.can_click:
-        return StaticDisplay()
-    from tract_jupyter.notebook.chat.widget import LiveTurn
-
-    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
-    return LiveTurn(acts, channel.soon)
-
-
-def _gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:
-    """Have questions shown in the rows of the turn, where they can be clicked."""
-    if not notebook.front_end.can_click:
-        return nullcontext()
-    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
-    return channel.gathering(board)
 
 
 def _model_name(tract: Tract) -> str:

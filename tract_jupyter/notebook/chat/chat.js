@@ -5,10 +5,10 @@
 // What the page has of a turn. `watch` is told the ids of changed blocks, or nothing when only the rest has changed.
 function turnOf(model) {
   const watchers = new Set();
-  const turn = { blocks: new Map(), n: -1, foot: "", actions: [], turn: "", over: false, told: "" };
+  const turn = { blocks: new Map(), n: -1, foot: "", actions: [], turn: "", over: false, told: "", go_on: "" };
   const tell = (changed) => { for (const one of watchers) one(changed); };
-  const rest = ({ foot = turn.foot, actions = turn.actions, turn: name = turn.turn, over = turn.over, told = turn.told }) =>
-    Object.assign(turn, { foot, actions, turn: name, over, told });
+  const rest = ({ foot = turn.foot, actions = turn.actions, turn: name = turn.turn, over = turn.over, told = turn.told, go_on = turn.go_on }) =>
+    Object.assign(turn, { foot, actions, turn: name, over, told, go_on });
   const takeAll = () => {
     const whole = model.get("whole");
     if (!(whole?.n > turn.n)) return;
@@ -97,7 +97,7 @@ function footOf(foot, turn, kernel) {
     end.replaceChildren();
     if (turn.over) return;
     morph(foot, parsed(LEFT), 1);
-    message.textContent = "The kernel was restarted, or has ended. In a new one %tract chat resume goes on with this turn, and asks again.";
+    message.textContent = `The kernel was restarted, or has ended. In a new one ${turn.go_on} goes on with it, and asks again.`;
   };
   return { draw, lost };
 }

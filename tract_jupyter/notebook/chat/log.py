@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tract_jupyter.loop import (
     CallAsked,
@@ -28,13 +28,14 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import DrawnTurn
+from tract_jupyter.notebook.chat.turn import GO_ON, DrawnTurn
 from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
@@ -68,7 +69,14 @@ class TurnLog:
         replayed: the cassette that is replayed; empty for none.
         is_last: nothing was said after this turn.
         clock: gives seconds, from any beginning.
+
+    Attributes:
+        go_on: what is typed to go on with it.
+        named: what it is called.
     """
+
+    go_on: ClassVar[str] = GO_ON
+    named: ClassVar[str] = "turn"
 
     source: LogSource
     model: str = ""
@@ -189,6 +197,7 @@ class TurnLog:
             return DrawnTurn(
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
+                go_on=self.go_on, named=self.named,
             )  # fmt: skip
 
     # ---
@@ -220,6 +229,10 @@ class TurnLog:
         self._waits += before + within
         seconds = event.seconds
         return event if seconds is None else replace(event, seconds=max(seconds - _covered(within), 0.0))
+
+    def _made(self, part_id: str, call: ActingCall) -> CallPart:
+        """Return the part of a call that is to be made."""
+        return CallPart(part_id, call)
 
     def _growing(self) -> list[Part]:
         parts: list[Part] = []
@@ -312,7 +325,7 @@ class TurnLog:
             self._parts.append(Prose.of(f"r{number}", event.text, is_cut=bool(event.cut)))
         for place, call in enumerate(event.calls):
             self._calls[call.id] = len(self._parts)
-            self._parts.append(CallPart(f"c{number}.{place}", call))
+            self._parts.append(self._made(f"c{number}.{place}", call))
         self.model = event.model or self.model
         self._usages.append(event.usage)
         self._phase = "Carrying out its calls" if event.calls else "Answered"
@@ -353,8 +366,8 @@ class TurnLog:
             self._parts.append(
                 NotePart(
                     f"n{len(self._parts)}",
-                    "The turn did not come to its end.",
-                    f"{event.note.rstrip('.')}. What was done is kept. %tract chat resume goes on from there.",
+                    f"The {self.named} did not come to its end.",
+                    f"{event.note.rstrip('.')}. What was done is kept. {self.go_on} goes on from there.",
                     "no",
                 )
             )

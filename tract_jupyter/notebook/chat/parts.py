@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.llm import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened
@@ -327,4 +327,21 @@ def _question_block(question: AskedInCall) -> TurnBlock:
     return TurnBlock(block_id, html, question.ticket, kind="row")
 
 
-Part = ContextPart | Prose | Thought | NotePart | CallPart
+class OtherPart(Protocol):
+    """A part of a turn that is not of chat."""
+
+    @property
+    def id(self) -> str:
+        """What names it in its turn."""
+        ...
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return what is drawn of it; a result is cut after so many characters."""
+        ...
+
+    def text(self) -> str:
+        """Return it as text."""
+        ...
+
+
+Part = OtherPart | ContextPart | Prose | Thought | NotePart | CallPart

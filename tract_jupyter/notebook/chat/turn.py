@@ -25,7 +25,8 @@ _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
 _UNTIL: Final = "chat(None) goes on"
 """What the loop says in Python; in a cell another way goes on."""
-_GO_ON: Final = "%tract chat resume goes on"
+GO_ON: Final = "%tract chat resume"
+"""What goes on with a turn of chat."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
 
@@ -50,6 +51,8 @@ class DrawnTurn:
         is_last: nothing was said after it.
         said: what is said besides, in the foot.
         waited: for how many of the seconds a person was waited for.
+        go_on: what is typed to go on with it.
+        named: what it is called.
     """
 
     turn_id: str = ""
@@ -67,6 +70,8 @@ class DrawnTurn:
     is_last: bool = True
     said: str = ""
     waited: float = 0.0
+    go_on: str = GO_ON
+    named: str = "turn"
 
     @property
     def is_over(self) -> bool:
@@ -95,7 +100,7 @@ class DrawnTurn:
         limit = max(_LEAST_RESULT, min(LONGEST_RESULT - 1, _ALL_RESULTS // max(calls, 1)))
         blocks = [block for part in self.parts for block in part.blocks(limit)]
         foot = f'<div class="foot">{self.foot().html}<span class="end"></span></div>'
-        named = f'role="group" aria-label="Turn" data-turn="{escaped(self.turn_id)}"'
+        named = f'role="group" aria-label="{self.named.capitalize()}" data-turn="{escaped(self.turn_id)}"'
         return styled(root_html(grouped_html(blocks) + foot, "tract turn", attributes=named), STYLE)
 
     def text(self) -> str:
@@ -150,9 +155,13 @@ class DrawnTurn:
             return (
                 ("i-tape", f"Replayed from {self.replayed}", "")
                 if self.replayed
-                else ("", "", _told(ended.note))
+                else ("", "", self.told(ended.note))
             )
         return _ENDINGS.get(ended.outcome, _left)(ended, self)
+
+    def told(self, note: str) -> str:
+        """Return what the loop says in Python, as it is said in a cell."""
+        return note.replace(_UNTIL, f"{self.go_on} goes on")
 
     def _numbers(self) -> list[str]:
         """Return who replied, and what it took."""
@@ -231,27 +240,23 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _told(note: str) -> str:
-    return note.replace(_UNTIL, _GO_ON)
-
-
 def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
     kept = "what had come is kept, and not sent again; " if has_cut else ""
-    title = "Paused" if ended.note.startswith("paused") else "You stopped this turn"
-    return "i-stop", title, f"{kept}{_GO_ON}"
+    title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
+    return "i-stop", title, f"{kept}{turn.go_on} goes on"
 
 
-def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Ended by a limit", _told(ended.note)
+def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
+    return "i-stop", "Ended by a limit", turn.told(ended.note)
 
 
-def _repeated(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Ended: the model repeated itself", _told(ended.note)
+def _repeated(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
+    return "i-stop", "Ended: the model repeated itself", turn.told(ended.note)
 
 
-def _waits(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-wait", "Waits for decisions", _told(ended.note)
+def _waits(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
+    return "i-wait", "Waits for decisions", turn.told(ended.note)
 
 
 def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # a note above says why
@@ -259,7 +264,7 @@ def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa:
 
 
 def _left(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Was left before its end", _GO_ON
+    return "i-stop", "Was left before its end", f"{turn.go_on} goes on"
 
 
 _ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[str, str, str]]]] = {

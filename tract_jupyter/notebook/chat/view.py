@@ -60,6 +60,11 @@ class TurnView(Protocol):
         ...
 
     @property
+    def go_on(self) -> str:
+        """What is typed to go on with it."""
+        ...
+
+    @property
     def is_over(self) -> bool:
         """True if nothing more comes by itself."""
         ...

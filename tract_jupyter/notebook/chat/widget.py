@@ -66,7 +66,14 @@ class TurnWidget(ReviewWidget):
         self._acts: set[str] = set()
         self._number = 0
         self._blocks: dict[str, dict[str, Any]] = {}
-        self._rest: dict[str, Any] = {"foot": "", "actions": [], "turn": "", "over": False, "told": ""}
+        self._rest: dict[str, Any] = {
+            "foot": "",
+            "actions": [],
+            "turn": "",
+            "over": False,
+            "told": "",
+            "go_on": "",
+        }
         self._since = time.monotonic()
         super().__init__()
 
@@ -80,7 +87,7 @@ class TurnWidget(ReviewWidget):
 
         Args:
             blocks: all of them, in order: `id`, `kind`, and `html` or `view`.
-            rest: what changed of the rest: `foot`, `actions`, `turn`, `over`, `told`.
+            rest: what changed of the rest: `foot`, `actions`, `turn`, `over`, `told`, `go_on`.
         """
         with self.lock:
             changed = [block for block in blocks if block != self._blocks.get(block["id"])]
@@ -242,7 +249,7 @@ class LiveTurn:
             foot = view.foot()
             rest = {
                 "foot": foot.html, "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
-                "over": view.is_over, "told": self._told,
+                "over": view.is_over, "told": self._told, "go_on": view.go_on,
             }  # fmt: skip
             self._widget.show([self._block(block) for block in blocks], rest)
             now = time.monotonic()

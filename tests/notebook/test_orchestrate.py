@@ -1,0 +1,172 @@
+"""`%tract_orchestrate` without a front end: its line, what is shown at the end, and runs drawn again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+from tests.orchestrator.conftest import SUMMARY, compress, thinks
+from tract_jupyter.models import TokenBudget
+from tract_jupyter.notebook import await_waiting_cells
+
+
+@pytest.fixture
+def model(shell):
+    """Has the shell's tract, which is over its budget, be looked after by a scripted model."""
+
+    def use(*replies):
+        tract = shell.namespace["tract"]
+        tract.system("Count the birds of the lake.", priority="pinned")
+        for number in range(6):
+            tract.user(f"In week {number} there were {number * 7} birds, {'and so on ' * 30}.")
+        tract.budget = TokenBudget(200, action="callback", callback=lambda *_: None)
+        client = ScriptedClient(*replies)
+        tract.configure_llm(client)
+        return client
+
+    return use
+
+
+# --- the line
+
+MISTAKES = {
+    "--autonomie manual": "no option '--autonomie'. Did you mean '--autonomy'? It takes --autonomy, --steps",
+    "--autonomy": "--autonomy needs a value",
+    "--autonomy total": "'total' is no level of autonomy; there are manual, collaborative, autonomous",
+    "--steps 0": "--steps takes a number of calls from 1 to 1,000, not '0'",
+    "--steps many": "--steps takes a number of calls from 1 to 1,000, not 'many'",
+    "--profile ful": "there is no tool profile 'ful'",
+    "--out 1a": "--out takes the name of a variable, not '1a'",
+    "--out tract": "--out cannot replace 'tract'",
+    "--resume because": "--resume goes on with a run for the reason",
+    "--resume --autonomy manual": "--resume goes on with a run for the reason",
+    "--resume run-7": "there are no runs yet",
+}
+
+
+@pytest.mark.parametrize(("line", "told"), MISTAKES.items(), ids=list(MISTAKES))
+def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line, told):
+    client = model("Fine.")
+    result = shell.run(f"%tract_orchestrate {line}")
+    assert told in result.error
+    assert "\n" not in result.error
+    assert client.asked == []
+
+
+def test_a_cell_takes_its_reason_below(shell, model):
+    client = model("Fine.")
+    assert "put the reason below it, not 'now'" in shell.run("%%tract_orchestrate now\nall of it").error
+    assert client.asked == []
+    assert shell.run("%%tract_orchestrate --steps 3\nit's near its budget").ok
+    assert "You were called because: it's near its budget" in client.asked[0][0][-1]["content"]
+
+
+def test_without_a_model_it_says_how_to_choose_one(shell):
+    shell.namespace["tract"].user("Hello")
+    assert "no model can be asked to look after the context" in shell.run("%tract_orchestrate").error
+
+
+def test_of_an_empty_context_no_model_is_asked(shell):
+    assert "The context is empty" in shell.run("%tract_orchestrate").text
+
+
+@pytest.mark.parametrize(
+    ("typed", "run"),
+    [
+        ("%tract_orchestrate it's \"full\"\n", "await get_ipython().run_line_magic('tract_orchestrate', 'it\\'s \"full\"')\n"),
+        ("%tract_orchestrate\n", "await get_ipython().run_line_magic('tract_orchestrate', '')\n"),
+        ("%tract_orchestrate?\n", "%tract_orchestrate?\n"),
+        ("%%tract_orchestrate\n", "await get_ipython().run_cell_magic('tract_orchestrate', '', '\\n')\n"),
+    ],
+)  # fmt: skip
+def test_it_is_awaited(typed, run):
+    assert await_waiting_cells([typed]) == [run]
+
+
+def test_tab_offers_options_and_their_values(shell, model):
+    model("Fine.")
+    shell.run("%tract_orchestrate")
+    assert "--autonomy" in shell.complete("%tract_orchestrate --a")
+    assert "manual" in shell.complete("%tract_orchestrate --autonomy m")
+    assert "supervisor" in shell.complete("%tract_orchestrate --profile s")
+    assert "run-1" in shell.complete("%tract_orchestrate --resume r")
+    assert "run-1" in shell.complete("%tract orchestrator show r")
+
+
+# --- a run
+
+
+def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
+    model(thinks("I read it.", compress(reasoning="1,000 % of the budget")), "Compressed.")
+    shell.run("%tract autonomy autonomous --destructive")
+    shown = shell.run("%tract_orchestrate --autonomy autonomous --out result near the budget").text
+    assert re.search("Looks after main of tract [0-9a-f]{12} · autonomous: it acts by itself", shown)
+    assert "Why: near the budget" in shown
+    assert "What the model was told" in shown
+    assert "Why: 1,000 % of the budget" in shown
+    assert "✓ compress" in shown
+    assert 'reasoning="' not in shown
+    result = shell.namespace["result"]
+    context = f"context {result.tokens_before:,} → {result.tokens_after:,} of 200 tokens"
+    assert context in shown
+    assert "1 change made %tract undo --yes takes it back" in shown
+    again = shell.run("%tract orchestrator show 1")
+    assert again.ok, again.error
+    assert "Why: 1,000 % of the budget" in again.text
+    assert "1 change made" in again.text
+    assert "data-turn=" in again.html
+    listed = shell.run("%tract orchestrator").text
+    assert re.search(r"run-1 .*near the budget.*autonomous.*1.*1 change made", listed)
+    assert shell.namespace["tract"].compile().messages[-1].content == SUMMARY
+    shell.run("%tract undo --yes")
+    assert shell.namespace["tract"].status().token_count == result.tokens_before
+
+
+def test_at_the_level_manual_a_call_is_told(shell, model):
+    model(thinks(None, compress()), "I would compress it.")
+    shown = shell.run("%tract_orchestrate --autonomy manual").text
+    assert "manual: it says what it would do, and changes nothing" in shown
+    assert "told, not done" in shown
+    assert "Nothing was changed; 1 proposal told, and not done, as autonomy was manual" in shown
+
+
+def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
+    client = model(thinks(None, compress(reasoning="too full")), "Compressed.")
+    result = shell.run("%tract_orchestrate")
+    assert "calls of this run wait for a decision" in result.error
+    assert "%tract_orchestrate --resume goes on" in result.text
+    tract = shell.namespace["tract"]
+    (waiting,) = tract.review.inbox()
+    assert waiting.fields["content"] == SUMMARY
+    again = shell.run("%tract_orchestrate --resume run-1")
+    assert "Resumed where it was left." in again.text
+    assert len(client.asked) == 1  # the reply is there already, and its call is asked about again
+    assert [one.fields["content"] for one in tract.review.inbox()] == [SUMMARY]
+
+
+def test_a_run_that_came_to_its_end_is_only_shown_when_resumed(shell, model):
+    client = model("It is fine as it is.")
+    shell.run("%tract_orchestrate")
+    again = shell.run("%tract_orchestrate --resume")
+    assert again.ok, again.error
+    assert "It is fine as it is." in again.text
+    assert "Nothing was changed" in again.text
+    assert len(client.asked) == 1
+
+
+def test_what_a_model_wrote_is_escaped(shell, model):
+    model(thinks("<script>bad()</script>", compress(reasoning="<img src=x onerror=bad()>")), "Done.")
+    shell.run("%tract_orchestrate --autonomy manual '<b>why</b>'")
+    page = shell.run("%tract orchestrator show").html
+    assert "&lt;img src=x" in page
+    assert "&lt;b&gt;why" in page
+    assert not re.search(r"<(script|img|b>why)", page)
+
+
+def test_a_run_that_is_not_there_is_told(shell, model):
+    model("Fine.")
+    shell.run("%tract_orchestrate")
+    assert "there is no run 'run-9'; the newest are run-1" in shell.run("%tract orchestrator show 9").error
+    assert "usage: %tract orchestrator" in shell.run("%tract orchestrator draw").error

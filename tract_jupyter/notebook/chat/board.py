@@ -1,0 +1,211 @@
+"""Where a turn is shown while it goes on, and the wait for its end: in a live page, a static output, or a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from IPython.core.error import UsageError
+
+from tract_jupyter.loop import CallBegan, TurnBegan
+from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
+from tract_jupyter.notebook.script_cell import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.notebook.chat.log import TurnLog
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.notebook.chat.view import Act, TurnDisplay
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.review import Ticket
+
+T = TypeVar("T")
+_LEAST_SECONDS: Final = 0.05
+"""Between two drawings."""
+_BEAT: Final = 1.0
+"""Seconds after which a turn is drawn again although nothing happened: its time advances."""
+_LOOKS: Final = 10
+_LOOK_SECONDS: Final = 0.02
+
+
+class Stoppable(Protocol):
+    """What ends a turn."""
+
+    def set(self) -> None:
+        """End it."""
+        ...
+
+
+class TurnBoard:
+    """Where the questions of a turn are shown: in its rows; `channels.SharedDisplay`.
+
+    Args:
+        log: what happened in the turn so far.
+        display: where it is shown.
+
+    Attributes:
+        has_beat: True while somebody calls `beat`: what is decided is drawn then, and the call need not wait for it.
+    """
+
+    def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
+        self.log = log
+        self.display = display
+        self.has_beat = False
+        self._lock = threading.RLock()
+        self._is_up = False
+        self._is_dirty = False
+        self._is_closed = False
+        self._drawn_at = 0.0
+        self._context = contextvars.copy_context()
+
+    @property
+    def ready(self) -> bool:
+        """True if somebody can click in it."""
+        return bool(getattr(self.display, "ready", False))
+
+    @property
+    def is_up(self) -> bool:
+        """True if anything was shown."""
+        return self._is_up
+
+    def add(self, ticket: Ticket) -> None:
+        """Show a question."""
+        self.log.show(ticket)
+        self.draw(at_once=True)
+
+    def refresh(self) -> None:
+        """Show how the questions stand, soon."""
+        self.log.refresh()
+        self._draw_with_beat(at_once=True)
+
+    def take(self, event: TurnEvent) -> None:
+        """Take what happened next in the turn, and show it now or soon."""
+        self.log.add(event)
+        if isinstance(event, CallBegan):
+            self._draw_with_beat()
+        else:
+            self.draw(at_once=isinstance(event, TurnBegan))
+
+    def beat(self) -> None:
+        """Show what is not on display yet; called now and then by whoever waits for the turn."""
+        with self._lock:
+            late = time.monotonic() - self._drawn_at
+            if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
+                self.draw()
+
+    def _draw_with_beat(self, *, at_once: bool = False) -> None:
+        with self._lock:
+            if self.has_beat and self._is_up and not self._is_closed:
+                self._is_dirty = True
+            else:
+                self.draw(at_once=at_once)
+
+    def draw(self, *, at_once: bool = False) -> None:
+        """Show the turn as it stands, not too often."""
+        with self._lock:
+            if not at_once and time.monotonic() - self._drawn_at < _LEAST_SECONDS:
+                self._is_dirty = True
+                return
+            if not self._is_up:
+                self._is_up = True
+                self._context.copy().run(self.display.put_up)
+            self._is_dirty = False
+            self._context.copy().run(self.display.draw, self.log.view(), at_once=at_once)
+            self._drawn_at = time.monotonic()
+
+    def close(self) -> DrawnTurn:
+        """Show the end."""
+        with self._lock:
+            view = self.log.view()
+            self._is_up = self._is_closed = True
+            self._context.copy().run(self.display.close, view)
+            return view
+
+
+async def ended(
+    notebook: NotebookSession, work: Callable[[], T], board: TurnBoard, stop: Stoppable, what: str = "turn"
+) -> T | None:
+    """Wait for the end of a turn; None if it was stopped before it had a response.
+
+    Args:
+        notebook: the state of this kernel.
+        work: carries the turn out, in a thread of its own if there is a kernel.
+        board: where it is shown.
+        stop: is set by the stop button.
+        what: the turn, for the person.
+
+    Raises:
+        TractError: nothing was sent.
+        UsageError: the turn failed, as its display tells.
+    """
+    try:
+        if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+            return work()
+        worker = Worker(work, f"tract-{what}")
+        worker.start()
+        board.has_beat = True
+        try:
+            return await worker.wait(board.beat)
+        except asyncio.CancelledError:
+            if board.log.view().waiting and await _is_shut_down(notebook):
+                raise  # what waits for a decision stays open, and the turn goes on in another kernel
+            stop.set()
+            await worker.ended()
+            return None if worker.is_running else _result(worker)
+        finally:
+            board.has_beat = False
+    except KeyboardInterrupt:
+        return None
+    except Exception as error:
+        if not board.is_up:
+            raise
+        raise UsageError(f"the {what} failed; see above: {_first_line(error)}") from None
+
+
+async def _is_shut_down(notebook: NotebookSession) -> bool:
+    """Return True if the kernel ends: who restarts it has it interrupted first."""
+    for _ in range(_LOOKS):
+        if getattr(notebook.shell, "exit_now", False):
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
+
+
+def _result(worker: Worker[T]) -> T | None:
+    try:
+        return worker.outcome()
+    except Exception:  # noqa: BLE001 # it was stopped, which says more, and is on display
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+def display_for(notebook: NotebookSession, act: Act) -> TurnDisplay:
+    """Return where a turn is shown: on a live page, in static outputs, or in a terminal."""
+    front_end = notebook.front_end
+    if not front_end.has_kernel:
+        return TextDisplay()
+    if not front_end.can_click:
+        return StaticDisplay()
+    from tract_jupyter.notebook.chat.widget import LiveTurn
+
+    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
+    return LiveTurn(act, channel.soon)
+
+
+def gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:
+    """Have questions shown in the rows of the turn, where they can be clicked."""
+    if not notebook.front_end.can_click:
+        return nullcontext()
+    channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
+    return channel.gathering(board)

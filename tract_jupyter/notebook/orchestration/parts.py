@@ -1,0 +1,142 @@
+"""The parts of a run that a turn of chat has not: its head, what the model was told, and why it makes each call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.models import AutonomyLevel, one_line, printable, shortened
+from tract_jupyter.notebook.chat.parts import CallPart
+from tract_jupyter.notebook.chat.rows import (
+    RowParts,
+    brief_arguments,
+    out_html,
+    row_html,
+    row_text,
+    sub_html,
+    tokens_text,
+)
+from tract_jupyter.notebook.chat.view import TurnBlock
+from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.prompts import TOLD_NOT_DONE
+
+if TYPE_CHECKING:
+    from tract_jupyter.toolkit import Alternative
+
+MEANS: Final = {
+    AutonomyLevel.MANUAL: "it says what it would do, and changes nothing",
+    AutonomyLevel.COLLABORATIVE: "you are asked before it changes anything",
+    AutonomyLevel.AUTONOMOUS: "it acts by itself",
+}
+"""What each level means for the person."""
+_TOLD: Final = TOLD_NOT_DONE.partition(":")[0]
+_REASON: Final = 400
+_TOLD_TEXT: Final = 6_000
+_CUT: Final = 160
+
+
+@dataclass(frozen=True)
+class HeadPart:
+    """The first line: what is looked after, at which level, and why the run was started."""
+
+    id: str
+    of: str
+    level: AutonomyLevel
+    reason: str = ""
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
+        """Return the line."""
+        why = f"<p>Why: {escaped(shortened(self.reason, _REASON))}</p>" if self.reason else ""
+        html = (
+            f'<div class="looks"><p><b>Looks after <code>{escaped(one_line(self.of, 60))}</code></b> '
+            f'<span class="badge">{self.level}</span> <span class="dim">{MEANS[self.level]}</span></p>{why}</div>'
+        )
+        return [TurnBlock(self.id, html)]
+
+    def text(self) -> str:
+        """Return the line as text."""
+        why = f"\nWhy: {shortened(self.reason, _REASON)}" if self.reason else ""
+        return printable(f"Looks after {one_line(self.of, 60)} · {self.level}: {MEANS[self.level]}{why}")
+
+
+@dataclass(frozen=True)
+class AssessmentPart:
+    """What the model was told about the context."""
+
+    id: str
+    told: str
+    tokens: int
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return the row, folded."""
+        body = out_html(self.told, max(limit, _TOLD_TEXT))
+        return [TurnBlock(self.id, row_html(self._row._replace(body=body)), kind="row")]
+
+    def text(self) -> str:
+        """Return the row as text."""
+        return row_text(self._row)
+
+    @property
+    def _row(self) -> RowParts:
+        lines = [line.removeprefix("- ") for line in self.told.splitlines() if line.startswith("- ")]
+        brief = one_line(" · ".join(lines[:2]) or self.told, _CUT)
+        return RowParts(
+            "done", "What the model was told", brief=f'<span class="dim">{escaped(brief)}</span>', brief_text=brief,
+            tokens=tokens_text(self.tokens),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepPart(CallPart):
+    """A call of a run, with why the model wants it and what else it has thought of."""
+
+    reasoning: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    reads: bool = False
+
+    @property
+    def is_told(self) -> bool:
+        """True if it was told, and not done, as autonomy was manual."""
+        ended = self.ended
+        return ended is not None and ended.is_error and not ended.made and ended.text.startswith(_TOLD)
+
+    @property
+    def is_change(self) -> bool:
+        """True if it was made, and may have changed something."""
+        ended = self.ended
+        return ended is not None and not ended.is_error and bool(ended.made) and not self.reads
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return why it is made, and the row."""
+        rows = super().blocks(limit)
+        if not self.reasoning:
+            return rows
+        why = (
+            f'<p class="why"><span class="dim">Why:</span> {escaped(shortened(self.reasoning, _REASON))}</p>'
+        )
+        return [TurnBlock(f"{self.id}.why", why, kind="row"), *rows]
+
+    def text(self) -> str:
+        """Return the rows as text."""
+        why = printable(f"Why: {shortened(self.reasoning, _REASON)}\n") if self.reasoning else ""
+        return f"{why}{super().text()}"
+
+    def row(self, limit: int) -> RowParts:
+        """Return what the row says."""
+        row = super().row(limit)
+        more = ""
+        if len(self.reasoning) > _REASON:
+            more += f"{sub_html('Why')}{out_html(self.reasoning, limit)}"
+        if self.alternatives:
+            more += f"{sub_html('Alternatives')}{self._others()}"
+        badge = "told, not done" if self.is_told else row.badge
+        return row._replace(body=f"{row.body}{more}", badge=badge)
+
+    def _others(self) -> str:
+        made = []
+        for number, one in enumerate(self.alternatives, 1):
+            why = f'<br><span class="dim">{escaped(one.why)}</span>' if one.why else ""
+            brief = brief_arguments(one.arguments)[0]
+            named = f'<code><span class="name">{escaped(one_line(one.name, 60))}</span> {brief}</code>'
+            made.append(f'<tr><th scope="row">{number}</th><td>{named}{why}</td></tr>')
+        return f'<table class="t"><tbody>{"".join(made)}</tbody></table>'
