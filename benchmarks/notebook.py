@@ -174,7 +174,7 @@ def save(path: str):
 
 def model(messages, **options):
     number = sum(message["role"] == "tool" for message in messages)
-    if number == 5:
+    if number == CLICKS:
         return "Done."
     function = {"name": "save", "arguments": '{"path": "file %d"}' % number}
     call = {"id": f"c{number}", "type": "function", "function": function}
@@ -193,6 +193,7 @@ _WATCH: Final = """() => {
   document.addEventListener("click", () => clicked.push(now()), true);
 }"""
 _MARKS: Final = 20
+_CLICKS: Final = 15
 
 
 def _on_page() -> Iterator[Row]:
@@ -206,7 +207,8 @@ def _on_page() -> Iterator[Row]:
         print(f"  (not measured on a page: {missing})")
         return
     with _lab() as open_lab:
-        lab = open_lab(_SETUP, f"await stream({_MARKS})", "%%tract_chat --direct\nSave.")
+        setup = _SETUP.replace("CLICKS", str(_CLICKS))
+        lab = open_lab(setup, f"await stream({_MARKS})", "%%tract_chat --direct\nSave.")
         lab.run_cell(0)
         lab.page.evaluate(_WATCH)
         lab.run_cell(1)
@@ -216,7 +218,7 @@ def _on_page() -> Iterator[Row]:
         yield Row("a delta in the kernel ─► on the screen, median", median(lags) / 1e3, "ms", target=20)
         lab.run_cell(2, wait=False)
         lab.page.evaluate("clicked.length = 0")
-        for number in range(5):
+        for number in range(_CLICKS):
             question = lab.output(2).locator("section.q").filter(has_text=f"file {number}")
             button = question.locator(".do > .primary[aria-disabled=false]")
             button.click()

@@ -659,6 +659,8 @@ def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
     [
         (lambda text: "", "is no cassette"),
         (lambda text: "{}", "is no cassette"),
+        (lambda text: '{"a":' * 100_000, "is no cassette"),
+        (lambda text: text.split("\n")[0] + "\n" + "[" * 100_000 + "\n", "line 2 of .* is damaged"),
         (lambda text: '{"cells": []}\n', "is no cassette"),
         (lambda text: "\x00\x01", "is no cassette"),
         (lambda text: text.replace('"cassette": 1', '"cassette": 2'), "newer tract_jupyter"),

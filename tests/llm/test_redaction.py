@@ -122,3 +122,11 @@ def test_a_word_that_stands_for_a_key_is_no_secret(cassette):
         t.models.use("ollama-1", api_key="ollama", base_url=here.url)
         t.chat("Hi, ollama")
     assert "Hello, ollama." in cassette.read_text()
+
+
+def test_a_key_as_it_stands_in_an_address_is_taken_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "tok/9f8e7d6c5b4a+zz==")
+    file = tmp_path / "talk.cassette.jsonl"
+    with Tract.open(record=file, model=ScriptedClient("see ?q=tok%2F9f8e7d6c5b4a%2Bzz%3D%3D")) as t:
+        t.chat("Where?")
+    assert "9f8e7d6c5b4a" not in file.read_text()

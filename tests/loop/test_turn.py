@@ -475,3 +475,32 @@ def test_a_script_that_only_takes_another_time_repeats_itself(talk, script, done
     script(*(reply(None, call("notebook_execute", code, f"c{n}")) for n in range(9)))
     response = talk.chat("Go.", tools="code")
     assert (response.outcome, response.steps, len(done)) == ("repeat", 4, 2)
+
+
+def test_a_turn_goes_on_with_the_tools_that_it_had(talk, script, done):
+    talk.loop.tools = None
+    script(reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Sunny.")
+    assert talk.chat("How?", tools="full", limits=TurnLimits(steps=1)).outcome == "limit"
+    response = talk.chat(None)
+    assert (response.text, response.outcome, response.tool_calls) == ("Sunny.", "answer", ())
+    assert done == [("look", "Rome"), ("look", "Oslo")]
+
+
+def test_tools_of_a_profile_that_another_process_does_not_know_are_asked_for(tmp_path):
+    mine = ToolProfile("mine", {"status": ToolConfig()})
+    client = ScriptedClient(reply(None, call("status", {}, "c1")), "Quiet.")
+    store = tmp_path / "tract.db"
+    with Tract.open(store, model=client) as t:
+        assert t.chat("How?", tools=mine, limits=TurnLimits(steps=1)).outcome == "limit"
+    with Tract.open(store, model=client) as t:
+        with pytest.raises(
+            ContentError, match=r"profile 'mine', which is not known here, so nothing was sent; .*tools="
+        ):
+            t.chat(None)
+        assert len(client.asked) == 1
+        assert t.chat(None, tools=mine).text == "Quiet."
+
+
+def test_a_limit_of_seconds_has_an_end():
+    with pytest.raises(ContentError, match=r"the limit of seconds is at most 31,622,400 \(a year\)"):
+        TurnLimits(seconds=1e300)

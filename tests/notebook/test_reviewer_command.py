@@ -9,7 +9,7 @@ import pytest
 from tests.hooks.reviewing import Reviewing, decided, make_ready
 from tests.review.fakes import FakeChannel
 from tract_jupyter.hooks import ModelReviewer
-from tract_jupyter.notebook.chat.rows import decided_brief
+from tract_jupyter.notebook.chat import decided_brief
 from tract_jupyter.review import Decision
 
 

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +14,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, UndecidedError
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review import Answer, Decision, is_waited_for
+from tract_jupyter.review import Answer, Decision, checking, is_waited_for
 from tract_jupyter.review import reviewer as reviewer_module
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -559,11 +558,13 @@ def test_a_click_just_before_the_interrupt_is_not_lost(tract, ask):
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask, monkeypatch):
+def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask):
     beats = threading.Semaphore(0)
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: beats.release())
-    monkeypatch.setattr(reviewer_module, "time", clock)
     went_on = []
+
+    def wait():
+        with checking(beats.release):
+            return tract.reviewer.decide_now(pending)
 
     def execute(pending):  # the decision is in the store by now
         while beats.acquire(blocking=False):
@@ -574,12 +575,56 @@ def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask, monkeyp
 
     pending = ask("pending.approve()", execute_fn=execute)
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(tract.reviewer.decide_now, pending) for _ in range(2)]
+        both = [pool.submit(wait) for _ in range(2)]
         while not tract.reviewer.channel.shown:
             pass
         click(tract.reviewer.show(pending), "approve")
     assert went_on == [False, False]
     assert [waiting.result().action for waiting in both] == ["approve", "approve"]
+
+
+@pytest.fixture
+def no_heartbeat(monkeypatch):
+    """Who sleeps does so for an hour, unless something ends it."""
+    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 3600)
+
+
+@pytest.mark.usefixtures("no_heartbeat")
+def test_an_answer_ends_the_sleep_of_a_thread(tract, ask):
+    pendings = [ask("pending.approve()") for _ in range(2)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(tract.reviewer.decide_together, pendings)
+        while len(tract.reviewer.channel.shown) < len(pendings):
+            time.sleep(0)
+        for pending in reversed(pendings):
+            click(tract.reviewer.show(pending), "approve")
+        assert waiting.result(60) == (pendings, None)
+    assert [pending.status.value for pending in pendings] == ["approved", "approved"]
+
+
+@pytest.mark.usefixtures("no_heartbeat")
+def test_an_answer_ends_the_sleep_of_a_task(tract, ask):
+    pending = ask("pending.approve()")
+
+    async def wait():
+        task = asyncio.create_task(tract.reviewer.decide(pending))
+        while not tract.reviewer.channel.shown:  # noqa: ASYNC110 # the channel sets no event
+            await asyncio.sleep(0)
+        await asyncio.to_thread(click, tract.reviewer.show(pending), "approve")
+        return await asyncio.wait_for(task, 60)
+
+    assert asyncio.run(wait()).action == "approve"
+
+
+@pytest.mark.usefixtures("no_heartbeat")
+def test_who_waits_too_is_woken_once_it_was_carried_out(tract, ask):
+    pending = ask("pending.approve()")
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(tract.reviewer.decide_now, pending) for _ in range(2)]
+        while not tract.reviewer.channel.shown:
+            time.sleep(0)
+        click(tract.reviewer.show(pending), "approve")
+        assert [waiting.result(60).action for waiting in both] == ["approve", "approve"]
 
 
 def test_an_action_that_rejects_gives_its_reason_to_the_log(tract, ask):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.models import one_line
@@ -221,9 +222,10 @@ def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return what a provider may repeat of a secret: of the header `Bearer KEY`, also the key alone."""
+    """Return what a provider may repeat of a secret: of `Bearer KEY` also the key alone, each also as in an address."""
     words = secret.split()
-    return (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
+    plain = (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
+    return (*plain, *(quote(one, safe="") for one in plain))
 
 
 def retry_after(value: str | None) -> float | None:

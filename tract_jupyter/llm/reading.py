@@ -146,7 +146,7 @@ def read_cassette(path: Path) -> CassetteContent:
     for number, line in enumerate(lines, 2):
         try:
             end = _read_line(content, json.loads(line))
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise damaged(path, f"line {number}") from None
     if (end is None or last) and not is_partial:
         raise CassetteError(
@@ -167,7 +167,7 @@ def read_cassette(path: Path) -> CassetteContent:
             )
     try:
         _connect(content, {} if end is None else end.get("heads", {}))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise damaged(path, "a line") from None
     return content
 
@@ -200,7 +200,7 @@ def _place(path: Path, line: str) -> CassettePlace:
     try:
         found = json.loads(line)
         version = found["cassette"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _foreign(path) from None
     if type(version) is not int:
         raise _foreign(path)

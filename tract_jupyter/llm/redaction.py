@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from tract_jupyter.llm.keys import KEY_SHAPES
 
@@ -62,8 +63,9 @@ def redacted(text: str, known: Iterable[str]) -> str:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield a text as it is, within JSON text, and within JSON text that stands in JSON text again."""
+    """Yield a text as it is, as in an address, within JSON text, and within JSON text in JSON text."""
     yield text
+    yield quote(text, safe="")
     for is_ascii in (False, True):
         once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
         yield once

@@ -131,6 +131,7 @@ class ToolLoop:
         self._turns = 0
         self._ended = threading.Condition()
         self._asked: dict[str | None, dict[str, Any]] = {}  # by branch, and by the call's id
+        self._had: dict[str | None, Toolset] = {}  # by branch: the tools of its last turn in this process
 
     def stop(self) -> None:
         """Stop the turns that are under way, from any thread.
@@ -237,9 +238,12 @@ class ToolLoop:
             offered_as = "" if toolset is None else toolset.profile.name
             observer = TurnObserver(self._store.repository, asked.on_turn, offered_as)
         kept = (self._store, meter, stop, request, asked.on_delta, asks, observer)
+        here = self._store.repository.refs.position.branch
         if toolset is None:
+            self._had.pop(here, None)
             turn = StoredTurn(*kept)
             return turn.run() if observer is None else observer.observe(turn)
+        self._had[here] = toolset
         from tract_jupyter.loop.acting import ActingTurn
         from tract_jupyter.loop.calls import Machinery
         from tract_jupyter.loop.offered import OfferedTools
@@ -267,6 +271,35 @@ class ToolLoop:
         now = "no branch" if tools_head.branch is None else f"branch {tools_head.branch!r}"
         moved = f"the model moved HEAD to {now}; this turn is on branch {branch!r}"
         return replace(response, note="; ".join(filter(None, (response.note, moved))))
+
+    def going_on(self, asked: TurnRequest, *, is_set_aside: bool) -> TurnRequest:
+        """Return how a turn that was left goes on: where nothing is said about tools, with those that it had.
+
+        Args:
+            asked: how, as its caller says it.
+            is_set_aside: what was said has no reply yet, and is in no history.
+
+        Raises:
+            ContentError: they were of a profile that nobody knows here.
+        """
+        if asked.tools is not None or self.tools is not None:
+            return asked
+        had = self._had.get(self._store.repository.refs.position.branch)
+        turns = [] if is_set_aside else self.turns()
+        name = self.offered_in(turns[-1]) if turns else None
+        if name is None or (had is not None and had.profile.name == name):
+            return asked if had is None else replace(asked, tools=had)
+        if not name:
+            return asked
+        from tract_jupyter.toolkit import find_profile
+
+        profile = find_profile(name)
+        if profile is None:
+            raise ContentError(
+                f"the turn was left with the tools of the profile {brief_repr(name)}, which is not known here, so "
+                "nothing was sent; go on with chat(None, tools=...), and with tools=[] where the model is to have none"
+            )
+        return replace(asked, tools=profile)
 
     def last_response(self) -> ChatResponse | None:
         """Return the reply that the current branch ends with, if it calls nothing that is open: its turn is over."""

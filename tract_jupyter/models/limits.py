@@ -28,6 +28,10 @@ class TurnOutcome(StrEnum):
     """No reply came; in code that is an exception."""
 
 
+MAX_TURN_SECONDS: Final = 366 * 24 * 60 * 60
+"""The longest limit of seconds: clocks and timers of a system take no number, however large."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
     """What one turn may take; None for any number.
@@ -37,7 +41,7 @@ class TurnLimits:
         calls: tool calls, those of scripts too.
         tokens: as the provider reports them, of all requests; estimated where it reports none.
         usd: money; only for models whose price is known.
-        seconds: from the beginning of the turn, waiting for a person not included.
+        seconds: from the beginning of the turn, waiting for a person not included; at most a year.
     """
 
     steps: int | None = 50
@@ -50,12 +54,17 @@ class TurnLimits:
         """Check what a person wrote.
 
         Raises:
-            ContentError: a limit is no number above 0.
+            ContentError: a limit is no number above 0, or of more seconds than a year has.
         """
         for one in fields(self):
             given = getattr(self, one.name)
             is_whole = one.name in {"steps", "calls", "tokens"}
             is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
+            if given is not None and is_number and one.name == "seconds" and given > MAX_TURN_SECONDS:
+                raise ContentError(
+                    f"the limit of seconds is at most {MAX_TURN_SECONDS:,} (a year), or None for any; not "
+                    f"{brief_repr(given)}"
+                )
             if given is not None and (not is_number or given <= 0):
                 kind = "a whole number" if is_whole else "a number"
                 raise ContentError(

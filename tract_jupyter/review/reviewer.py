@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tract_jupyter.exceptions import (
@@ -35,7 +36,7 @@ from tract_jupyter.review.text import how_to_decide
 from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.review.decision import DecisionContext
     from tract_jupyter.review.gate import Gate
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
 
     Claimed = TypeVar("Claimed", bound=Reviewable)
 
-_HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
+_HEARTBEAT_SECONDS = 0.02
+"""A bare await cannot be interrupted in a kernel, so waiting is many short sleeps. An answer ends one at once."""
 _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings of which it costs nothing to have some that are decided
 _PENDING = PendingStatus.PENDING.value
@@ -55,6 +57,45 @@ _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unl
 _RULES = frozenset(
     {"handler", "model", MODEL_REVIEWER}
 )  # channels over which no person decides, and no code of theirs
+
+
+class _ThreadSleep:
+    """The sleep of a thread that waits for answers. A queue in C: an interrupt finds it whole wherever it comes."""
+
+    def __init__(self) -> None:
+        self._came: SimpleQueue[None] = SimpleQueue()
+
+    def end(self) -> None:
+        """End the sleep, or the next one. Called in any thread."""
+        self._came.put(None)
+
+    def begin(self, seconds: float) -> None:
+        """Sleep, until the time is over or somebody ends it."""
+        with suppress(Empty):
+            self._came.get(timeout=seconds)
+
+
+class _TaskSleep:
+    """The same for a task: others of its event loop go on."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._came: asyncio.Future[None] = self._loop.create_future()
+
+    def end(self) -> None:
+        """End the sleep, or the next one. Called in any thread."""
+        with suppress(RuntimeError):  # a loop that is closed wakes nobody
+            self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        if not self._came.done():
+            self._came.set_result(None)
+
+    async def begin(self, seconds: float) -> None:
+        """Sleep, until the time is over or somebody ends it."""
+        await asyncio.wait({self._came}, timeout=seconds)
+        if self._came.done():
+            self._came = self._loop.create_future()
 
 
 class Reviewer:
@@ -288,17 +329,19 @@ class Reviewer:
             DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
         """
         __tracebackhide__ = True
-        with self._waiting(pending) as ticket:
+        sleep = _TaskSleep()
+        with self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket):
-                await asyncio.sleep(delay)
+                await sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_now(self, pending: Reviewable) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
         __tracebackhide__ = True
-        with self.channel.interruptible(), self._waiting(pending) as ticket:
+        sleep = _ThreadSleep()
+        with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket):
-                time.sleep(delay)
+                sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_together(
@@ -316,13 +359,14 @@ class Reviewer:
         __tracebackhide__ = True
         left: UndecidedError | None = None
         asked: list[Reviewable] = []
+        sleep = _ThreadSleep()
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
                     asked.append(stack.enter_context(self.claimed(pending)))
                     try:
-                        ticket = stack.enter_context(self._waiting(asked[-1]))
+                        ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
                     except UndecidedError as error:
                         left = error
                     else:
@@ -337,7 +381,7 @@ class Reviewer:
                         left = error
                         waiting.remove(steps)
                 if waiting:
-                    time.sleep(_HEARTBEAT_SECONDS)
+                    sleep.begin(_HEARTBEAT_SECONDS)
         return asked, left
 
     def catch_up(self, pending: Reviewable) -> str:
@@ -472,9 +516,11 @@ class Reviewer:
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
+        ticket.wake()
 
     @whole_context
-    def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
+    def _waiting(self, pending: Reviewable, wake: Callable[[], object]) -> Iterator[Ticket]:
+        """Put it up and give its ticket; until the end, `wake` is called whenever there is something to look at."""
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
@@ -492,6 +538,7 @@ class Reviewer:
                 f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         ticket.waiting += 1
+        ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
             self._put_up(ticket)
@@ -503,6 +550,7 @@ class Reviewer:
             raise
         finally:
             ticket.waiting -= 1
+            ticket.wakes.remove(wake)
             if not ticket.settled.is_set():
                 self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
@@ -600,6 +648,7 @@ class Reviewer:
         if not ticket.status.is_open:
             self._tickets.pop(ticket.pending.pending_id, None)
             ticket.settled.set()
+        ticket.wake()
         self.channel.show(ticket)
 
 

@@ -213,13 +213,14 @@ class Runs:
             TractError: as of `Tract.chat`.
         """
 
-        def go_on() -> ChatResponse:
+        def go_on(turn: TurnRequest = turn) -> ChatResponse:
             return self._turn(asked, trigger, profile, on_event, options, turn)
 
         try:
             if text is None:
-                is_open = self._generation.turns.is_set_aside
-                response = (None if is_open else self._make_loop().last_response()) or go_on()
+                is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
+                answered = None if is_open else loop.last_response()
+                response = answered or go_on(loop.going_on(turn, is_set_aside=is_open))
             else:
                 said = text
                 response = self._generation.chat(

@@ -50,6 +50,7 @@ from .profiles import CODE_MODE as CODE_MODE
 from .profiles import DISCOVERY as DISCOVERY
 from .profiles import ToolConfig as ToolConfig
 from .profiles import ToolProfile as ToolProfile
+from .profiles import find_profile as find_profile
 from .profiles import get_profile as get_profile
 from .profiles import profile_of as profile_of
 from .results import CallRecord as CallRecord

@@ -20,6 +20,8 @@ DISCOVERY: Final = ("tools_search", "tools_describe")
 """The tools that find tools."""
 CODE_MODE: Final = ("notebook_execute", *DISCOVERY)
 """The tools that a model is shown whose calls are made by its scripts."""
+_IN_CODE: Final = " in code"
+"""The end of the name of a profile in code mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class ToolProfile:
         shown = {name: ToolConfig() for name in CODE_MODE}
         found = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
         in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **found})
-        return ToolProfile(f"{self.name} in code", shown, callable_from_code=in_code)
+        return ToolProfile(f"{self.name}{_IN_CODE}", shown, callable_from_code=in_code)
 
     def _described(self, tool: ToolDefinition) -> ToolDefinition:
         config = self.tool_configs.get(tool.name)
@@ -111,6 +113,12 @@ def get_profile(name: str) -> ToolProfile:
             f"{', '.join(map(repr, _PROFILES))}; a ToolProfile of your own can be given instead"
         )
     return profile
+
+
+def find_profile(name: str) -> ToolProfile | None:
+    """Return the built-in profile of a name, also in code mode; None if there is none."""
+    base = _PROFILES.get(name.removesuffix(_IN_CODE))
+    return base if base is None or base.name == name else base.as_code_mode()
 
 
 def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from IPython.core.error import UsageError
 
-from tract_jupyter.loop import TurnBegan
+from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.script_cell import Worker
 
@@ -50,11 +50,15 @@ class TurnBoard:
     Args:
         log: what happened in the turn so far.
         display: where it is shown.
+
+    Attributes:
+        has_beat: True while somebody calls `beat`: what is decided is drawn then, and the call need not wait for it.
     """
 
     def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
         self.log = log
         self.display = display
+        self.has_beat = False
         self._lock = threading.RLock()
         self._is_up = False
         self._is_dirty = False
@@ -78,14 +82,17 @@ class TurnBoard:
         self.draw(at_once=True)
 
     def refresh(self) -> None:
-        """Show how the questions stand."""
+        """Show how the questions stand, soon."""
         self.log.refresh()
-        self.draw(at_once=True)
+        self._draw_with_beat(at_once=True)
 
     def take(self, event: TurnEvent) -> None:
         """Take what happened next in the turn, and show it now or soon."""
         self.log.add(event)
-        self.draw(at_once=isinstance(event, TurnBegan))
+        if isinstance(event, CallBegan):
+            self._draw_with_beat()
+        else:
+            self.draw(at_once=isinstance(event, TurnBegan))
 
     def beat(self) -> None:
         """Show what is not on display yet; called now and then by whoever waits for the turn."""
@@ -93,6 +100,13 @@ class TurnBoard:
             late = time.monotonic() - self._drawn_at
             if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
                 self.draw()
+
+    def _draw_with_beat(self, *, at_once: bool = False) -> None:
+        with self._lock:
+            if self.has_beat and self._is_up and not self._is_closed:
+                self._is_dirty = True
+            else:
+                self.draw(at_once=at_once)
 
     def draw(self, *, at_once: bool = False) -> None:
         """Show the turn as it stands, not too often."""
@@ -137,6 +151,7 @@ async def ended(
             return work()
         worker = Worker(work, f"tract-{what}")
         worker.start()
+        board.has_beat = True
         try:
             return await worker.wait(board.beat)
         except asyncio.CancelledError:
@@ -145,6 +160,8 @@ async def ended(
             stop.set()
             await worker.ended()
             return None if worker.is_running else _result(worker)
+        finally:
+            board.has_beat = False
     except KeyboardInterrupt:
         return None
     except Exception as error:
