@@ -415,9 +415,9 @@ class TractMagics(Magics):
     @line_cell_magic
     @_as_typed
     def tract_orchestrate(self, line: str, cell: str | None = None) -> Any:
-        """Have a model look after the context: compress, pin, skip, branch, as it needs it.
+        """Have a model look after the context.
 
-        %tract_orchestrate                          judge it, and do what it needs
+        %tract_orchestrate                          judge it: compress, pin, skip, branch, or nothing
         %tract_orchestrate it is near its budget    ... for this reason
         %%tract_orchestrate                         a longer reason or task below this line
         %tract_orchestrate --resume                 go on with the last run where it was left
