@@ -190,7 +190,7 @@ def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
 
 
-def display_for(notebook: NotebookSession, act: Act) -> TurnDisplay:
+def display_for(notebook: NotebookSession, act: Act, log: TurnLog) -> TurnDisplay:
     """Return where a turn is shown: on a live page, in static outputs, or in a terminal."""
     front_end = notebook.front_end
     if not front_end.has_kernel:
@@ -200,7 +200,7 @@ def display_for(notebook: NotebookSession, act: Act) -> TurnDisplay:
     from tract_jupyter.notebook.chat.widget import LiveTurn
 
     channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
-    return LiveTurn(act, channel.soon)
+    return LiveTurn(act, channel.soon, (log.show_again, log.go_on))
 
 
 def gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:

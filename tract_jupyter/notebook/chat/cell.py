@@ -247,7 +247,7 @@ async def _carry_out(
     log.model = options.model or log.model or _model_name(tract)
     with tract.loop.signal() as stop:
         acts = _Acts(notebook, log, stop)
-        board = TurnBoard(log, display_for(notebook, acts))
+        board = TurnBoard(log, display_for(notebook, acts, log))
         acts.board = board
 
         def work() -> RunResponse:

@@ -28,7 +28,7 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import GO_ON, DrawnTurn
+from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, DrawnTurn
 from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
@@ -72,10 +72,12 @@ class TurnLog:
 
     Attributes:
         go_on: what is typed to go on with it.
+        show_again: what is typed to draw it again.
         named: what it is called.
     """
 
     go_on: ClassVar[str] = GO_ON
+    show_again: ClassVar[str] = SHOW
     named: ClassVar[str] = "turn"
 
     source: LogSource

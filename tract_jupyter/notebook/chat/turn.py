@@ -27,6 +27,8 @@ _UNTIL: Final = "chat(None) goes on"
 """What the loop says in Python; in a cell another way goes on."""
 GO_ON: Final = "%tract chat resume"
 """What goes on with a turn of chat."""
+SHOW: Final = "%tract chat show"
+"""What draws one again."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
 

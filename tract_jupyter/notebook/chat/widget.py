@@ -17,6 +17,7 @@ import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.chat.turn import GO_ON, SHOW
 from tract_jupyter.notebook.chat.view import ACTIONS
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
@@ -37,10 +38,7 @@ if TYPE_CHECKING:
 LEAST_SECONDS: Final = 0.05
 """Between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
-_BEGUN: Final = (
-    "A turn was under way when this was saved: %tract chat show draws it as it is now, "
-    "%tract chat resume goes on with it."
-)
+_BEGUN: Final = "It was under way when this was saved: {show} draws it as it is now, {go_on} goes on with it."
 _PATIENCE: Final = 3.0  # seconds in which a page that does not answer yet is sent all of it each time
 
 
@@ -160,10 +158,17 @@ class LiveTurn:
     Args:
         act: carries out what the foot is asked to do.
         soon: runs a function in the kernel's main thread, as if the cell with that context went on.
+        again: what is typed to draw it again, and to go on with it.
     """
 
-    def __init__(self, act: Act, soon: Callable[[Callable[[], None], contextvars.Context], None]) -> None:
+    def __init__(
+        self,
+        act: Act,
+        soon: Callable[[Callable[[], None], contextvars.Context], None],
+        again: tuple[str, str] = (SHOW, GO_ON),
+    ) -> None:
         self._act = act
+        self._begun = _BEGUN.format(show=again[0], go_on=again[1])
         self._soon = soon
         self._widget = TurnWidget(self._take, self._asked_to)
         self._widget.page_fallback = self._static
@@ -231,7 +236,7 @@ class LiveTurn:
     def _static(self) -> dict[str, str]:
         view = self._view
         if view is None:  # what a notebook keeps that is saved now, or after a page was loaded anew
-            return {"text/html": f"<p>{_BEGUN}</p>", "text/plain": _BEGUN}
+            return {"text/html": f"<p>{self._begun}</p>", "text/plain": self._begun}
         return {"text/html": view.html(), "text/plain": view.text()}
 
     def _send(self) -> None:

@@ -130,7 +130,7 @@ async def run_cell(notebook: NotebookSession, options: RunOptions) -> None:
     log = _begun(notebook, orchestrator, options)
     lend_variables(notebook)
     acts = _Acts(orchestrator)
-    board = TurnBoard(log, display_for(notebook, acts))
+    board = TurnBoard(log, display_for(notebook, acts, log))
 
     def work() -> OrchestratorResult:
         try:

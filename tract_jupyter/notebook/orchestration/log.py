@@ -39,6 +39,7 @@ class RunLog(TurnLog):
     """
 
     go_on: ClassVar[str] = GO_ON
+    show_again: ClassVar[str] = "%tract orchestrator show"
     named: ClassVar[str] = "run"
 
     tract: Tract | None = None

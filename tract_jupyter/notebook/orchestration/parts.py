@@ -10,6 +10,7 @@ from tract_jupyter.notebook.chat.parts import CallPart
 from tract_jupyter.notebook.chat.rows import (
     RowParts,
     brief_arguments,
+    is_rejection,
     out_html,
     row_html,
     row_text,
@@ -101,6 +102,26 @@ class StepPart(CallPart):
         return ended is not None and ended.is_error and not ended.made and ended.text.startswith(_TOLD)
 
     @property
+    def chosen(self) -> Alternative | None:
+        """The alternative that a person chose in its place; None if none was."""
+        decision = self.decision
+        number = None if decision is None or decision.action != "choose" else decision.arguments.get("number")
+        is_known = isinstance(number, int) and 1 <= number <= len(self.alternatives)
+        return self.alternatives[number - 1] if is_known else None  # type: ignore[operator] # it is a number then
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if another call was made in its place."""
+        ended, decision = self.ended, self.decision
+        is_made = ended is not None and bool(ended.made) and not ended.is_error
+        return is_made and decision is not None and (decision.action == "choose" or is_rejection(decision))
+
+    @property
+    def state(self) -> str:
+        """How far it has come; a call that was made in its place counts."""
+        return "done" if self.is_replaced else super().state
+
+    @property
     def is_change(self) -> bool:
         """True if it was made, and may have changed something."""
         ended = self.ended
@@ -130,7 +151,19 @@ class StepPart(CallPart):
         if self.alternatives:
             more += f"{sub_html('Alternatives')}{self._others()}"
         badge = "told, not done" if self.is_told else row.badge
-        return row._replace(body=f"{row.body}{more}", badge=badge)
+        return self._told_instead(row)._replace(body=f"{row.body}{more}", badge=badge)
+
+    def _told_instead(self, row: RowParts) -> RowParts:
+        """Return a row that names the call that was made, where it is another one."""
+        chosen = self.chosen
+        if chosen is None and not self.is_replaced:
+            return row
+        name = "another call" if chosen is None else one_line(chosen.name, 60)
+        brief, text = ("", "") if chosen is None else brief_arguments(chosen.arguments)
+        verb = "Ran" if self.is_replaced else "Chose"
+        return row._replace(
+            what=f"{verb} {name} instead of {self.call.name}", name="", brief=brief, brief_text=text
+        )
 
     def _others(self) -> str:
         made = []
