@@ -190,7 +190,7 @@ _WATCH: Final = """() => {
     const found = document.querySelector(".tract.turn .prose")?.textContent.match(/mark(\\d+)/)?.[1];
     if (found && !(found in seen)) { seen[found] = 0; requestAnimationFrame(() => { seen[found] = now(); }); }
   }).observe(document.body, { subtree: true, childList: true, characterData: true });
-  document.addEventListener("click", () => clicked.push(now()), true);
+  document.addEventListener("click", (event) => event.isTrusted && clicked.push(now()), true);
 }"""
 _MARKS: Final = 20
 _CLICKS: Final = 15

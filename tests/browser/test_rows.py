@@ -229,8 +229,8 @@ def test_by_pointer_nothing_moves_until_it_leaves(open_lab):
     for cell in range(3):
         lab.run_cell(cell)
     first, second = lab.output(1).locator(".q"), lab.output(2).locator(".q")
-    second.locator("[data-approves][aria-disabled=false]").wait_for()
-    first.locator("[data-approves][aria-disabled=false]").wait_for()
+    second.locator("[data-action=approve][aria-disabled=false]").wait_for()
+    first.locator("[data-action=approve][aria-disabled=false]").wait_for()
     lab.page.evaluate("clearInterval(window.tractReader)")
     second.scroll_into_view_if_needed()
     apart = "() => document.querySelectorAll('.jp-Cell')[2].offsetTop"

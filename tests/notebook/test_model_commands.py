@@ -12,7 +12,7 @@ from IPython.core.error import StdinNotImplementedError
 from tests.hooks.fakes import ScriptedClient, reply
 from tests.llm.providers import Answer, provider
 from tract_jupyter.llm import PROVIDERS
-from tract_jupyter.notebook.chat import SentContext, message_with
+from tract_jupyter.models import SentContext, message_with
 
 KEY = "sk-abcdefghijklmnopqrstuvwx0042"
 

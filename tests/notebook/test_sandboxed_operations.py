@@ -23,6 +23,7 @@ BODIES = {
     "json": '%%tract_operation check --json\n{"actions": {"go": {"isolation": "sandbox", "code": "pending.approve()"}}}',
 }
 PROPOSE = """
+tract.autonomy.ceiling = "autonomous"
 from tract_jupyter import ActionDef, OperationSpec
 go = ActionDef("go", "", {}, "pending.approve()", isolation="sandbox")
 tract.propose_operation(OperationSpec("helper", "Helps.", {}, {"go": go}), actor="agent:7")
