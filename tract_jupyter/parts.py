@@ -348,7 +348,7 @@ class Parts:
         """The policies, and what they want."""
         from datetime import UTC, datetime
 
-        from tract_jupyter.policy import Policies, PolicyStore, Watch
+        from tract_jupyter.policy import Policies, PolicyEvaluator, PolicyStore, Watch
         from tract_jupyter.storage import PendingRows, PolicyRows
         from tract_jupyter.toolkit import PolicyCalls
 
@@ -356,14 +356,14 @@ class Parts:
         store = PolicyStore(
             repository.database, PolicyRows(repository.tract_id), repository.events, self.review.signer
         )
-        made = Policies(
+        evaluator = PolicyEvaluator(
             self._tract, repository, store, PendingRows(repository.tract_id),
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
             Watch(repository, lambda: datetime.now(UTC)),
             lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
         self._has_policies = True
-        return made
+        return Policies(evaluator)
 
     # --- the moments of policies
 

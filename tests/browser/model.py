@@ -61,7 +61,30 @@ class Reply:
         return self._pieces.get()
 
 
-class ScriptedModel:
+class Loopback:
+    """A server on a loopback port, from `with` to its end.
+
+    Attributes:
+        url: where it is asked.
+    """
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], path: str = "") -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{path}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class ScriptedModel(Loopback):
     """An endpoint for chat completions; each request is answered by the next reply, and waits until there is one.
 
     Attributes:
@@ -88,19 +111,7 @@ class ScriptedModel:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler, "/v1")
 
     def reply(self, *texts: str) -> Reply:
         """Answer the next request; it goes on until `end`."""
@@ -132,7 +143,7 @@ class ScriptedModel:
         handler.wfile.flush()
 
 
-class Beacon:
+class Beacon(Loopback):
     """A port that counts who asks it for anything.
 
     Attributes:
@@ -152,16 +163,4 @@ class Beacon:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)

@@ -46,6 +46,13 @@ def result(given, text="ok", **more):
 # --- headers and options
 
 
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/", "/v1/messages"])
+def test_an_address_may_have_what_requests_add(end):
+    with provider(FINE) as there:
+        AnthropicClient("m", base_url=there.root + end, api_key="k").chat(HELLO)
+    assert [path for path, _, _ in there.requests] == ["/v1/messages"]
+
+
 def test_the_version_and_the_key_are_headers(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "from-the-environment")
     with provider(FINE) as there:

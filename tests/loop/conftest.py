@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
-from tests.review.fakes import FakeChannel, click
+from tests.review.fakes import FakeChannel, answering
 
 
 @pytest.fixture
@@ -56,18 +56,7 @@ def person(talk):
     """Have a person answer each question as its step says: `approve`, `reject`, or arguments that are changed."""
 
     def give(*answers, **options):
-        def step(answer):
-            def press(ticket):
-                if answer == "approve":
-                    click(ticket, "approve")
-                elif isinstance(answer, dict):
-                    click(ticket, "approve", edits=answer)
-                else:
-                    click(ticket, "reject", reason=answer)
-
-            return press
-
-        talk.reviewer.channel = FakeChannel(*map(step, answers), **options)
+        talk.reviewer.channel = FakeChannel(*map(answering, answers), **options)
         return talk.reviewer.channel
 
     return give

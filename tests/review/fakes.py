@@ -21,6 +21,20 @@ def click(ticket: Ticket, action: str, **arguments: Any) -> bool:
     return ticket.submit(Answer(action, arguments, ticket.round_id), "fake")
 
 
+def answering(answer: str | dict[str, Any]) -> Callable[[Ticket], object]:
+    """Have a person approve, approve with changed arguments, or reject with that reason."""
+
+    def press(ticket: Ticket) -> None:
+        if answer == "approve":
+            click(ticket, "approve")
+        elif isinstance(answer, dict):
+            click(ticket, "approve", edits=answer)
+        else:
+            click(ticket, "reject", reason=answer)
+
+    return press
+
+
 class FakeChannel:
     """Shows requests to a list. Each `step` is called with the ticket at one showing that can be answered."""
 

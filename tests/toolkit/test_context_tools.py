@@ -72,7 +72,7 @@ def test_compress_with_a_summary_of_ones_own(tract, tools):
     tract.user("more")
     made = tools.compress(content="A story.", to_commit=first)
     assert texts(tract) == ["A story.", "the end", "more"]
-    assert (made["new_head"], made["source_commits"], made["branch"]) == (tract.head, [[first]], "main")
+    assert (made["new_head"], made["replaced"], made["branch"]) == (tract.head, 1, "main")
     assert made["tokens_after"] == tract.status().token_count
     assert tools.get_commit(made["summary_commits"][0])["content"]["text"] == "A story."
 

@@ -98,7 +98,6 @@ class _Turn:
         self._pending = pending
         self._client = client
         self._shown = ""
-        self._raw: dict[str, RawCall] = {}
 
     def open_calls(self) -> Sequence[ActingCall]:
         return ()
@@ -108,17 +107,8 @@ class _Turn:
         reply = Reply.of(self._client.chat(list(self.messages), tools=self._pending.to_tools()))
         self.meter.add_request(reply.model or "", reply.usage, 0)
         self.reply = reply
-        said: dict[str, Any] = {"role": "assistant", "content": reply.text}
-        if reply.raw_calls:
-            calls = [call.to_openai() for call in reply.raw_calls]
-            said = {**said, "content": reply.text or None, "tool_calls": calls}
-        if reply.provider_blocks is not None:
-            said["provider_blocks"] = reply.provider_blocks.to_dict()
-        self.messages.append(said)
-        self._raw = {str(place): call for place, call in enumerate(reply.raw_calls)}
-        return [
-            ActingCall(place, call.name, {"written": call.arguments}) for place, call in self._raw.items()
-        ]
+        self.messages.append(reply.to_message())
+        return reply.calls_by_place()
 
     def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str]:
         """Carry out what a reply asks for, until the pending is decided."""
@@ -127,7 +117,7 @@ class _Turn:
             if not self._pending.status.is_open:
                 outcomes.append("")  # the turn ends with this
                 continue
-            call = self._raw[asked.id]
+            call = self.reply.raw_calls[int(asked.id)]
             step = _carried_out(self._pending, call, self.reply.model or "unknown", self._shown)
             self.steps.append(step)
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
@@ -141,7 +131,7 @@ class _Turn:
 
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         for asked in calls:
-            call = self._raw[asked.id]
+            call = self.reply.raw_calls[int(asked.id)]
             answer = _as_json({"error": why})
             self.steps.append(ConsultationStep(call.name, call.arguments, answer, is_error=True))
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})

@@ -69,7 +69,8 @@ class HTTPClient(ABC):
 
     Args:
         model: the model that is asked unless a call names another one.
-        base_url: where the provider is; the address of the dialect's own provider if left out.
+        base_url: where the provider is; the address of the dialect's own provider if left out. What requests would add
+            to it may be there already.
         api_key: the key, by default that of the environment variable of the dialect's provider; an empty text for none.
         timeout: seconds without a sign of the provider after which a call fails.
         max_retries: how often a request is sent again after a refusal (429), a failure of the provider (5xx) or of the
@@ -116,7 +117,8 @@ class HTTPClient(ABC):
         api_key = None if api_key is None else masked(api_key)
         headers = {name: masked(value) for name, value in (headers or {}).items()}
         self.model = model
-        self.base_url = _checked_url(self.provider_url if base_url is None else base_url, self.provider_url)
+        given_url = _checked_url(self.provider_url if base_url is None else base_url, self.provider_url)
+        self.base_url = _without_path(given_url, self.path)
         self.timeout = _checked_number(timeout, "timeout", least=0.001)
         self.max_retries = int(_checked_number(max_retries, "max_retries"))
         self.backoff = _checked_number(backoff, "backoff")
@@ -613,6 +615,15 @@ def _checked_url(url: object, example: str) -> str:
         given = "one with a user or password" if "@" in str(url) else brief_repr(url)
         raise LLMConfigError(f"base_url is a text such as {example!r}, not {given}")
     return str(url).rstrip("/")
+
+
+def _without_path(url: str, path: str) -> str:
+    """Return an address without what requests add to it: the path, or its version."""
+    version = "/v1" if path.startswith("/v1/") else ""
+    for end in filter(None, (path, version)):
+        if url.endswith(end):
+            return url.removesuffix(end)
+    return url
 
 
 def _checked_number(value: object, what: str, *, least: float = 0) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
+from tract_jupyter.llm.acting import ActingCall
 from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.messages import INVALID_JSON, Usage, is_unfinished
 from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
@@ -134,6 +135,23 @@ class Reply:
     def provider_blocks(self) -> ProviderBlocks | None:
         """What the provider's message was made of, where that is more than this."""
         return ProviderBlocks.of(_message(self.response))
+
+    def to_message(self) -> dict[str, Any]:
+        """Return it as a message to send back: its text, its calls, and the blocks that the provider made it of."""
+        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.raw_calls:
+            calls = [call.to_openai() for call in self.raw_calls]
+            said = {**said, "content": self.text or None, "tool_calls": calls}
+        if self.provider_blocks is not None:
+            said["provider_blocks"] = self.provider_blocks.to_dict()
+        return said
+
+    def calls_by_place(self) -> list[ActingCall]:
+        """Return its calls as they were written, right or wrong; the id of each is its place in `raw_calls`."""
+        return [
+            ActingCall(str(place), call.name, {"written": call.arguments})
+            for place, call in enumerate(self.raw_calls)
+        ]
 
     @property
     def tokens(self) -> Usage:

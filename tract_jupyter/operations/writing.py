@@ -223,7 +223,6 @@ class _Writing:
         self._version = 1
         self._propose = propose
         self._decide = decide
-        self._raw: dict[str, RawCall] = {}
 
     def run(self) -> TurnEnding:
         """Go on until it is active, given up, or left."""
@@ -253,23 +252,14 @@ class _Writing:
         )
         self.meter.add_request(reply.model or "", reply.usage, 0)
         self.reply = reply
-        said: dict[str, Any] = {"role": "assistant", "content": reply.text}
-        if reply.raw_calls:
-            calls = [call.to_openai() for call in reply.raw_calls]
-            said = {**said, "content": reply.text or None, "tool_calls": calls}
-        if reply.provider_blocks is not None:
-            said["provider_blocks"] = reply.provider_blocks.to_dict()
-        self.messages.append(said)
-        self._raw = {str(place): call for place, call in enumerate(reply.raw_calls)}
-        return [
-            ActingCall(place, call.name, {"written": call.arguments}) for place, call in self._raw.items()
-        ]
+        self.messages.append(reply.to_message())
+        return reply.calls_by_place()
 
     def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
         """Look at the first call, and have a person decide about it; None if nobody can be asked."""
         outcomes = []
         for place, asked in enumerate(calls):
-            call = self._raw[asked.id]
+            call = self.reply.raw_calls[int(asked.id)]
             told = prompts.ONE_OPERATION if place else self._looked_at(call)
             if told is None:
                 return None
@@ -285,7 +275,8 @@ class _Writing:
         for asked in calls:
             self._missed(why)
             told = canonical_json({"error": why})
-            self.messages.append({"role": "tool", "tool_call_id": self._raw[asked.id].id, "content": told})
+            call = self.reply.raw_calls[int(asked.id)]
+            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
 
     def ended(self) -> TurnEnding | None:
         return TurnEnding(TurnOutcome.ANSWER) if self.note else None

@@ -64,12 +64,12 @@ class PolicyEvaluator:
         watch: Watch,
         orchestrate: Callable[[str, AutonomyLevel], object] | None = None,
     ) -> None:
-        self._tract = tract
-        self._repository = repository
-        self._store = store
+        self.tract = tract
+        self.repository = repository
+        self.store = store
         self._pendings = pendings
-        self._calls = calls
-        self._ceiling = ceiling
+        self.calls = calls
+        self.ceiling = ceiling
         self.watch = watch
         self.orchestrate = orchestrate
         self.tell: Callable[[str], object] | None = None
@@ -91,8 +91,8 @@ class PolicyEvaluator:
     def look_again(self) -> None:
         """Read the policies: other processes may have added some, or removed them, or fired."""
         former = self.slots
-        with self._repository.database.read() as connection:
-            rows = self._store.rows_of(connection)
+        with self.repository.database.read() as connection:
+            rows = self.store.rows_of(connection)
         slots = {}
         for row in rows:
             before = former.get(row.name)
@@ -101,7 +101,7 @@ class PolicyEvaluator:
             if before is not None and is_same and (before.policy is not None or own is None):
                 slots[row.name] = before
                 continue
-            slot = slots[row.name] = slot_of(row, self._store, own)
+            slot = slots[row.name] = slot_of(row, self.store, own)
             if before is not None:
                 slot.error = before.error
             if before is None or before.policy is None or (slot.is_on and not before.is_on):
@@ -167,7 +167,7 @@ class PolicyEvaluator:
 
     def _is_free(self) -> bool:
         return not (
-            self.is_paused or self._suspensions or self._holds or self._repository.database.in_transaction
+            self.is_paused or self._suspensions or self._holds or self.repository.database.in_transaction
         )
 
     def _moment(self, moment: str) -> None:
@@ -195,11 +195,11 @@ class PolicyEvaluator:
         """Look at the policies of a moment once."""
         watch = self.watch
         count = None if watch.new is None else len(watch.new)
-        view = PolicyView(self._tract, watch, moment)
+        view = PolicyView(self.tract, watch, moment)
         for slot in tuple(self._due.get(moment, ())):
             if self._evaluated(slot, view):  # something happened
                 watch.changed()
-                view = PolicyView(self._tract, watch, moment)
+                view = PolicyView(self.tract, watch, moment)
         if moment == "commit":
             watch.settled(count)
 
@@ -216,7 +216,7 @@ class PolicyEvaluator:
                 given = policy.evaluate(view)
             else:
                 with (
-                    self._repository.database.read()
+                    self.repository.database.read()
                 ):  # within which nothing can be written, and no model asked
                     given = policy.evaluate(view)
             if given is None and own == slot.saved and not slot.memory.get("stopped"):
@@ -281,7 +281,7 @@ class PolicyEvaluator:
         if known is None:
             return False
         pending_id, condition = (*known, "")[:2] if isinstance(known, list) and known else ("", "")
-        with self._repository.database.read() as connection:
+        with self.repository.database.read() as connection:
             stored = self._pendings.get(connection, str(pending_id))
         if stored is not None and PendingStatus(stored.status).is_open:
             return True
@@ -316,7 +316,7 @@ class PolicyEvaluator:
                 return False  # another process is at it
         action = actions[0]
         reason = " ".join(dict.fromkeys(one.reason for one in actions if one.reason))
-        level = self._ceiling().effective(action.autonomy)
+        level = self.ceiling().effective(action.autonomy)
         about: dict[str, Any] = {
             "action": action.action_type, "params": dict(action.params), "reason": reason,
             "autonomy": action.autonomy.value, "effective": level.value,
@@ -380,10 +380,10 @@ class PolicyEvaluator:
     ) -> None:
         """Call a tool, or propose that, as the level permits it."""
         action, name = actions[0], slot.name
-        tool, actor = self._calls.tool(action.action_type, action.params), policy_actor(name)
-        permission = self._ceiling().permission(tool, level, actor)
+        tool, actor = self.calls.tool(action.action_type, action.params), policy_actor(name)
+        permission = self.ceiling().permission(tool, level, actor)
         if permission is Permission.DENY:
-            why = self._ceiling().why_not(tool, level, actor)
+            why = self.ceiling().why_not(tool, level, actor)
             self._noted(slot, "denied", {**about, "error": why})
             self._say(f"Policy {name} was not allowed to {action.action_type}: {why}")
             return
@@ -392,14 +392,14 @@ class PolicyEvaluator:
             return
 
         def call() -> object:
-            return self._calls.apply(
+            return self.calls.apply(
                 name, action.action_type, action.params, reason=reason, permission=Permission.ALLOW
             )
 
-        if tool.traits.open_world or self._calls.is_decided_by_handlers(tool):
+        if tool.traits.open_world or self.calls.is_decided_by_handlers(tool):
             self._in_two_steps(slot, about, call)
             return
-        with triggered(f"policy {name}"), self._repository.database.write() as connection:
+        with triggered(f"policy {name}"), self.repository.database.write() as connection:
             self._claim(connection, slot, "executed", about)
             call()
         self._count(slot)
@@ -435,15 +435,15 @@ class PolicyEvaluator:
         """Let a policy that counts begin from where its action has led."""
         fired = getattr(slot.policy, "fired", None)
         if callable(fired):
-            view = PolicyView(self._tract, self.watch, "turn")
+            view = PolicyView(self.tract, self.watch, "turn")
             view.memory = slot.own
             fired(view)
 
     def _propose(self, slot: Slot, actions: list[PolicyAction], reason: str, about: dict[str, Any]) -> None:
         """Ask a person, who finds it in the inbox."""
         action = actions[0]
-        with triggered(f"policy {slot.name}"), self._repository.database.write() as connection:
-            pending = self._calls.propose(slot.name, action.action_type, action.params, reason=reason)
+        with triggered(f"policy {slot.name}"), self.repository.database.write() as connection:
+            pending = self.calls.propose(slot.name, action.action_type, action.params, reason=reason)
             for one in actions:
                 slot.stopped.remove([one.about, one.condition])
                 slot.open[one.about] = [pending.pending_id, one.condition]
@@ -479,10 +479,10 @@ class PolicyEvaluator:
         slot.memory["fired"] = {
             "at": self.watch.clock().isoformat(), "outcome": outcome, "reason": str(about.get("reason", ""))
         }  # fmt: skip
-        if not self._store.rows.remember(connection, slot.row, canonical_json(slot.memory)):  # type: ignore[attr-defined]
+        if not self.store.rows.remember(connection, slot.row, canonical_json(slot.memory)):  # type: ignore[attr-defined]
             raise _LostError
         data = {"name": slot.name, "type": slot.type_name, **about}
-        self._repository.events.append(connection, f"policy.{outcome}", policy_actor(slot.name), data)
+        self.repository.events.append(connection, f"policy.{outcome}", policy_actor(slot.name), data)
 
     def _count(self, slot: Slot) -> None:
         """Note that the row was written."""
@@ -490,7 +490,7 @@ class PolicyEvaluator:
         slot.saved = copy.deepcopy(slot.own) if slot.remembers else {}
 
     def _noted(self, slot: Slot, outcome: str, about: dict[str, Any]) -> None:
-        with self._repository.database.write() as connection:
+        with self.repository.database.write() as connection:
             self._claim(connection, slot, outcome, about)
         self._count(slot)
 
@@ -513,20 +513,20 @@ class PolicyEvaluator:
     def _remember(self, slot: Slot) -> None:
         """Store what is remembered; if it was changed elsewhere, that counts."""
         text = canonical_json(slot.memory)
-        with self._repository.database.write() as connection:
-            is_kept = self._store.rows.remember(connection, slot.row, text)  # type: ignore[attr-defined]
+        with self.repository.database.write() as connection:
+            is_kept = self.store.rows.remember(connection, slot.row, text)  # type: ignore[attr-defined]
         if is_kept:
             self._count(slot)
         else:
             self._reread(slot)
 
     def _reread(self, slot: Slot) -> None:
-        with self._repository.database.read() as connection:
-            row = self._store.rows.get(connection, slot.name)
+        with self.repository.database.read() as connection:
+            row = self.store.rows.get(connection, slot.name)
         if row is None:
             self.slots.pop(slot.name, None)
         else:
-            self.slots[slot.name] = slot_of(row, self._store, self.objects.get(slot.name))
+            self.slots[slot.name] = slot_of(row, self.store, self.objects.get(slot.name))
         self._sort()
 
     # --- telling

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.hooks.builtin import BuiltinPending
-    from tract_jupyter.policy.protocols import Ceiling, Policy, PolicyAction
-    from tract_jupyter.policy.saved import PolicyStore, Slot
-    from tract_jupyter.policy.view import Watch
-    from tract_jupyter.storage import Event, PendingRows
-    from tract_jupyter.toolkit import PendingPolicy, PolicyCalls
+    from tract_jupyter.policy.protocols import Policy, PolicyAction
+    from tract_jupyter.policy.saved import Slot
+    from tract_jupyter.storage import Event
+    from tract_jupyter.toolkit import PendingPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,37 +89,12 @@ class Policies:
     """The policies of one tract: `t.policies`.
 
     Args:
-        tract: what they are shown.
-        repository: of the tract.
-        store: where they are kept.
-        pendings: the rows of what they propose.
-        calls: makes their calls.
-        ceiling: gives what holds their autonomy down.
-        watch: knows the context.
-        orchestrate: starts an orchestrator; called with the reason and the level of autonomy that counts.
+        evaluator: looks at them, and does what they want.
     """
 
-    def __init__(
-        self,
-        tract: VersionedContext,
-        repository: Repository,
-        store: PolicyStore,
-        pendings: PendingRows,
-        calls: PolicyCalls,
-        ceiling: Callable[[], Ceiling],
-        watch: Watch,
-        orchestrate: Callable[[str, AutonomyLevel], object] | None = None,
-    ) -> None:
-        self._tract = tract
-        self._repository = repository
-        self._store = store
-        self._calls = calls
-        self._ceiling = ceiling
-        self._watch = watch
-        self.evaluator = PolicyEvaluator(
-            tract, repository, store, pendings, calls, ceiling, watch, orchestrate
-        )
-        self.evaluator.look_again()
+    def __init__(self, evaluator: PolicyEvaluator) -> None:
+        self.evaluator = evaluator
+        evaluator.look_again()
 
     def __repr__(self) -> str:
         rows = self.list()
@@ -172,9 +145,9 @@ class Policies:
             ContentError: there is none of that name.
         """
         self._slot(name)
-        with self._repository.database.write() as connection:
-            self._store.rows.delete(connection, name)
-            self._store.note(connection, "removed", {"name": name})
+        with self.evaluator.repository.database.write() as connection:
+            self.evaluator.store.rows.delete(connection, name)
+            self.evaluator.store.note(connection, "removed", {"name": name})
         self.evaluator.objects.pop(name, None)
         self.evaluator.look_again()
 
@@ -201,7 +174,7 @@ class Policies:
     def resume(self) -> None:
         """Look at policies again. What was committed meanwhile is looked at at the next moment."""
         self.evaluator.is_paused = False
-        self._watch.new = None
+        self.evaluator.watch.new = None
 
     @property
     def is_paused(self) -> bool:
@@ -238,7 +211,7 @@ class Policies:
         """
         limit = check_limit(limit)
         wanted = {f"policy.{outcome}" for outcome in OUTCOMES}
-        events = self._repository.newest_events("policy.*", 10 * limit + 100)
+        events = self.evaluator.repository.newest_events("policy.*", 10 * limit + 100)
         return [event for event in events if event.event_type in wanted][:limit]
 
     # --- what they do
@@ -253,7 +226,7 @@ class Policies:
         permission: Permission | None = None,
     ) -> Any:
         """Call a tool because a policy says so, and return its result; see `PolicyCalls.apply`."""
-        return self._calls.apply(
+        return self.evaluator.calls.apply(
             policy_name, action_type, action_params, reason=reason, permission=permission
         )
 
@@ -266,21 +239,21 @@ class Policies:
         reason: str = "",
     ) -> PendingPolicy:
         """Return the pending whose approval does what `apply` would; it is in the inbox until it is decided."""
-        return self._calls.propose(policy_name, action_type, action_params, reason=reason)
+        return self.evaluator.calls.propose(policy_name, action_type, action_params, reason=reason)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> BuiltinPending:
         """Make the pending of a policy's call from its fields."""
-        return self._calls.restored(fields, **options)
+        return self.evaluator.calls.restored(fields, **options)
 
     @property
     def clock(self) -> Callable[[], datetime]:
         """Gives the present, in UTC; another one can be set, for tests."""
-        return self._watch.clock
+        return self.evaluator.watch.clock
 
     @clock.setter
     def clock(self, clock: Callable[[], datetime]) -> None:
         """Set it."""
-        self._watch.clock = clock
+        self.evaluator.watch.clock = clock
 
     # ---
 
@@ -306,24 +279,24 @@ class Policies:
         fired = getattr(policy, "fired", None)
         if not callable(fired):
             return "{}"
-        view = PolicyView(self._tract, self._watch, "turn")
+        view = PolicyView(self.evaluator.tract, self.evaluator.watch, "turn")
         fired(view)
         return canonical_json({"own": view.memory})
 
     def _save(self, name: str, policy_json: str, what: str, memory_json: str = "{}") -> None:
-        row = self._store.sign(StoredPolicy(name, policy_json, "", memory_json, 0))
-        with self._repository.database.write() as connection:
-            self._store.put(connection, row, what, {"name": name, "policy": policy_json})
-        self._watch.new = None
+        row = self.evaluator.store.sign(StoredPolicy(name, policy_json, "", memory_json, 0))
+        with self.evaluator.repository.database.write() as connection:
+            self.evaluator.store.put(connection, row, what, {"name": name, "policy": policy_json})
+        self.evaluator.watch.new = None
         self.evaluator.look_again()
 
     def _previewed(self, slot: Slot) -> Sequence[Preview]:
         wanted: Sequence[PolicyAction] = []
         try:
             for moment in slot.moments:
-                view = PolicyView(self._tract, self._watch, moment)
+                view = PolicyView(self.evaluator.tract, self.evaluator.watch, moment)
                 view.memory = copy.deepcopy(slot.own)
-                with self._repository.database.read():
+                with self.evaluator.repository.database.read():
                     given = copy.deepcopy(slot.policy).evaluate(view)
                 wanted = [*wanted, *(one for one in wanted_of(given) if one not in wanted)]
         except Exception as error:  # noqa: BLE001 # a policy may raise anything
@@ -340,14 +313,14 @@ class Policies:
             return "nothing: it was done, rejected or told, and nothing has changed since"
         if action.about in slot.open:
             return "nothing: its proposal waits in the inbox, or was decided"
-        level = self._ceiling().effective(action.autonomy)
+        level = self.evaluator.ceiling().effective(action.autonomy)
         if level is AutonomyLevel.MANUAL:
             return "tell it"
         if action.action_type == ORCHESTRATE:
             return "do it" if self.evaluator.orchestrate is not None else "nothing: no orchestrator is there"
         try:
-            tool = self._calls.tool(action.action_type, action.params)
-            permission = self._ceiling().permission(tool, level, policy_actor(slot.name))
+            tool = self.evaluator.calls.tool(action.action_type, action.params)
+            permission = self.evaluator.ceiling().permission(tool, level, policy_actor(slot.name))
         except TractError as error:
             return f"fail: {error}"
         return {Permission.ALLOW: "do it", Permission.ASK: "propose it"}.get(permission, "tell it")

@@ -172,7 +172,7 @@ def compress(
         "branch": result.branch,
         "old_head": result.old_head,
         "new_head": result.new_head,
-        "source_commits": [list(group) for group in result.source_commits],
+        "replaced": sum(map(len, result.source_commits)),
         "summary_commits": list(result.summary_commits),
         "preserved_commits": list(result.preserved_commits),
         "tokens_before": result.tokens_before,

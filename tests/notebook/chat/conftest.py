@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
-from tests.review.fakes import FakeChannel, click
+from tests.review.fakes import FakeChannel, answering
 from tract_jupyter.notebook.chat import TractSource, TurnLog
 
 
@@ -35,21 +35,9 @@ def chat(talk):
 
     def say(text, *replies, tools=None, limits=None, answers=()):
         talk.configure_llm(ScriptedClient(*replies))
-        talk.reviewer.channel = FakeChannel(*map(_press, answers))
+        talk.reviewer.channel = FakeChannel(*map(answering, answers))
         log = TurnLog(TractSource(talk))
         talk.chat(text, on_turn=log.add, tools=tools, limits=limits)
         return log
 
     return say
-
-
-def _press(answer):
-    def press(ticket):
-        if answer == "approve":
-            click(ticket, "approve")
-        elif isinstance(answer, dict):
-            click(ticket, "approve", edits=answer)
-        else:
-            click(ticket, "reject", reason=answer)
-
-    return press

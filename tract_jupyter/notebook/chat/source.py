@@ -151,7 +151,7 @@ def undo_turn(tract: Tract, turn_id: str) -> None:
     if not turns or turns[-1].question != turn_id:
         raise OperationError(
             "something was said after this turn, or it is on another branch, so that it cannot be undone by itself; "
-            "%tract reset COMMIT goes back further"
+            "tract.reset(COMMIT) goes back further"
         )
     before = tract.get_commit(turn_id).parent_hash
     if before is not None:
