@@ -51,7 +51,7 @@ def test_opened_with_a_model_a_key_and_an_address(monkeypatch):
     ("name", "path", "answer"),
     [
         ("openai/gpt-6-luna", "/v1/chat/completions", chat_answer()),
-        ("anthropic/claude-sonnet-5-5", "/v1/v1/messages", Answer(ANTHROPIC)),
+        ("anthropic/claude-sonnet-5-5", "/v1/messages", Answer(ANTHROPIC)),
         ("ollama/qwen3", "/v1/chat/completions", chat_answer()),
     ],
 )

@@ -12,6 +12,7 @@ from tests.review.fakes import FakeChannel
 from tests.review.rigging import press
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import StoreCorruptError, TractError
+from tract_jupyter.policy import PinPolicy
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.storage import metadata
 
@@ -38,6 +39,8 @@ def fill(path, spec, monkeypatch):
         tract.register_operation(spec("pending.approve()", unhandled="ask"))
         tract.hooks.save_handler("*", "looks_on", "None")
         tract.tags.register("draft", "not done")
+        tract.autonomy.ceiling = "manual"
+        tract.policies.add(PinPolicy())
         first = tract.user("first", metadata={"n": 1}, tags=["t"])
         tract.user("edited", edit=first.commit_hash)
         tract.tags.add(first.commit_hash, "draft")
@@ -86,6 +89,8 @@ def readings(session, tract):
     yield tract.hooks.log
     yield tract.review.grants.all
     yield tract.profiles.list
+    yield tract.policies.list
+    yield lambda: tract.autonomy.ceiling
     yield lambda: [tract.runs.events(run.run_id) for run in tract.runs()]
     yield tract.family.children
     yield tract.exchange.export_messages
