@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from tract_jupyter.context import guidance, message_text
 from tract_jupyter.exceptions import FingerprintError, OperationError, OperationExistsError, SpecError
 from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
@@ -27,7 +26,6 @@ from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.rehearsal import rehearse
 from tract_jupyter.operations.spec import GUIDANCE_FIELDS, spec_from_json
-from tract_jupyter.prompts import guided_fields, guided_task
 from tract_jupyter.review import FROM_STORE, WRITER, ActiveStore, deciding, how_to_decide
 from tract_jupyter.storage import SpecRows, StoredSpec, interruptible
 
@@ -583,6 +581,9 @@ class Operations:
         Raises:
             LLMError: there is no model to ask, or it gave back no reply.
         """
+        from tract_jupyter.context import guidance, message_text
+        from tract_jupyter.prompts import guided_fields, guided_task
+
         client = self._tract.models.client_for("consult")
         own = {name: fields[name] for name in spec.fields if name in fields}
         messages = self._compiler.of(self._tract.head).messages if self._tract.head else ()
