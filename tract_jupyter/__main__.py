@@ -109,8 +109,8 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
     serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
     serve.add_argument(
         "--profile",
-        default="full",
-        help="which of the tools: full, supervisor or self (default: %(default)s)",
+        default="self",
+        help="which of the tools: self, supervisor or full (default: %(default)s)",
     )
     serve.add_argument(
         "--decision-timeout",

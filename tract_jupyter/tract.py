@@ -630,7 +630,7 @@ class Tract(HookedContext):
 
     def toolset(
         self,
-        profile: str | ToolProfile = "full",
+        profile: str | ToolProfile = "self",
         *,
         actor: str = "agent",
         overrides: Mapping[str, str] | None = None,
@@ -638,8 +638,8 @@ class Tract(HookedContext):
         """Return the tools as a model has them: those of a profile, called in its name, and no others.
 
         Args:
-            profile: `full`, `self` for an agent that manages the context it works with, `supervisor` for one that
-                manages another's, `code` for one that calls tools from scripts, or a `ToolProfile`.
+            profile: `self` for an agent that manages the context it works with, `supervisor` for one that manages
+                another's, `full` for all tools, `code` for one that calls all of them from scripts, or a `ToolProfile`.
             actor: who calls, for the permission and whoever is asked.
             overrides: other descriptions, by the tool's name.
 
@@ -653,7 +653,7 @@ class Tract(HookedContext):
 
     def as_tools(
         self,
-        profile: str | ToolProfile = "full",
+        profile: str | ToolProfile = "self",
         *,
         overrides: Mapping[str, str] | None = None,
         format: SchemaFormat = "openai",  # noqa: A002 # the usual word

@@ -250,7 +250,7 @@ def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
 def test_what_a_model_proposes_is_rehearsed_before_a_person_looks(tract, spec):
     tract.reviewer.channel = channel = FakeChannel(lambda t: click(t, "reject", reason="no"))
     arguments = {"name": "sweep", "actions": {"go": {"code": "import os\nos.system('true')"}}}
-    result = tract.toolset(actor="agent:7").execute("propose_operation", arguments)
+    result = tract.toolset("full", actor="agent:7").execute("propose_operation", arguments)
     assert result.denied
     assert rehearsal_of(channel.shown[0][0]).summary == "Not rehearsed: it needs os.system."
 

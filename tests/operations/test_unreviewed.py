@@ -67,7 +67,7 @@ def test_below_autonomous_a_person_reviews_it(tract, sandboxed, ceiling):
 
 def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propose):
     propose(sandboxed(unhandled="ask"))
-    with_model = tract.toolset(actor="agent:7")
+    with_model = tract.toolset("full", actor="agent:7")
     assert "needs a decision" in with_model.execute("fire_citation_check", {"urls": []}).error
     fired = tract.fire("citation_check", {"urls": []}, review=True)
     request = fired.review_request()

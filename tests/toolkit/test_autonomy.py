@@ -195,7 +195,7 @@ def test_a_tool_call_cannot_raise_it_and_may_lower_it(tract):
 def test_what_a_model_defines_for_the_sandbox_is_reviewed_below_autonomous(tract, ceiling, reviewed):
     tract.autonomy.ceiling = ceiling
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
-    result = tract.toolset(actor="agent:7").execute(
+    result = tract.toolset("full", actor="agent:7").execute(
         "propose_operation", {"name": "fresh", "actions": SANDBOXED}
     )
     assert result.output["reviewed"] is reviewed

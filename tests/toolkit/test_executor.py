@@ -406,8 +406,8 @@ def test_an_operation_is_gated_for_a_model(tract, spec):
 
 
 def test_as_tools_in_both_shapes(tract, search):
-    openai = {tool["function"]["name"]: tool for tool in tract.as_tools()}
-    anthropic = {tool["name"]: tool for tool in tract.as_tools(format="anthropic")}
+    openai = {tool["function"]["name"]: tool for tool in tract.as_tools("full")}
+    anthropic = {tool["name"]: tool for tool in tract.as_tools("full", format="anthropic")}
     assert set(openai) == set(anthropic) == set(tract.executor.tools())
     assert openai["web_search"] == {
         "type": "function",

@@ -27,7 +27,7 @@ def test_the_shape_of_mcp(tract, search):
 def test_the_official_library_takes_the_shape_of_mcp(tract, spec):
     types = pytest.importorskip("mcp.types")
     tract.register_operation(spec())
-    for tool in tract.as_tools(format="mcp"):
+    for tool in tract.as_tools("full", format="mcp"):
         read = types.Tool.model_validate(tool)
         assert read.model_dump(by_alias=True, exclude_none=True)["annotations"] == tool["annotations"]
 
@@ -54,7 +54,7 @@ def test_names_are_those_that_providers_allow(tract, add, shape):
     given = ["files.read", "größe", "get-data", "x" * 70, "日本", "日本語", "a/b"]
     for name in given:
         add(f, name, traits=Traits(read_only=True))
-    shown = [tool.get("function", tool)["name"] for tool in tract.as_tools(format=shape)]
+    shown = [tool.get("function", tool)["name"] for tool in tract.as_tools("full", format=shape)]
     assert len(set(shown)) == len(tract.executor.tools())
     assert all(ALLOWED.fullmatch(name) for name in shown)
     assert {"files_read", "get-data", "a_b", "commit"} <= set(shown)

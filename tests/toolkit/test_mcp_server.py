@@ -28,7 +28,7 @@ def with_client(t, use, *, profile="full", **options):
 
     async def run():
         async with Client(
-            mcp_server(t, profile, decision_timeout=0.2).server,
+            mcp_server(t, *([profile] if profile else []), decision_timeout=0.2).server,
             client_info=Implementation(name="editor", version="1"),
             **options,
         ) as client:
@@ -97,11 +97,12 @@ def test_what_cannot_be_sent_is_told(tract, add, value):
     assert text.startswith("give was carried out, but")
 
 
-def test_a_profile_binds(tract):
+@pytest.mark.parametrize("profile", [None, "self"])
+def test_a_profile_binds(tract, profile):
     async def use(client):
         return {tool.name for tool in (await client.list_tools()).tools}, await client.call_tool("gc", {})
 
-    names, result = with_client(tract, use, profile="self")
+    names, result = with_client(tract, use, profile=profile)
     assert "gc" not in names
     assert names == {tool["name"] for tool in tract.as_tools("self", format="mcp")}
     assert (result.is_error, "in the profile 'self'" in result.content[0].text) == (True, True)

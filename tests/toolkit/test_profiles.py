@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tract_jupyter import OrchestratorConfig
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.prompts import SELF, SUPERVISOR
@@ -33,6 +34,23 @@ def test_which_tools_each_has(tract):
     assert names(tract, "supervisor") == every - {*DISCOVERY, "read_result"}  # the loop adds that one to each
     assert names(tract, "full") == names(tract, get_profile("full")) == every
     assert names(tract, "code") == set(CODE_MODE)
+
+
+SUPERVISORS = {
+    "rebase", "archive", "cherry_pick", "child_status", "register_policy", "unregister_policy", "toggle_policy",
+}  # fmt: skip
+
+
+def test_a_models_tools_are_those_of_self_if_nothing_else_is_said(tract):
+    shown = {tool["name"] for tool in tract.as_tools(format="anthropic")}
+    assert shown == set(tract.toolset().tools()) == OWN
+    assert tract.toolset().profile.name == OrchestratorConfig().profile == "self"
+    assert SUPERVISORS <= names(tract, "supervisor") - OWN
+    for name in SUPERVISORS:
+        refused = tract.toolset().execute(name, {})
+        assert refused.denied, name
+        assert "in the profile 'self'" in refused.error
+        assert callable(getattr(tract.tools, name))  # a person has them all
 
 
 def test_the_users_tools_and_operations_belong_to_every_built_in_one(tract, search, spec):

@@ -14,7 +14,7 @@ FIELDS = {"n": {"type": "int", "default": 1}}
 @pytest.fixture
 def model(tract):
     tract.autonomy.ceiling = "autonomous"
-    return tract.toolset(actor="agent:7")
+    return tract.toolset("full", actor="agent:7")
 
 
 def test_a_new_one_in_the_sandbox_is_active_at_once(tract, model):

@@ -77,9 +77,10 @@ def test_it_shares_tools_policy_and_locks(tract, search):
 
 def test_locked_tools_are_offered_to_no_model(tract):
     tract.executor.lock_tool("gc")
-    for tools in (tract.as_tools(), tract.as_tools("supervisor", strict=True)):
+    tract.executor.lock_tool("gc")
+    for tools in (tract.as_tools("full"), tract.as_tools("supervisor", strict=True)):
         assert "gc" not in [tool["function"]["name"] for tool in tools]
-    assert "gc" not in [tool.__name__ for tool in tract.toolset().callables()]
+    assert "gc" not in [tool.__name__ for tool in tract.toolset("full").callables()]
 
 
 def test_an_agent_is_asked_about_what_changes_something(tract):

@@ -333,7 +333,7 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
     if last == "--vars":
         return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
     if last == "--profile" and parts[-2] == last:
-        return [(name, "profile") for name in ("full", "self", "supervisor")]
+        return [(name, "profile") for name in ("self", "supervisor", "full")]
     return None
 
 

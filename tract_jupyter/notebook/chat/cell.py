@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolProfile
     from tract_jupyter.tract import Tract
 
-PROFILES: Final = ("full", "self", "supervisor")
-"""The tool profiles that an option can name."""
+PROFILES: Final = ("self", "supervisor", "full")
+"""The tool profiles that an option can name; the first one is the default."""
 _IN_CODE: Final = " in code"
 
 
@@ -52,7 +52,7 @@ class ChatOptions:
 
     Attributes:
         model: who is asked; None for the model that is chosen.
-        profile: the tools that the model has; None for all.
+        profile: the tools that the model has; None for those of `self`.
         direct: the model calls tools itself, instead of writing scripts that call them.
         plan: the model has no tools, and says what it would do.
         cells: which cells are sent along.
@@ -175,9 +175,10 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
             f"there is no tool profile {name[:40]!r}.{nearest(name, PROFILES)} There are {', '.join(PROFILES)}. "
             "Nothing was sent"
         )
+    found = get_profile(name or PROFILES[0])
     if options.direct:
-        return get_profile(name or "full")
-    return get_profile("code") if name in {None, "full"} else get_profile(str(name)).as_code_mode()
+        return found
+    return get_profile("code") if name == "full" else found.as_code_mode()
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
@@ -203,10 +204,9 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
 
     if name == "":
         return []
-    name = name or "code"
-    base = name.removesuffix(_IN_CODE)
-    if base not in {*PROFILES, "code"}:
-        return get_profile("code")
+    base = (name or "").removesuffix(_IN_CODE)
+    if base not in {*PROFILES, "code"}:  # a profile of somebody's own, or nobody knows
+        return get_profile(PROFILES[0]).as_code_mode()
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 

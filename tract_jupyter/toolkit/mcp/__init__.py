@@ -20,7 +20,7 @@ DECISION_SECONDS: Final = 300.0
 
 
 def mcp_server(
-    tract: ServedTract, profile: str | ToolProfile = "full", *, decision_timeout: float = DECISION_SECONDS
+    tract: ServedTract, profile: str | ToolProfile = "self", *, decision_timeout: float = DECISION_SECONDS
 ) -> McpService:
     """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
 
