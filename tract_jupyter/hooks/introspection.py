@@ -26,6 +26,7 @@ class Describable(Reviewable, Protocol):
     in_view: ClassVar[frozenset[str] | None]
     machinery: ClassVar[frozenset[str]]
     without_button: ClassVar[frozenset[str]]
+    preparing: ClassVar[frozenset[str]]
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -269,14 +270,16 @@ def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
     """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action, subject = pending.runs_nothing("approve"), pending.subject
     offered = [name for name in _offered(pending) if name not in _BASIC | pending.without_button]
-    own = [name for name in offered if decides(pending.owner_of_action(name), name)]
+    found = [name for name in offered if decides(pending.owner_of_action(name), name)]
+    own = sorted(found, key=lambda name: name in pending.preparing)
+    doing = [name for name in own if name not in pending.preparing]
     buttons = [
         ReviewAction(
             name,
             pending.labels.get(name)
             or (name.replace("_", " ").capitalize() if subject is None else run_label(name)),
             action_parameters(pending.owner_of_action(name), name),
-            style="approve" if by_action and len(own) == 1 else "neutral",
+            style="approve" if by_action and doing == [name] else "neutral",
             description=_summary(pending.owner_of_action(name), name),
         )
         for name in own

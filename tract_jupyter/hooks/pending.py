@@ -106,6 +106,9 @@ class Pending:
     without_button: ClassVar[frozenset[str]] = frozenset()
     """The actions that a person is not offered: values that can be changed before approving say the same."""
 
+    preparing: ClassVar[frozenset[str]] = frozenset()
+    """The actions that change what is decided about and decide nothing, where others do what there is to do."""
+
     runs_elsewhere: bool = False
     """True if a decision is only stored here, and the process that asked carries it out."""
     is_renewed: bool = False

@@ -6,6 +6,7 @@ In a Python body the docstring is the description, annotated assignments are the
     urls: Annotated[list[str], "URLs to verify"]
     note: Annotated[str, "For people", "volatile"] = ""     # approvals that stand do not look at it
     fires_on = {"moment": "commit", "tokens": 8000, "fields": {"urls": []}}     # by itself, as a policy
+    two_stage = True                                        # a model writes guidance first
     verified: bool = False
 
     def verify(pending, strict: bool = False):
@@ -38,8 +39,8 @@ from tract_jupyter.operations import (
 
 _VOLATILE = "volatile"
 """Marks, after the description, a field that standing approvals and recorded decisions do not look at."""
-_FIRES_ON = "fires_on"
-"""The one name that is assigned without a type: when the operation fires by itself."""
+_FIRES_ON, _TWO_STAGE = "fires_on", "two_stage"
+"""The names that are assigned without a type: when the operation fires by itself, and whether it is in two stages."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
 
 
@@ -103,14 +104,15 @@ def parse_python(name: str, text: str) -> ParsedCell:
     fields: dict[str, dict[str, Any]] = {}
     actions: dict[str, ActionDef] = {}
     first_lines: dict[str, int] = {}
-    fires_on: FiringCondition | None = None
+    settings: dict[str, Any] = {}
     for position, node in enumerate(tree.body):
         if position == 0 and _docstring(node) is not None:
             description = inspect.cleandoc(_docstring(node) or "")
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _FIRES_ON:
-            if fires_on is not None:
-                raise SpecError(f"{_FIRES_ON!r} is given twice", line=node.lineno)
-            fires_on = _condition(node)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {_FIRES_ON, _TWO_STAGE}:
+            name_of_setting = ast.unparse(node.targets[0])
+            if name_of_setting in settings:
+                raise SpecError(f"{name_of_setting!r} is given twice", line=node.lineno)
+            settings[name_of_setting] = _condition(node) if name_of_setting == _FIRES_ON else _flag(node)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             _refuse_second(fields, node.target.id, node)
             fields[node.target.id] = _field(node)
@@ -119,7 +121,7 @@ def parse_python(name: str, text: str) -> ParsedCell:
             actions[node.name], first_lines[node.name] = _action(node, lines)
         else:
             _refuse(node)
-    spec = OperationSpec(name, description, fields, actions, fires_on=fires_on)
+    spec = OperationSpec(name, description, fields, actions, **settings)
     return ParsedCell(spec, first_lines)
 
 
@@ -205,6 +207,15 @@ def _condition(node: ast.Assign) -> FiringCondition:
         return FiringCondition.from_dict(_literal(node.value))
     except SpecError as error:
         raise SpecError(error.message, line=node.lineno) from None
+
+
+def _flag(node: ast.Assign) -> bool:
+    value = _literal(node.value)
+    if not isinstance(value, bool):
+        raise SpecError(
+            f"{_TWO_STAGE} is True or False, not {ast.unparse(node.value)[:60]}", line=node.lineno
+        )
+    return value
 
 
 def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:

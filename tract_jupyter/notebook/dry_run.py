@@ -327,7 +327,7 @@ class DryRun:
         try:
             given = parse_fire(step.text, variables)
             if spec is not None and not variables.asked:
-                values = spec.parameters().validate(given.fields)
+                values = spec.given_parameters().validate(given.fields)
         except OperationError as error:
             problem = str(error)
         is_reviewed = given is not None and given.review
@@ -340,6 +340,8 @@ class DryRun:
             pass  # nobody is asked
         elif unclear:
             self._may_ask(what, name, unclear)
+        elif spec is not None and spec.two_stage:
+            self._may_ask(what, name, "a model writes its guidance when it is fired")
         elif spec is not None:
             self._ask(spec, values, what)
 

@@ -100,6 +100,10 @@ _UNHANDLED = {
     "approve": "approve: approved without asking if no handler decides",
     "ask": "ask: a person is asked if no handler decides",
 }
+_TWO_STAGES = (
+    "each firing has a model write guidance first, from its fields and the context; its actions go by that, and it can "
+    "be changed before"
+)
 _REHEARSAL = "rehearsal"
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
@@ -249,6 +253,7 @@ class PendingActivation(Proposal):
             f"Code that was written for you runs only after you approved it{source}.",
             _ACTIVE_ALREADY if self._spec().name in self.tract.operations.registry.unreviewed else "",
             "" if self._spec().fires_on is None else f"It fires by itself: {self._spec().fires_on}.",
+            f"It is in two stages: {_TWO_STAGES}." if self._spec().two_stage else "",
             _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
@@ -306,6 +311,7 @@ class PendingActivation(Proposal):
             "version": spec.version,
             "unhandled": _UNHANDLED[spec.unhandled],
             "fires by itself": "" if spec.fires_on is None else str(spec.fires_on),
+            "two stages": _TWO_STAGES if spec.two_stage else "",
             "isolation": f"sandbox: {sandboxed}" if sandboxed else "",
         }
 
@@ -357,6 +363,7 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
     lines += [] if spec.fires_on is None else [f"fires by itself {spec.fires_on}"]
+    lines += ["in two stages: a model writes guidance first"] if spec.two_stage else []
     lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
     for one in spec.actions.values():
         lines += ["", *_readable_action(one)]
@@ -383,7 +390,9 @@ def _field_rows(spec: OperationSpec) -> Iterator[ValueRow]:
     for p in spec.parameters():
         about = "volatile: standing approvals do not look at it" if p.name in spec.volatile else ""
         meaning = "; ".join(filter(None, [p.description, about]))
-        declared = str(spec.fields[p.name].get("type", "Any"))
+        declared = (
+            str(spec.fields[p.name].get("type", "Any")) if p.name in spec.fields else type_text(p.annotation)
+        )
         if p.required:
             yield ValueRow(p.name, declared, "required", meaning)
         else:

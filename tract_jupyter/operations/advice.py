@@ -59,6 +59,7 @@ def spec_reach(spec: OperationSpec) -> Reach:
             [
                 *(["approved if no handler decides"] if spec.unhandled == "approve" else []),
                 *([f"fires by itself {spec.fires_on}"] if spec.fires_on is not None else []),
+                *(["each firing asks a model for guidance"] if spec.two_stage else []),
             ]
         ),
     }

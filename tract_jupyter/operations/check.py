@@ -11,8 +11,13 @@ from tract_jupyter.exceptions import OperationExistsError, ParameterError, SpecE
 from tract_jupyter.hooks import APPROVE_ONLY
 from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import printable
-from tract_jupyter.operations.pending import DynamicPending
-from tract_jupyter.operations.spec import FiringCondition, spec_from_json, spec_to_json
+from tract_jupyter.operations.pending import DynamicPending, GuidedDynamicPending, members_of
+from tract_jupyter.operations.spec import (
+    GUIDANCE_FIELDS,
+    FiringCondition,
+    spec_from_json,
+    spec_to_json,
+)
 from tract_jupyter.review import OWN_WORDS
 
 if TYPE_CHECKING:
@@ -36,7 +41,8 @@ _ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
 _GREEK_OF_ITS_OWN = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπρςστυφχψω")
 """Letters that are used beside Latin ones, as in Δt, and are taken for none of these."""
 
-_MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
+_MEMBERS = frozenset(members_of(DynamicPending))
+_MEMBERS_GUIDED = frozenset(members_of(GuidedDynamicPending))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
 _RECORDED = frozenset({"expire"})
 """A name that is stored like an action without being one: nobody decided in time."""
@@ -96,13 +102,18 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
     check_name("an operation", spec.name, reserved=_DECISIONS)
     for name in spec.fields:
         check_name("a field", name, reserved=frozenset({"fields"}))
+        if spec.two_stage and name in GUIDANCE_FIELDS:
+            raise SpecError(
+                f"field {name!r} is there already, as the operation is in two stages; leave it out"
+            )
     if spec.unhandled not in _UNHANDLED:
         raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
-    actions = {key: _check_action(key, action) for key, action in spec.actions.items()}
+    members = _MEMBERS_GUIDED if spec.two_stage else _MEMBERS
+    actions = {key: _check_action(key, action, members) for key, action in spec.actions.items()}
     _check_told_apart(spec.actions)
     fields = spec.parameters()
     if spec.fires_on is not None:
-        _check_condition(spec.fires_on, fields)
+        _check_condition(spec.fires_on, spec.given_parameters())
     return fields, actions
 
 
@@ -115,8 +126,8 @@ def _check_condition(condition: FiringCondition, fields: Parameters) -> None:
         raise SpecError(f"fires_on: fields: {'; '.join(error.problems)}") from None
 
 
-def _check_action(key: str, action: ActionDef) -> Parameters:
-    check_name("an action", key, reserved=_MEMBERS | _RECORDED)
+def _check_action(key: str, action: ActionDef, members: frozenset[str]) -> Parameters:
+    check_name("an action", key, reserved=members | _RECORDED)
     if action.name != key:
         raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
     for name in action.params:

@@ -25,12 +25,12 @@ from tract_jupyter.operations.check import CheckedSpec, check_spec
 from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.rehearsal import rehearse
-from tract_jupyter.operations.spec import spec_from_json
+from tract_jupyter.operations.spec import GUIDANCE_FIELDS, spec_from_json
 from tract_jupyter.review import FROM_STORE, WRITER, ActiveStore, deciding, how_to_decide
 from tract_jupyter.storage import SpecRows, StoredSpec, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import ActionChoice, Firing, Pending, Unhandled
@@ -153,6 +153,7 @@ class Operations:
         """The stored operations, with those that are in quarantine."""
         self._tract = tract
         self._database = database
+        self._compiler = repository.compiler
         self._events = events
         self._firing = firing
         self._handlers = handlers
@@ -404,7 +405,7 @@ class Operations:
     def _needs_no_review(self, spec: OperationSpec) -> bool:
         """Return True if autonomy allows it, all of its code is sandboxed, and its name never meant anything here."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        waits = spec.fires_on is None  # to be fired by somebody
+        waits = spec.fires_on is None and not spec.two_stage  # to be fired by somebody, and asks no model
         is_free = spec.is_sandboxed and waits and not is_crowded and not self._reviews_sandboxed()
         return is_free and not self._was_known(spec.name)
 
@@ -534,6 +535,8 @@ class Operations:
             options: see there.
         """
         cls = self.registry.require_class(operation)
+        if cls.spec.two_stage:
+            fields = self._guided(cls.spec, fields, str(options.get("actor", "user")))
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
@@ -549,6 +552,43 @@ class Operations:
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def _guided(self, spec: OperationSpec, fields: dict[str, Any] | None, actor: str) -> dict[str, Any]:
+        """Return the fields with guidance: what was given, or what a model writes.
+
+        Raises:
+            ParameterError: the fields do not fit; no model was asked.
+            LLMError: there is no model to ask, or it gave back no reply.
+        """
+        given = spec.given_parameters().validate(fields if fields is not None else {})
+        text, source = given["guidance"], "llm" if actor.startswith("agent") else "user"
+        if text is None:
+            text, source = self.write_guidance(spec, given), "llm"
+        return {**given, GUIDANCE_FIELDS[0]: text, GUIDANCE_FIELDS[1]: source}
+
+    def write_guidance(
+        self, spec: OperationSpec, fields: Mapping[str, Any], instructions: str | None = None
+    ) -> str:
+        """Ask the model that decides about pendings what matters in a firing, and return what it says.
+
+        It is shown the fields, and the messages of the context.
+
+        Args:
+            spec: the operation.
+            fields: of the firing.
+            instructions: what whoever asks wants to have looked after.
+
+        Raises:
+            LLMError: there is no model to ask, or it gave back no reply.
+        """
+        from tract_jupyter.context import guidance, message_text
+        from tract_jupyter.prompts import guided_fields, guided_task
+
+        client = self._tract.models.client_for("consult")
+        own = {name: fields[name] for name in spec.fields if name in fields}
+        messages = self._compiler.of(self._tract.head).messages if self._tract.head else ()
+        texts = [guided_fields(canonical_json(own)), *map(message_text, messages)]
+        return guidance(client, guided_task(spec.name, spec.description), texts, instructions)
 
     def _can_offer(self, pending: DynamicPending) -> bool:
         """Return True if a person can be asked, or a recorded decision is about the same."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ParameterError, TractError
-from tract_jupyter.hooks import FieldPending
+from tract_jupyter.hooks import FieldPending, action
+from tract_jupyter.hooks.builtin import Guided, guidance_source
 from tract_jupyter.models import PendingStatus, canonical_json
+from tract_jupyter.operations.spec import GUIDANCE_FIELDS
 from tract_jupyter.review import findings_text
 from tract_jupyter.storage import interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.analysis import KnownNames
     from tract_jupyter.models.schema import Parameters
@@ -148,6 +150,52 @@ class DynamicPending(FieldPending):
         return super().run_approved()
 
 
+class GuidedDynamicPending(Guided, DynamicPending):
+    """A fired dynamic operation in two stages: what its actions do goes by the guidance, one of its fields."""
+
+    labels: ClassVar[Mapping[str, str]] = {
+        **DynamicPending.labels,
+        "edit_guidance": "Change guidance",
+        "regenerate_guidance": "Write guidance again",
+    }
+    preparing: ClassVar[frozenset[str]] = frozenset({"edit_guidance", "regenerate_guidance"})
+
+    @action
+    def regenerate_guidance(
+        self, instructions: Annotated[str | None, "What to look after this time."] = None
+    ) -> str:
+        """Have a model write the guidance again, in the place of this one, and return it."""
+        self.guidance = self.tract.operations.write_guidance(self.spec, self.fields, instructions)
+        self.guidance_source = "llm"
+        return str(self.guidance)
+
+    def why(self) -> str:
+        """Explain also who wrote the guidance."""
+        by = {
+            "llm": "A model wrote its guidance",
+            "user+llm": "A model wrote its guidance, and it was changed",
+        }
+        written = by.get(self.guidance_source or "", "")
+        return " ".join(filter(None, [super().why(), f"{written}; read it first." if written else ""]))
+
+    def editable(self) -> Parameters | None:
+        """Return the fields that may be changed: not who wrote the guidance."""
+        fields = super().editable()
+        return None if fields is None else fields.without({GUIDANCE_FIELDS[1]})
+
+    def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with other values, and with whoever wrote the guidance then."""
+        source = self.guidance_source
+        if values["guidance"] != self.guidance:
+            source = guidance_source(source, "user")
+        return {**values, "guidance_source": source}
+
+
+def pending_base(spec: OperationSpec) -> type[DynamicPending]:
+    """Return the class that the pendings of a spec are made of."""
+    return GuidedDynamicPending if spec.two_stage else DynamicPending
+
+
 def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
     """Return the code of each action, with findings; analysed once for each version and set of rules."""
     advice: Advice = tract.operations.advice
@@ -166,8 +214,9 @@ def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
     """Return what a spec says about the names in the code of one of its actions."""
     from tract_jupyter.analysis import KnownNames
 
-    members = members_of(DynamicPending).union(spec.actions)
-    return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
+    members = members_of(pending_base(spec)).union(spec.actions)
+    fields = frozenset([*spec.fields, *(GUIDANCE_FIELDS if spec.two_stage else ())])
+    return KnownNames(members, fields, frozenset(action.params))
 
 
 def members_of(cls: type) -> set[str]:

@@ -10,12 +10,13 @@ from tract_jupyter.hooks import gated
 from tract_jupyter.models import check_text
 from tract_jupyter.operations.action import compile_action
 from tract_jupyter.operations.check import CheckedSpec
-from tract_jupyter.operations.pending import DynamicPending
+from tract_jupyter.operations.pending import pending_base
 from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import OperationSpec
 
 
@@ -40,7 +41,7 @@ def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[Dynami
         "field_parameters": checked.fields,
     }
     camel = "".join([part.capitalize() for part in spec.name.split("_")])
-    return type(f"Pending{camel}", (DynamicPending,), members)
+    return type(f"Pending{camel}", (pending_base(spec),), members)
 
 
 def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:

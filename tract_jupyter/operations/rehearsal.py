@@ -151,7 +151,7 @@ def code_hash(spec: OperationSpec) -> str:
     """Return the hash of all that makes a difference to a rehearsal."""
     data = spec_to_dict(spec)
     fields = {name: [one.get("type"), one.get("default")] for name, one in data["fields"].items()}
-    return digest([fields, data["actions"]])
+    return digest([fields, data["actions"], *(["two_stage"] if spec.two_stage else [])])
 
 
 def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:

@@ -142,6 +142,23 @@ class FiringCondition:
         return cls(moment, data.get("commits"), data.get("tokens"), kind or None, fields)
 
 
+GUIDANCE_FIELDS = ("guidance", "guidance_source")
+"""The fields that an operation in two stages has besides its own."""
+_GUIDANCE = (
+    Parameter(
+        "guidance",
+        parse_type("str | None"),
+        None,
+        "What to look after in this; a model writes it if it is left out.",
+    ),
+    Parameter(
+        "guidance_source",
+        parse_type("Literal['llm', 'user', 'user+llm'] | None"),
+        None,
+        "Who wrote the guidance; null if there is none.",
+    ),
+)
+
 _CONDITION_KEYS = ("moment", "commits", "tokens", "content_type", "fields")
 
 
@@ -160,6 +177,8 @@ class OperationSpec:
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
         fires_on: when it fires by itself, as a policy of the tract; None for never. See `FiringCondition`.
+        two_stage: whether a firing has a model write guidance first, which can be changed before an action goes by it.
+            Its pendings have the fields `guidance` and `guidance_source` besides those of `fields`.
     """
 
     name: str
@@ -169,14 +188,24 @@ class OperationSpec:
     version: str = "1"
     unhandled: Literal["approve", "ask"] = "approve"
     fires_on: FiringCondition | None = None
+    two_stage: bool = False
 
     def parameters(self) -> Parameters:
-        """Return the fields with their types parsed.
+        """Return the fields with their types parsed, also those that it has because it is in two stages.
 
         Raises:
             SpecError: a type name is unknown or a default does not fit.
         """
-        return Parameters(self.name, [_field(name, definition) for name, definition in self.fields.items()])
+        own = [_field(name, definition) for name, definition in self.fields.items()]
+        return Parameters(self.name, [*own, *(_GUIDANCE if self.two_stage else ())])
+
+    def given_parameters(self) -> Parameters:
+        """Return the fields that may be given when it is fired: who wrote the guidance is for nobody to say.
+
+        Raises:
+            SpecError: as of `parameters`.
+        """
+        return self.parameters().without({GUIDANCE_FIELDS[1]})
 
     @property
     def volatile(self) -> frozenset[str]:
@@ -210,7 +239,7 @@ def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
     before, after = spec_to_dict(old), spec_to_dict(new)
     found = [
         f"{part} is {brief_repr(after.get(part))}, was {brief_repr(before.get(part))}"
-        for part in ("description", "version", "unhandled", "fires_on")
+        for part in ("description", "version", "unhandled", "fires_on", "two_stage")
         if before.get(part) != after.get(part)
     ]
     for kind, name in (("field", "fields"), ("action", "actions")):
@@ -246,6 +275,8 @@ def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
         del data["fires_on"]  # so that a spec without it keeps the hash that was approved
     elif isinstance(spec.fires_on, FiringCondition):
         data["fires_on"] = spec.fires_on.to_dict()
+    if spec.two_stage is False:
+        del data["two_stage"]  # for the same reason
     actions = data["actions"] if isinstance(data["actions"], dict) else {}
     for action in actions.values():
         if isinstance(action, dict) and action.get("isolation") == "kernel":
@@ -315,11 +346,12 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
         version=_version(data.get("version", "1")),
         unhandled=data.get("unhandled", "approve"),
         fires_on=None if data.get("fires_on") is None else FiringCondition.from_dict(data["fires_on"]),
+        two_stage=_expect(data.get("two_stage", False), bool, "two_stage"),
     )
 
 
 _FIELD_KEYS = ("type", "description", "default", "required", "volatile")
-_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled", "fires_on")
+_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled", "fires_on", "two_stage")
 _ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
 
 

@@ -2,6 +2,8 @@ from .operations import NO_OPERATION as NO_OPERATION
 from .operations import ONE_OPERATION as ONE_OPERATION
 from .operations import PROPOSE_OPERATION as PROPOSE_OPERATION
 from .operations import WRITE_OPERATION as WRITE_OPERATION
+from .operations import guided_fields as guided_fields
+from .operations import guided_task as guided_task
 from .operations import operation_template as operation_template
 from .operations import refused_operation as refused_operation
 from .operations import rejected_operation as rejected_operation

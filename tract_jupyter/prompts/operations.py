@@ -62,6 +62,17 @@ def refused_operation(problem: str) -> str:
     )
 
 
+def guided_task(name: str, description: str) -> str:
+    """Return what is about to be done with an operation, for `GUIDE`."""
+    about = f": {description.rstrip('. ')}" if description else ""
+    return f"carry out the operation {name!r} of a notebook{about}"
+
+
+def guided_fields(fields_json: str) -> str:
+    """Return the values that an operation is fired with, as a text for whoever writes its guidance."""
+    return f"It is fired with these values: {fields_json}"
+
+
 _TYPE: Final = (
     "A type by its name: str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any."
 )
@@ -147,6 +158,11 @@ PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
                     "description": "What a firing means that no handler decides; approve if left out.",
                 },
                 "fires_on": _CONDITION,
+                "two_stage": {
+                    "type": "boolean",
+                    "description": "Each firing has a model write guidance first, which a person may change; the code "
+                    "finds it as pending.fields['guidance']. Left out: no model is asked.",
+                },
             },
             "required": ["name", "description", "fields", "actions"],
             "additionalProperties": False,

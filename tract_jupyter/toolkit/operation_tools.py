@@ -13,7 +13,7 @@ from tract_jupyter.operations import TOOL_PREFIX, spec_from_dict
 from tract_jupyter.prompts import UNREVIEWED
 from tract_jupyter.review import outcome_text
 from tract_jupyter.toolkit.callers import AGENT, USER
-from tract_jupyter.toolkit.definitions import ToolDefinition
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -55,9 +55,9 @@ class OperationTools:
         unreviewed = spec.name in self._operations.registry.unreviewed
         description = f"{spec.description} {UNREVIEWED}".lstrip() if unreviewed else spec.description
         return ToolDefinition(
-            TOOL_PREFIX + spec.name, description, spec.parameters(), fire,
+            TOOL_PREFIX + spec.name, description, spec.given_parameters(), fire,
             owner=f"operation:{spec.name}", version=spec.spec_hash, told_actor=True,
-            told_choice=True,
+            told_choice=True, traits=Traits(open_world=spec.two_stage),
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
@@ -110,10 +110,10 @@ class _Proposing:
             "What a firing means that no handler decides: approved, or a person is asked.",
         ] = "approve",
     ) -> Any:
-        """Define an operation: typed fields, and actions that decide about it.
+        """Write a new operation: typed fields, and actions that decide about it.
 
         A person reviews it first; but where autonomy is 'autonomous', a new one whose actions all declare isolation
-        'sandbox' is active at once.
+        'sandbox' is active at once. Not for code to run once: notebook_execute.
         """
         spec = spec_from_dict(
             {

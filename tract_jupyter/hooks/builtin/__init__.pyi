@@ -1,6 +1,8 @@
 from .base import BuiltinPending as BuiltinPending
 from .base import Field as Field
+from .base import Guided as Guided
 from .base import ValidationResult as ValidationResult
+from .base import guidance_source as guidance_source
 from .generation import PendingGeneration as PendingGeneration
 from .history import PendingCompress as PendingCompress
 from .history import PendingGC as PendingGC

@@ -7,13 +7,14 @@ can carry them out, and none does where what they touch is no longer what was sh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
 from tract_jupyter.hooks.builtin.stored import field_problem
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models import canonical_json, diagnosis_of
+from tract_jupyter.review import decision_context
 from tract_jupyter.storage import triggered
 
 if TYPE_CHECKING:
@@ -143,23 +144,39 @@ class BuiltinPending(Pending):
         """
 
 
-class GuidedPending(BuiltinPending):
-    """An operation whose text somebody writes, with guidance; `guidance_source` is `llm`, `user` or `user+llm`."""
+def guidance_source(before: str | None, writer: str) -> str:
+    """Return who wrote a guidance after somebody changed it: `llm`, `user` or `user+llm`.
 
-    about: ClassVar[Mapping[str, str]] = {
-        "guidance": "What whoever writes the text is told to look after.",
-        "guidance_source": "Who wrote the guidance: llm, user or user+llm; null if there is none.",
-    }
+    Args:
+        before: who had written it; None if there was none.
+        writer: `user` or `llm`.
+    """
+    return writer if before in {None, writer} else "user+llm"
+
+
+class Guided(Pending):
+    """A pending in two stages: the guidance can be changed before what goes by it is done."""
+
     guidance = Field()
     guidance_source = Field()
 
     @reading
     def get_guidance(self) -> str | None:
-        """Return the guidance for whoever writes the text."""
+        """Return the guidance for what is done."""
         return self.guidance  # type: ignore[no-any-return] # a field's value
 
     @action
-    def edit_guidance(self, text: str) -> None:
-        """Tell whoever writes the text what to look after; `retry` has it written again."""
-        self.guidance_source = "user" if self.guidance_source in {None, "user"} else "user+llm"
+    def edit_guidance(self, text: Annotated[str, "The whole guidance."]) -> None:
+        """Say what to look after; what is done from now on goes by it."""
+        writer = "llm" if decision_context().channel == "model" else "user"
+        self.guidance_source = guidance_source(self.guidance_source, writer)
         self.guidance = text
+
+
+class GuidedPending(Guided, BuiltinPending):
+    """An operation whose text somebody writes, with guidance; `retry` has it written again."""
+
+    about: ClassVar[Mapping[str, str]] = {
+        "guidance": "What whoever writes the text is told to look after.",
+        "guidance_source": "Who wrote the guidance: llm, user or user+llm; null if there is none.",
+    }
