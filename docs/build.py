@@ -29,6 +29,7 @@ CONTENTS: Final = {
         "notebooks/scripts",
         "notebooks/branches_compression_undo",
         "notebooks/decisions",
+        "notebooks/orchestrator",
         "notebooks/runs",
     ),
     "Use": (

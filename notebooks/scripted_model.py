@@ -171,6 +171,20 @@ NEWSLETTER = {
 }
 
 
+FULL: Final = 50
+"""From how many percent of its budget on a context is too large for it."""
+KEPT: Final = 6
+"""How many of the newest messages it leaves alone."""
+DIARY: Final = (
+    "From March to July the great tit was counted most (297), above all in March and June. "
+    "Barn swallows (268) came in April and led in May and July."
+)
+WHY: Final = (
+    "The context comes close to its budget. Its weekly reports say little that their sum does not say."
+)
+LONGER: Final = "The configured model writes the summary instead."
+
+
 def rare(turn: Turn) -> Reply:
     """Call a tool in a loop, from a script in the sandbox."""
     if turn.is_new(RARE):
@@ -191,6 +205,58 @@ def guard(turn: Turn) -> Reply:
     return Reply(json.dumps({"about_birds": "bird" in question, "needs_a_table": "every month" in question}))
 
 
+def looking_after(turn: Turn) -> Reply:
+    """Look after the context of orchestrator.ipynb: as the orchestrator's model it is told where that stands."""
+    size = re.search(r"- tokens: ([\d,]+) of ([\d,]+) \((\d+)%\)", turn.asked)
+    is_asked = "sum up what you can" in turn.asked
+    if size is None or (int(size[3]) < FULL and not is_asked):
+        return Reply("The context is fine as it is. I call nothing.")
+    if turn.is_new("log"):
+        return Reply(
+            f"{size[1]} of {size[2]} tokens are used. I look at its newest messages first.",
+            "log",
+            {"limit": 12},
+        )
+    if turn.is_new("compress"):
+        newest = re.findall(r'"commit_hash": ?"(\w+)"', turn.told["log"])
+        upto = {"to_commit": newest[min(KEPT, len(newest) - 1)]}
+        if "autonomy: collaborative" not in turn.asked:
+            why = f"{size[3]} % of the budget are used; the newest {KEPT} messages stay word for word."
+            told = {"instructions": "Keep numbers.", "reasoning": why}
+            return Reply("The older weeks can be a summary.", "compress", {**upto, **told})
+        told = {
+            "reasoning": WHY,
+            "alternatives": [
+                {"name": "compress", "arguments": {**upto, "target_tokens": 100}, "why": LONGER}
+            ],
+        }
+        return Reply(
+            "The weeks of spring and summer can be **one message**.",
+            "compress",
+            {"content": DIARY, **upto, **told},
+        )
+    told = turn.told["compress"]
+    if "tokens_after" not in told:
+        return Reply(nothing_done(told).text if NOBODY in told else "Then I leave the context as it is.")
+    figures = [int(re.search(rf'"tokens_{when}": ?(\d+)', told)[1]) for when in ("before", "after")]  # type: ignore[index]
+    yours = " You changed my summary; yours is what is kept." if "The person changed the call" in told else ""
+    return Reply(
+        f"The context went from {figures[0]:,} to {figures[1]:,} tokens.{yours} The rules stand as they were."
+    )
+
+
+def summary(turn: Turn) -> Reply:
+    """Sum up messages: the autumn's reports of orchestrator.ipynb, or what was asked about a table."""
+    weeks = [(int(week), int(count)) for week, count in re.findall(r"Week (\d+): (\d+) coots", turn.asked)]
+    if not weeks:
+        return Reply("Counted most: the great tit in spring (178), the barn swallow in summer (122).")
+    counts = [count for _, count in weeks]
+    first, last = weeks[0][0], weeks[-1][0]
+    return Reply(
+        f"Weeks {first} to {last}: {min(counts)} to {max(counts)} coots a week, {sum(counts)} in all."
+    )
+
+
 def said(text: str) -> Any:
     """Return what always says the same."""
     return lambda _: Reply(text)
@@ -199,10 +265,8 @@ def said(text: str) -> Any:
 ANSWERS: Final = (
     # what is asked, as a pattern, and who answers; the first that fits
     (r"^Answer with JSON", guard),
-    (
-        r"The messages:",
-        said("Counted most: the great tit in spring (178), the barn swallow in summer (122)."),
-    ),
+    (r"^Context \w+, branch", looking_after),
+    (r"The messages:", summary),
     (r"\bclean\b.*\btable\b|\btable\b.*\bclean\b", cleaning),
     (r"\brare\b", rare),
     (r"newsletter", newsletter),

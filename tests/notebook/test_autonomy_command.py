@@ -17,6 +17,14 @@ def test_it_is_seen_and_set(shell):
     assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
 
 
+def test_an_orchestrator_with_lower_settings_is_told(shell):
+    told = shell.run("%tract autonomy autonomous").text
+    assert "An orchestrator still acts at most at the level collaborative" in told
+    shell.run("from tract_jupyter import OrchestratorConfig")
+    shell.run("tract.orchestrator.config = OrchestratorConfig(autonomy_ceiling='autonomous')")
+    assert "An orchestrator" not in shell.run("%tract autonomy").text
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tract_jupyter.context import default_counter
@@ -50,15 +52,15 @@ def test_the_words_say_whose_context_it_is(tract):
     full = own_words(tract)
     assert all("your" in text or "you " in text for text in SELF.values())
     assert all("agent" in text for text in SUPERVISOR.values())
-    assert all("agent" not in text and "your" not in text for text in full.values())
+    assert not any(re.search(r"\bagent|\byour", text) for text in full.values())
     texts = [*SELF.values(), *SUPERVISOR.values(), *full.values()]
     assert len(set(texts)) == len(texts)
-    assert all(text.endswith(".") and "\n" not in text and len(text) < 300 for text in texts)
+    assert all(text.endswith(".") and "\n" not in text and len(text) < 350 for text in texts)
 
 
 def test_a_models_tools_take_few_tokens(tract):
     count = default_counter().count_text
-    for name, most in {"self": 900, "supervisor": 1_100, "full": 900}.items():
+    for name, most in {"self": 850, "supervisor": 1_300, "full": 1_350, "code": 200}.items():
         assert sum(count(text) for text in own_words(tract).values()) > 300
         assert sum(count(tool["description"]) for tool in tract.as_tools(name, format="anthropic")) <= most
 

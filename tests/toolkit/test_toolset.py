@@ -177,7 +177,7 @@ def test_tools_as_functions(tract, search):
     assert found.__doc__.startswith("Search the web.\n\nArgs:\n    query (str): What to look for.")
     assert found("x", limit=3) == [{"query": "x", "limit": 3, "sites": None}]
     assert (
-        "agent's context"
+        "managed agent"
         in next(f for f in tract.toolset("supervisor").callables() if f.__name__ == "log").__doc__
     )
 

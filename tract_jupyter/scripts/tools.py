@@ -62,10 +62,11 @@ class _ScriptTools:
         notebook_id: Whose = MAIN,
         backend: Where = "sandbox",
     ) -> Any:
-        """Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression.
+        """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
 
-        Variables stay. The sandbox runs it at once, without files, network or packages; the kernel after a person
-        approved the code. Calls that write are asked about one by one.
+        It returns what it prints and its last expression; variables stay. The sandbox runs it at once, without files,
+        network or packages; the kernel after approval. Calls that write are asked about. Not to look for a tool:
+        tools_search.
         """
         scripts = self._scripts()
         run = scripts.prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
@@ -90,7 +91,10 @@ class _ScriptTools:
         return told if pending.result.code == code else {"changed_by_the_person": pending.result.code, **told}
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
-        """Make a script notebook: a namespace that keeps its variables from script to script."""
+        """Make another script notebook, by a name: a namespace that keeps its variables from script to script.
+
+        Not for the first one: notebook_execute has it.
+        """
         notebooks = self._scripts().notebooks_of(backend)
         notebooks.create(notebook_id)
         return {"notebook_id": notebook_id, "backend": backend}
@@ -98,18 +102,24 @@ class _ScriptTools:
     def notebook_variables(
         self, notebook_id: NotebookId = MAIN, backend: Where = "sandbox"
     ) -> dict[str, str]:
-        """List the variables of a script notebook, with their types."""
+        """List which variables are defined in a script notebook after a script, with their types.
+
+        Not for what they hold: print it in notebook_execute.
+        """
         return self._scripts().notebooks_of(backend).variables(notebook_id)
 
     def notebook_reset(self, notebook_id: NotebookId = MAIN, backend: Where = "sandbox") -> dict[str, Any]:
-        """Forget all variables of a script notebook."""
+        """Clear all variables of a script notebook. Not to take the context back: reset."""
         return {
             "notebook_id": notebook_id,
             "forgotten": self._scripts().notebooks_of(backend).reset(notebook_id),
         }
 
     def notebook_list(self) -> list[dict[str, Any]]:
-        """List the script notebooks, and how many variables each has."""
+        """List which script notebooks there are, and how many variables each has.
+
+        Not for what is in one: notebook_variables.
+        """
         backends: tuple[ScriptBackend, ...] = ("sandbox", "kernel")
         return [
             {"notebook_id": notebook_id, "backend": backend, "variables": count}

@@ -114,7 +114,10 @@ def commit(
     generation_config: Annotated[dict[str, Any] | None, "Model and parameters it was made with."] = None,
     tags: Annotated[list[str] | None, "Labels to find it by."] = None,
 ) -> dict[str, Any]:
-    """Add a commit to the context: a message, an instruction, an artifact, or an edit of one."""
+    """Add a commit to the context, to save or write down a message, an instruction, a fact, or an edit of one.
+
+    Not to copy one that is elsewhere: cherry_pick.
+    """
     info = tract.commit(
         content,
         operation=operation,
@@ -137,7 +140,10 @@ def annotate(
     ],
     reason: Annotated[str, "Why, for the log."] = "",
 ) -> dict[str, Any]:
-    """Change how much a commit matters: leave its message out, or have every compression keep it."""
+    """Change how much a commit matters: pin its message, to keep it always, or skip it, to hide it.
+
+    Not to find it again: tag.
+    """
     target = tract.resolve_commit(target_hash)  # before HEAD moves to the annotation
     tract.annotate(target, priority, reason=reason)
     return commit_summary(tract.get_commit(target))
@@ -159,7 +165,10 @@ def compress(
     ] = None,
     preserve: Annotated[list[str] | None, "Commits to keep word for word, besides the pinned ones."] = None,
 ) -> dict[str, Any]:
-    """Replace messages by summaries. What is pinned stays word for word; the originals are kept aside."""
+    """Summarize messages to get below the budget: replace them by summaries.
+
+    What is pinned stays word for word; the originals are kept aside. Not for one message: annotate it with skip.
+    """
     result = tract.compress(
         target_tokens=target_tokens,
         from_commit=from_commit,
@@ -187,7 +196,10 @@ def gc(
     orphan_retention_days: Annotated[float, "Keep what is younger, in days."] = 7,
     dry_run: Annotated[bool, "Only report what would be removed."] = False,  # noqa: FBT002 # a tool's own parameter
 ) -> dict[str, Any]:
-    """Remove old commits that no branch leads to, for good: nothing brings them back."""
+    """Delete old commits for good that are unreachable from any branch, to free disk space: nothing brings them back.
+
+    Not to put a branch away: archive.
+    """
     result = tract.gc(orphan_retention_days=orphan_retention_days, dry_run=dry_run)
     return {
         "dry_run": result.dry_run,
@@ -205,7 +217,7 @@ def branch(
     source: Annotated[str | None, "The commit where it begins; HEAD if left out."] = None,
     switch: Annotated[bool, "Make it the current branch."] = True,  # noqa: FBT002 # a tool's own parameter
 ) -> dict[str, Any]:
-    """Make a branch, to try something without touching the current one."""
+    """Create a new branch, to try something without touching the current one. Not for one that exists: switch."""
     tip = tract.branch(name, source=source, switch=switch)
     return {"branch": name, "head": tip, "current": tract.current_branch}
 
@@ -214,7 +226,7 @@ def branch(
 def switch(
     tract: VersionedContext, target: Annotated[str, "The branch; - is the previous one."]
 ) -> dict[str, Any]:
-    """Make another branch the current one."""
+    """Continue on another branch that exists, which becomes the current one. Not for a new one: branch."""
     tip = tract.switch(target)
     return {"branch": tract.current_branch, "head": tip}
 
@@ -223,7 +235,10 @@ def switch(
 def checkout(
     tract: VersionedContext, target: Annotated[str, "A branch or a commit; - is where HEAD was before."]
 ) -> dict[str, Any]:
-    """Go to a branch, or look at an earlier commit: then there is no current branch to commit to."""
+    """Look at an old state at an earlier commit, detached: there is no current branch to commit to; or go to a branch.
+
+    Not to undo: reset.
+    """
     tip = tract.checkout(target)
     return {"branch": tract.current_branch, "head": tip}
 
@@ -239,7 +254,10 @@ def merge(
         "branch, theirs the source branch; skip leaves the message out.",
     ] = None,
 ) -> dict[str, Any]:
-    """Merge another branch into the current one. If there are conflicts, they are listed and nothing is changed."""
+    """Combine another branch into the current, present one.
+
+    If there are conflicts, they are listed and nothing is changed. Not for single commits: cherry_pick.
+    """
     result = tract.merge(source_branch, message=message, resolver=resolver)
     return {
         "merge_type": result.merge_type.value,
@@ -258,7 +276,10 @@ def merge_into(
     source_branch: Annotated[str, "The branch to merge, such as the current one."],
     message: Annotated[str | None, "One line for the log."] = None,
 ) -> dict[str, Any]:
-    """Merge a branch into another one than the current one, and stay on that. With conflicts, nothing is changed."""
+    """Bring the present branch, or another, into a third, without leaving the current one.
+
+    With conflicts, nothing is changed. Not into the current one: merge.
+    """
     with tract.standing_on(target_branch):
         result = tract.merge(source_branch, message=message)
     return {
@@ -274,7 +295,10 @@ def merge_into(
 def rebase(
     tract: Any, target_branch: Annotated[str, "The branch whose newest commit to go on from."]
 ) -> dict[str, Any]:
-    """Put the own commits of the current branch onto the tip of another one. With conflicts, nothing is changed."""
+    """Replay the commits of the current branch on top of another one. With conflicts, nothing is changed.
+
+    Not for a branch that others work on: merge.
+    """
     before = tract.head
     result = tract.rebase(target_branch)
     return {
@@ -291,7 +315,10 @@ def archive(
     branch: Annotated[str, "The branch to put away; not the current one."],
     name: Annotated[str | None, "Its new name; archive/ and the old one if left out."] = None,
 ) -> dict[str, Any]:
-    """Put a branch away under another name; its commits stay, and branch() takes it back."""
+    """Put a finished branch away under another name; its commits are kept, and branch takes it back.
+
+    Not to delete for good: gc.
+    """
     new = name or f"archive/{branch}"
     with tract.batch():
         tip = tract.branch(new, source=branch, switch=False)
@@ -304,31 +331,40 @@ def cherry_pick(
     tract: VersionedContext,
     names: Annotated[list[str], "The commits to copy, in this order: hashes, prefixes or branches."],
 ) -> dict[str, Any]:
-    """Copy single commits from other branches to the tip of the current one: all of them, or none."""
+    """Copy just one commit, or a few, from other branches to the tip of the current one: all of them, or none.
+
+    Not for a whole branch: merge.
+    """
     result = tract.import_commits(names)
     return {"branch": tract.current_branch, "head": tract.head, "commits": list(result.commits)}
 
 
 @context_tool(destructive=True)  # once gc finds that no branch leads there, what it leaves is gone
 def reset(tract: VersionedContext, target: CommitName) -> dict[str, Any]:
-    """Move the current branch to another commit; later commits leave the context.
+    """Undo: move the current branch back to another commit; later ones leave the context.
 
-    Resetting is neither soft nor hard: what is left behind stays addressable, ORIG_HEAD names where the branch was, and
-    gc removes it only after some days.
+    It is neither soft nor hard: they stay addressable, ORIG_HEAD names where the branch was, and gc removes them only
+    after some days. Not for a mere look: checkout.
     """
     return {"branch": tract.current_branch, "head": tract.reset(target)}
 
 
 @context_tool()
 def tag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str, Any]:
-    """Tag a commit, to find it again."""
+    """Label a commit or its message with a tag, such as decision, to find it again.
+
+    Not to keep it from being compressed: annotate.
+    """
     tract.tags.add(commit_hash, tag)
     return _tags_of(tract, commit_hash)
 
 
 @context_tool()
 def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str, Any]:
-    """Remove a tag from a commit. Tags that the commit was made with stay."""
+    """Remove a tag, a label, from a commit or its message. Tags that it was made with stay.
+
+    Not to be rid of the commit: annotate it with skip.
+    """
     removed = tract.tags.remove(commit_hash, tag)
     return {**_tags_of(tract, commit_hash), "removed": removed}
 
@@ -337,7 +373,7 @@ def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[s
 def register_tag(
     tract: VersionedContext, name: _Tag, description: Annotated[str, "What it is for."] = ""
 ) -> dict[str, Any]:
-    """Describe what a tag is for, so that it is used in one sense."""
+    """Write down what a tag is meant for, so that it is used in one sense. Not to label a commit: tag."""
     tract.tags.register(name, description)
     return {"name": name, "description": description}
 
@@ -357,14 +393,20 @@ def configure_model(
     ] = "chat",
     temperature: Annotated[float | None, "From 0 on; left out, the usual one."] = None,
 ) -> dict[str, Any]:
-    """Choose the model and its temperature for one kind of request, from now on."""
+    """Use another model, such as a cheaper one, or another temperature, for one kind of request: replies, summaries.
+
+    Not for one request alone: it holds from now on.
+    """
     options = tract.models.configure(model, operation=operation, temperature=temperature)
     return {"operation": operation, **options}
 
 
 @context_tool(read_only=True)
 def compile_(tract: VersionedContext) -> dict[str, Any]:
-    """Return the messages that the context stands for now, with their number of tokens."""
+    """Show all messages exactly as the model would be sent them, with their number of tokens.
+
+    Not to see how full it is or what came last: status and log cost less.
+    """
     context = tract.compile()
     return {
         "messages": context.to_dicts(),
@@ -375,7 +417,10 @@ def compile_(tract: VersionedContext) -> dict[str, Any]:
 
 @context_tool(read_only=True)
 def status(tract: Any) -> dict[str, Any]:
-    """Show the branch, the number of commits and messages, the tokens in use and the budget."""
+    """Show the current branch, the number of commits and messages, the tokens used and the budget.
+
+    Not for what is in it: log.
+    """
     status = tract.status()
     return {
         "branch": None if status.is_detached else status.branch,
@@ -396,7 +441,10 @@ def log(
         Literal["append", "edit", "annotate", "merge"] | None, "Only commits that do this."
     ] = None,
 ) -> list[dict[str, Any]]:
-    """List the newest commits of the current branch, without their contents."""
+    """List the latest commits of the current branch with their hashes, without their contents.
+
+    Not for their text: get_commit for one, compile for all.
+    """
     return [commit_summary(info) for info in tract.log(limit, op_filter=op_filter)]
 
 
@@ -408,7 +456,10 @@ def diff(
     ] = None,
     commit_b: Annotated[str | None, "The commit to look at; HEAD if left out."] = None,
 ) -> dict[str, Any]:
-    """Compare the context at two commits: messages added, removed and changed."""
+    """Compare the context at two commits and show what changed: messages added, removed and edited.
+
+    Not for one commit alone: get_commit.
+    """
     result = tract.diff(commit_a, commit_b)
     return {
         "commit_a": result.commit_a,
@@ -435,14 +486,14 @@ def _change(diff: MessageDiff) -> dict[str, Any]:
 
 @context_tool(read_only=True)
 def get_commit(tract: VersionedContext, commit_hash: CommitName) -> dict[str, Any]:
-    """Return one commit with its whole content."""
+    """Read one single commit with its full text. Not for many: compile."""
     info = tract.get_commit(commit_hash)
     return {**commit_summary(info), "content": tract.get_content(info.commit_hash)}
 
 
 @context_tool(read_only=True)
 def list_branches(tract: VersionedContext) -> list[dict[str, Any]]:
-    """List all branches, and which one is the current one."""
+    """List which branches there are, and which one is the current one. Not for what is on them: log."""
     return [
         {"name": branch.name, "head": branch.commit_hash, "current": branch.is_current}
         for branch in tract.list_branches()
@@ -451,13 +502,13 @@ def list_branches(tract: VersionedContext) -> list[dict[str, Any]]:
 
 @context_tool(read_only=True)
 def get_tags(tract: VersionedContext, commit_hash: CommitName) -> list[str]:
-    """List the tags of a commit."""
+    """List which tags, or labels, one commit or its message has. Not to find commits by them: query_by_tags."""
     return list(tract.tags.of(commit_hash))
 
 
 @context_tool(read_only=True)
 def list_tags(tract: VersionedContext) -> list[dict[str, Any]]:
-    """List every tag, what it is for, and how many commits have it."""
+    """List which tags exist, what each is for, and how often it is used. Not for one commit: get_tags."""
     return [
         {"name": tag.name, "description": tag.description, "count": tag.count} for tag in tract.tags.list()
     ]
@@ -470,7 +521,10 @@ def query_by_tags(
     match: Annotated[Literal["any", "all"], "all: only commits with every one of them."] = "any",
     limit: Annotated[int, "How many, newest first."] = 20,
 ) -> list[dict[str, Any]]:
-    """Find the newest commits of the current branch that have any, or all, of some tags."""
+    """Find every commit or message of the current branch that is labelled with any, or all, of some tags, newest first.
+
+    Not for the tags of one commit: get_tags.
+    """
     return [commit_summary(info) for info in tract.history.query_by_tags(tags, match=match, limit=limit)]
 
 
@@ -479,7 +533,10 @@ def child_status(
     tract: VersionedContext,
     child: Annotated[str | None, "Its id; all children if left out."] = None,
 ) -> list[dict[str, Any]]:
-    """Tell where children of this tract stand: what each was made for, its branch, commits and tokens."""
+    """Tell how this tract's children, its subagents, are doing: what for, branch, commits and tokens of each.
+
+    Not for this tract itself: status.
+    """
     return [
         {
             "child": info.child_id,
@@ -504,7 +561,10 @@ def register_policy(
     name: Annotated[str | None, "What it goes by; auto- and the type if left out."] = None,
     config: Annotated[dict[str, Any] | None, 'Its settings, such as {"threshold": 0.8}.'] = None,
 ) -> dict[str, Any]:
-    """Add a policy: from now on it watches the context and proposes what its type says, which a person decides."""
+    """Add a policy, an automatic rule: from now on it watches the context.
+
+    It proposes what its type says, and a person decides. Not for what is due now: use the tool itself.
+    """
     settings = {"autonomy": "collaborative", **(config or {})}
     if settings["autonomy"] == "autonomous":
         raise ContentError(
@@ -520,7 +580,7 @@ def register_policy(
 
 @context_tool()
 def unregister_policy(tract: Any, name: _PolicyName) -> dict[str, Any]:
-    """Remove a policy for good, with what it remembers."""
+    """Delete a policy, an automatic rule, for good, with what it remembers. Not for a moment: toggle_policy."""
     tract.policies.remove(name)
     return {"name": name, "removed": True}
 
@@ -531,7 +591,7 @@ def toggle_policy(
     name: _PolicyName,
     on: Annotated[bool, "True to have it watch again, False to have it rest."],  # a tool's own parameter
 ) -> dict[str, Any]:
-    """Turn a policy on or off without losing its settings."""
+    """Switch a policy off for a moment, or on again, without losing its settings. Not for good: unregister_policy."""
     if on and _policy(tract, name).get("missing"):
         raise ContentError(f"the policy {name!r} cannot be used here, and only a person can take it over")
     (tract.policies.on if on else tract.policies.off)(name)
@@ -561,7 +621,10 @@ def read_result(
     start: Annotated[int, "The character to begin at; 0 is the first one."] = 0,
     length: Annotated[int, "How many characters, at most 12,000."] = _PAGE,
 ) -> str:
-    """Read on in the result of an earlier tool call that was too long to be shown whole."""
+    """Read the rest of a tool's answer, an earlier result, that was cut off because it was too long.
+
+    Not for messages: get_commit.
+    """
     found = [one for one in tract.tool_turns.results() if one.metadata.get("tool_call_id") == tool_call_id]
     if not found:
         return f"[no call {tool_call_id!r} has a result here; the note at the end of a cut result names its call]"

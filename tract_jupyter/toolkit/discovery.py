@@ -164,7 +164,11 @@ class _DiscoveryTools:
         self._count = count
 
     def tools_search(self, actor: str, /, query: Query) -> list[str]:
-        """Find tools that scripts can call: up to 5 names behind `tools.`, each with a line, the likeliest first."""
+        """Find out whether there is a tool or function that you could use, and which.
+
+        Look for it in a few words; up to 5 are listed, the likeliest first. Not for how one is called:
+        tools_describe.
+        """
         executor = self._executor()
         functions = callable_functions(executor, actor, current_profile())
         scores = relevance(query, functions)
@@ -180,7 +184,10 @@ class _DiscoveryTools:
         return found
 
     def tools_describe(self, actor: str, /, names: Names) -> str:
-        """Read how tools are called from scripts: signatures, types, and what the arguments are for."""
+        """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly it is called.
+
+        Not to look for one: tools_search.
+        """
         functions = callable_functions(self._executor(), actor, current_profile())
         wanted = dict.fromkeys([names] if isinstance(names, str) else names)
         if len(wanted) > _MOST_DESCRIBED:

@@ -110,10 +110,10 @@ class _Proposing:
             "What a firing means that no handler decides: approved, or a person is asked.",
         ] = "approve",
     ) -> Any:
-        """Define an operation: typed fields, and actions that decide about it.
+        """Write a new operation: typed fields, and actions that decide about it.
 
         A person reviews it first; but where autonomy is 'autonomous', a new one whose actions all declare isolation
-        'sandbox' is active at once.
+        'sandbox' is active at once. Not for code to run once: notebook_execute.
         """
         spec = spec_from_dict(
             {

@@ -37,7 +37,14 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     more = ""
     if ceiling is AutonomyLevel.AUTONOMOUS:
         more = _DESTRUCTIVE if autonomy.allows_destructive else _ASKED
-    return GridView(f"Autonomy: {ceiling}", (f"At most {ceiling}: {_MEANS[ceiling]}{more}.",))
+    lines = [f"At most {ceiling}: {_MEANS[ceiling]}{more}."]
+    own = notebook.tract.orchestrator.config.autonomy_ceiling
+    if own.rank < ceiling.rank:
+        lines.append(
+            f"An orchestrator still acts at most at the level {own}, as its settings say: tract.orchestrator.config = "
+            f"OrchestratorConfig(autonomy_ceiling={ceiling.value!r}) lets it go as far, --autonomy in one run."
+        )
+    return GridView(f"Autonomy: {ceiling}", tuple(lines))
 
 
 def _levels(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
