@@ -255,9 +255,9 @@ class _Worker:
                 self.problems.append(f"{pending!r} is approved, and never ran")
             if ran > rounds:
                 self.problems.append(f"{pending!r} ran {ran} times for {rounds} decisions")
-        with _opened(Path(self.tract.location)) as other:
-            there = [message.content for message in other.compile().messages]
         here = [message.content for message in self.tract.compile().messages]
+        with _opened(Path(self.tract.location)) as other:  # after it: the other process may still write
+            there = [message.content for message in other.compile().messages]
         if len(here) > len(there) or there[: len(here)] != here:
             self.problems.append("the context in memory is not that of the store")
 

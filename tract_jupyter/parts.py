@@ -387,7 +387,7 @@ class Parts:
 
     def _operation_changed(self, name: str, spec: OperationSpec | None) -> None:
         """Have an operation fire by itself as its active version says."""
-        fires = spec is not None and spec.fires_on is not None
+        fires = spec is not None and spec.fires_on is not None and not spec.fires_in_runs
         if fires or self._policies_there() is not None:
             from tract_jupyter.policy import follow
 
@@ -600,7 +600,7 @@ class Parts:
 
         return Runs(
             self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
-            self.review.signer, lambda: self.loop,
+            self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
 
 

@@ -163,8 +163,10 @@ def test_children_in_threads(cassette, replayed, pause):
         boss.chat("Hi")
         turns = {name: threading.Event() for name in order}
         turns[order[0]].set()
+        all_there = threading.Barrier(len(order))  # a thread that is done with one could take the next
 
         def one(name):
+            all_there.wait(30)
             assert turns[name].wait(30)
             child = session.spawn(boss, purpose=name)
             following = order[order.index(name) + 1 : order.index(name) + 2]

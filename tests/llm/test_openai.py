@@ -354,6 +354,16 @@ def test_a_key_in_a_header_of_the_callers_own_is_in_no_message():
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize("kept", [9, 19])
+def test_a_key_that_an_answer_cuts_off_is_in_no_message(kept):
+    key = "tr_0123456789abcdefg"  # unlike those of OpenAI, which are known by their look
+    with provider(Answer({"error": {"message": f"Incorrect API key provided: {key[:kept]}"}}, 401)) as there:
+        made = client(there, api_key=key, max_retries=0)
+        with pytest.raises(LLMRequestError) as caught:
+            made.chat(HELLO)
+    assert key[:8] not in str(caught.value)
+
+
 def test_what_a_provider_says_cannot_steer_a_terminal():
     hostile = {"reason_phrase": b"\x1b[2J"}
     transport = httpx.MockTransport(lambda _: httpx.Response(500, text="\x1b[2J", extensions=hostile))

@@ -131,7 +131,7 @@ def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done
     assert (response.outcome, done) == ("limit", [("look", "Rome")])
     assert talk.chat(None).text == "Done."
     assert told(client) == [
-        "sunny in Rome", "not run: the limit of 1 tool calls of this turn is reached"
+        "sunny in Rome", "not run: the limit of 1 tool call of this turn is reached"
     ]  # fmt: skip
 
 

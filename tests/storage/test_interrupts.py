@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sqlite3
@@ -271,6 +272,7 @@ class AtLine:
     def runs(self, function):
         """Whether it came to its end before that line."""
         before = sys.gettrace()
+        gc.disable()  # what it would end meanwhile is another test's
         sys.settrace(self)
         try:
             function()
@@ -278,6 +280,7 @@ class AtLine:
             pass
         finally:
             sys.settrace(before)
+            gc.enable()
         return self.left > 0
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import multiprocessing
 import os
+import signal
 import sqlite3
 import sys
 import threading
 import traceback
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -193,19 +196,26 @@ def assert_equal(one, other):
 
 
 def forked(function):
-    """Run it in a child and tell how it went."""
+    """Run it in a child and tell how it went; of one that hangs, where."""
     reader, writer = multiprocessing.Pipe(duplex=False)
-    child = os.fork()
-    if child == 0:
-        try:
-            function()
-            writer.send("")
-        except BaseException:
-            writer.send(traceback.format_exc())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    return reader.recv()
+    with TemporaryFile("w+") as stack:
+        faulthandler.register(signal.SIGUSR1, stack, chain=True)  # which ends it
+        child = os.fork()
+        if child == 0:
+            try:
+                function()
+                writer.send("")
+            except BaseException:
+                writer.send(traceback.format_exc())
+            finally:
+                os._exit(0)
+        has_ended = reader.poll(60)
+        if not has_ended:
+            os.kill(child, signal.SIGUSR1)
+        os.waitpid(child, 0)
+        faulthandler.unregister(signal.SIGUSR1)
+        stack.seek(0)
+        return reader.recv() if has_ended else f"it hangs:\n{stack.read()}"
 
 
 def test_both_write_after_a_fork(database):

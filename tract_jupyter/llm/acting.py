@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm.messages import is_count
-from tract_jupyter.models import TurnLimits, TurnOutcome, digest
+from tract_jupyter.models import TurnLimits, TurnOutcome, counted, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -177,14 +177,14 @@ class TurnMeter:
         """Return the limit that another call would exceed, after `more` others; empty if none does."""
         limit = self.limits.calls
         if limit is not None and self.calls + more >= limit:
-            return f"the limit of {limit:,} tool calls of this turn is reached"
+            return f"the limit of {counted(limit, 'tool call')} of this turn is reached"
         return self._late()
 
     def why_no_request(self) -> str:
         """Return the limit that another request would exceed; empty if none does."""
         limits = self.limits
         if limits.steps is not None and self.steps >= limits.steps:
-            return f"the limit of {limits.steps:,} steps (requests of a turn) is reached"
+            return f"the limit of {counted(limits.steps, 'step')} (requests of a turn) is reached"
         if limits.tokens is not None and self.tokens >= limits.tokens:
             return f"the limit of {limits.tokens:,} tokens is reached: the turn took {self.tokens:,}"
         if limits.usd is not None and self._unpriced is not None:

@@ -71,6 +71,7 @@ _IS_TOO_LONG: Final = re.compile(
 )
 _OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 429, 500
 _SHORTEST_SECRET: Final = 4
+_BEGINNING: Final = 8  # so many characters of a secret give away what follows, where an answer was cut
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
 # a provider may repeat the ends of a key, with stars between them
@@ -103,6 +104,8 @@ class Failures:
         found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
         # the longest first: one may be a part of another
         self._secrets = sorted(found, key=len, reverse=True)
+        begins = {re.escape(text[:_BEGINNING]) for text in found if len(text) > _BEGINNING}
+        self._begun = re.compile(rf"(?:{'|'.join(sorted(begins))})\S*") if begins else None
 
     def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
         """Return an error that says what happened, why, and what to do."""
@@ -203,6 +206,8 @@ class Failures:
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
+        if self._begun is not None:
+            text = self._begun.sub("***", text)
         return _LIKE_A_KEY.sub("***", text)
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import OperationExistsError, ParameterError, SpecError
+from tract_jupyter.exceptions import OperationExistsError, ParameterError, SpecError, nearest
 from tract_jupyter.hooks import APPROVE_ONLY
 from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import printable
@@ -113,13 +113,23 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
     _check_told_apart(spec.actions)
     fields = spec.parameters()
     if spec.fires_on is not None:
-        _check_condition(spec.fires_on, spec.given_parameters())
+        _check_condition(spec.fires_on, spec.given_parameters(), actions)
     return fields, actions
 
 
-def _check_condition(condition: FiringCondition, fields: Parameters) -> None:
-    """Check that an operation can be fired by itself with the values that it gives."""
+def _check_condition(
+    condition: FiringCondition, fields: Parameters, actions: Mapping[str, Parameters]
+) -> None:
+    """Check that an operation can be fired by itself with the values that it gives, and does what it says then."""
     FiringCondition.from_dict(condition.to_dict())
+    action = condition.action
+    if action is not None and action not in actions:
+        known = f" It has {', '.join(actions)}" if actions else " It has no actions"
+        raise SpecError(f"fires_on: there is no action {action!r}.{nearest(action, actions)}{known}")
+    if action is not None and any(parameter.required for parameter in actions[action]):
+        raise SpecError(
+            f"fires_on: action {action!r} takes values that must be given; give its parameters defaults"
+        )
     try:
         fields.validate(condition.fields)
     except ParameterError as error:

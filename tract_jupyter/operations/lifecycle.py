@@ -12,10 +12,17 @@ signed as not reviewed, and stands so in every list.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from tract_jupyter.exceptions import FingerprintError, OperationError, OperationExistsError, SpecError
+from tract_jupyter.exceptions import (
+    FingerprintError,
+    OperationError,
+    OperationExistsError,
+    SpecError,
+    nearest,
+)
 from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
 from tract_jupyter.operations.action import check_code
@@ -509,6 +516,11 @@ class Operations:
 
     # --- firing
 
+    def in_runs(self) -> list[OperationSpec]:
+        """Return the active operations that are a part of each run and that a person approved, by name."""
+        found = (self.registry.reviewed_spec(name) for name in sorted(self.registry.operation_names))
+        return [spec for spec in found if spec is not None and spec.fires_in_runs]
+
     def fire(
         self,
         operation: str,
@@ -519,6 +531,7 @@ class Operations:
         ask: Unhandled = "ask",
         offer: bool = False,
         choice: ActionChoice | None = None,
+        does: str | None = None,
         **options: Any,
     ) -> Any:
         """Fire an operation: see `Tract.fire`.
@@ -532,7 +545,12 @@ class Operations:
             offer: a person fired it by hand: if it has exactly one action and no handler decides about it, they are
                 asked, where they can be. Approving it would run nothing.
             choice: what a person chose who was asked about the call that fires it; done where no handler decides.
+            does: an action that a person approved to be done where no handler decides, and nobody is to be asked. What
+                stays open after it is asked about.
             options: see there.
+
+        Raises:
+            SpecError: it has no such action.
         """
         cls = self.registry.require_class(operation)
         if cls.spec.two_stage:
@@ -544,7 +562,13 @@ class Operations:
         pending.is_offered = (
             offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
         )
-        unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        unhandled: Unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        if does is not None and does not in cls.spec.actions:
+            raise SpecError(
+                f"operation {operation!r} has no action {does!r}.{nearest(does, cls.spec.actions)}"
+            )
+        if does is not None and unhandled == "approve":
+            unhandled = partial(self._done, does, ask)
         decided = self._firing.decide(
             pending, unhandled=unhandled, ask=ask, choice=choice, joins=execute_fn is None
         )
@@ -589,6 +613,16 @@ class Operations:
         messages = self._compiler.of(self._tract.head).messages if self._tract.head else ()
         texts = [guided_fields(canonical_json(own)), *map(message_text, messages)]
         return guidance(client, guided_task(spec.name, spec.description), texts, instructions)
+
+    def _done(self, action: str, ask: Unhandled, pending: DynamicPending) -> None:
+        """Do an action; what that leaves open is asked about. What it raised is kept as the pending's error."""
+        with suppress(Exception):
+            pending.execute_tool(action, {})
+        if pending.status is PendingStatus.PENDING:
+            if callable(ask):
+                ask(pending)
+            else:
+                self._review.reviewer.keep(pending)
 
     def _can_offer(self, pending: DynamicPending) -> bool:
         """Return True if a person can be asked, or a recorded decision is about the same."""

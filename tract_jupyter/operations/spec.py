@@ -77,6 +77,13 @@ class ActionDef:
 
 Moment = Literal["commit", "compile", "turn"]
 _MOMENTS: tuple[Moment, ...] = get_args(Moment)
+RunHook = Literal["before_main_llm", "after_main_llm"]
+_HOOKS: tuple[RunHook, ...] = get_args(RunHook)
+_HOOKS_TEXT = " or ".join(f"hook: {one}" for one in _HOOKS)
+_HOOK_TEXTS = {
+    "before_main_llm": "before the model's call of each run",
+    "after_main_llm": "after the model's call of each run",
+}
 _MOMENT_TEXTS = {
     "commit": "after a commit",
     "compile": "before the context is compiled",
@@ -93,7 +100,10 @@ class FiringCondition:
         commits: at every so many commits of the branch.
         tokens: the context has so many tokens, or more; once, until it has fewer again.
         content_type: the newest message is of this type, such as `tool_io`.
-        fields: the values of its fields.
+        fields: the values of its fields; at a hook, texts in them may be templates.
+        hook: it is a part of each run instead, before its main call (`before_main_llm`) or after (`after_main_llm`).
+        action: at a hook, the action that is done where no handler decides and nobody is asked.
+        required: at a hook, whether the run fails unless it is approved.
     """
 
     moment: Moment = "commit"
@@ -101,21 +111,34 @@ class FiringCondition:
     tokens: int | None = None
     content_type: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
+    hook: RunHook | None = None
+    action: str | None = None
+    required: bool = False
 
     def __str__(self) -> str:
+        if self.hook is not None:
+            does = f", doing {self.action!r}" if self.action else ""
+            needed = ", which fails unless it is approved" if self.required else ""
+            return f"{_HOOK_TEXTS[self.hook]}{does}{needed}{self._given}"
         conditions = [
             f"at every {self.commits:,} commits" if self.commits is not None else "",
             f"when it has {self.tokens:,} tokens or more" if self.tokens is not None else "",
             f"when the newest message is of type {self.content_type!r}" if self.content_type else "",
         ]
         told = [_MOMENT_TEXTS.get(self.moment, str(self.moment)), *filter(None, conditions)]
+        return f"{', '.join(told)}{self._given}"
+
+    @property
+    def _given(self) -> str:
         given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
-        return f"{', '.join(told)}{f'; with {given}' if given else ''}"
+        return f"; with {given}" if given else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is not left out, as plain data."""
         data = asdict(self)
-        return {name: value for name, value in data.items() if value is not None and value != {}}
+        if self.hook is not None and self.moment == "commit":
+            del data["moment"]
+        return {name: value for name, value in data.items() if value not in (None, False, {})}
 
     @classmethod
     def from_dict(cls, data: Any) -> FiringCondition:
@@ -125,6 +148,13 @@ class FiringCondition:
             SpecError: a part is unknown or of the wrong type.
         """
         _check_keys("fires_on", data, required=(), known=_CONDITION_KEYS)
+        if data.get("hook") is not None:
+            return cls._at_hook(data)
+        for name in ("action", "required"):
+            if data.get(name):
+                raise SpecError(
+                    f"fires_on: {name} goes with a hook of a run; say {_HOOKS_TEXT}, or leave it out"
+                )
         moment = data.get("moment", "commit")
         if moment not in _MOMENTS:
             raise SpecError(
@@ -140,6 +170,25 @@ class FiringCondition:
             _expect(kind, str, "fires_on: content_type")
         fields = copy.deepcopy(_expect(data.get("fields") or {}, dict, "fires_on: fields"))
         return cls(moment, data.get("commits"), data.get("tokens"), kind or None, fields)
+
+    @classmethod
+    def _at_hook(cls, data: Mapping[str, Any]) -> FiringCondition:
+        hook = data["hook"]
+        if hook not in _HOOKS:
+            raise SpecError(
+                f"fires_on: hook is {', '.join(_HOOKS)}, not {brief_repr(hook)}.{nearest(str(hook), _HOOKS)}"
+            )
+        for name in ("moment", "commits", "tokens", "content_type"):
+            if data.get(name) is not None:
+                raise SpecError(
+                    f"fires_on: {name} does not go with a hook, at which each run fires it; leave it out"
+                )
+        action = data.get("action")
+        if action is not None:
+            _expect(action, str, "fires_on: action")
+        fields = copy.deepcopy(_expect(data.get("fields") or {}, dict, "fires_on: fields"))
+        required = _expect(data.get("required", False), bool, "fires_on: required")
+        return cls(fields=fields, hook=hook, action=action, required=required)
 
 
 GUIDANCE_FIELDS = ("guidance", "guidance_source")
@@ -159,7 +208,7 @@ _GUIDANCE = (
     ),
 )
 
-_CONDITION_KEYS = ("moment", "commits", "tokens", "content_type", "fields")
+_CONDITION_KEYS = ("moment", "commits", "tokens", "content_type", "fields", "hook", "action", "required")
 
 
 @dataclass(frozen=True)
@@ -176,7 +225,7 @@ class OperationSpec:
         actions: by name.
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
-        fires_on: when it fires by itself, as a policy of the tract; None for never. See `FiringCondition`.
+        fires_on: when it fires by itself, as a policy of the tract or in runs; None for never. See `FiringCondition`.
         two_stage: whether a firing has a model write guidance first, which can be changed before an action goes by it.
             Its pendings have the fields `guidance` and `guidance_source` besides those of `fields`.
     """
@@ -189,6 +238,11 @@ class OperationSpec:
     unhandled: Literal["approve", "ask"] = "approve"
     fires_on: FiringCondition | None = None
     two_stage: bool = False
+
+    @property
+    def fires_in_runs(self) -> bool:
+        """True if it is a part of each run."""
+        return self.fires_on is not None and self.fires_on.hook is not None
 
     def parameters(self) -> Parameters:
         """Return the fields with their types parsed, also those that it has because it is in two stages.

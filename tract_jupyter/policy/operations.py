@@ -41,7 +41,10 @@ class OperationPolicy(BuiltinPolicy):
         super().__post_init__()
         if not isinstance(self.operation, str) or not self.operation:
             raise ContentError("the policy of an operation names it: operation='citation_check'")
-        FiringCondition.from_dict(self.condition or {})
+        if FiringCondition.from_dict(self.condition or {}).hook is not None:
+            raise ContentError(
+                "an operation with a hook is a part of runs and has no policy; leave the hook out"
+            )
 
     @property
     def when(self) -> FiringCondition:
@@ -100,7 +103,7 @@ def follow(policies: Policies, name: str, spec: OperationSpec | None) -> None:
         spec: its version; None if it is not active any more.
     """
     policy = f"operation-{name}"
-    if spec is not None and spec.fires_on is not None:
+    if spec is not None and spec.fires_on is not None and not spec.fires_in_runs:
         policies.add("operation", name=policy, operation=name, condition=spec.fires_on.to_dict())
     elif any(row.name == policy for row in policies.list()):
         policies.remove(policy)

@@ -128,8 +128,14 @@ _CONDITION: Final = {
         },
         "content_type": {"type": "string", "description": "Of the newest message, such as tool_io."},
         "fields": {"type": "object", "description": "The values of its fields."},
+        "hook": {
+            "type": "string",
+            "enum": ["before_main_llm", "after_main_llm"],
+            "description": "Instead of a moment: in each run, before or after the model's call.",
+        },
+        "action": {"type": "string", "description": "At a hook: the action to do."},
+        "required": {"type": "boolean", "description": "At a hook: the run fails unless it is approved."},
     },
-    "required": ["moment"],
     "additionalProperties": False,
 }
 PROPOSE_OPERATION: Final[Mapping[str, Any]] = {

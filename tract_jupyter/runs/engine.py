@@ -478,7 +478,9 @@ class RunDecisions:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
-    def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
+    def fire(
+        self, name: str, fields: dict[str, Any], context: OperationContext, action: str | None = None
+    ) -> Any:
         """Fire a dynamic operation. What a person has to decide is in the inbox when this returns.
 
         Raises:
@@ -486,7 +488,7 @@ class RunDecisions:
             ParameterError: the fields do not fit.
         """
         pending = self._tract.operations.fire(
-            name, fields, ask=self._left_to_a_person,
+            name, fields, ask=self._left_to_a_person, does=action,
             actor=f"operation:{context.operation_id}"[:128], triggered_by=asked_by(context.run_id),
         )  # fmt: skip
         self.keep(pending)

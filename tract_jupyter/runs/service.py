@@ -32,6 +32,7 @@ from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.profile.model import OperationProfile
+from tract_jupyter.runs.profile.own import with_own
 from tract_jupyter.runs.projection import RunHistory, project, unfinished
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ConfiguredLLM, Cost, Models
     from tract_jupyter.loop import Offer, ToolLoop
     from tract_jupyter.models import ChatResponse, CompiledContext, Validator
+    from tract_jupyter.operations import OperationSpec
     from tract_jupyter.review import Signer
     from tract_jupyter.runs.engine import RunEngine
     from tract_jupyter.runs.events import OnEvent, RunEvent
@@ -74,6 +76,7 @@ class Runs:
         profiles: gives the profiles by name, and the active one.
         signer: signs how runs began.
         loop: carries turns out, each of whose steps is a reply or a run.
+        own_operations: gives the active operations that say themselves that they are a part of each run.
     """
 
     def __init__(
@@ -86,7 +89,10 @@ class Runs:
         profiles: Profiles,
         signer: Signer,
         loop: Callable[[], ToolLoop],
+        *,
+        own_operations: Callable[[], Sequence[OperationSpec]] = tuple,
     ) -> None:
+        self._own_operations = own_operations
         self._make_loop = loop
         self._repository = repository
         self._database = repository.database
@@ -484,7 +490,7 @@ class Runs:
             raise ContentError(
                 f"profile is a name or a profile as of OperationProfile.of(name, operations), not {brief_repr(given)}"
             )
-        return found if found is not None and found.enabled else None
+        return with_own(found if found is not None and found.enabled else None, self._own_operations())
 
     def _waiting_run(self) -> tuple[str, RunStarted] | None:
         """Return the newest run and its snapshot, if it waits for a person and can be resumed here."""

@@ -287,13 +287,13 @@ function render({ model, el }) {
   const paging = ELEMENT("nav", { class: "paging", "aria-label": "Pages of the inbox" }, previous, place, next);
   const rest = ELEMENT("div", { class: "rest" });
 
-  // Where the focus is, without the part of the id that is this drawing's. It is gone when it went elsewhere, but not
-  // when the front end took this drawing away to make another one: that one goes on where the person was.
+  // Where the focus is, without the part of the id that is this drawing's. It is gone when it went to something else, but
+  // not when the front end took this drawing away to make another one: that one goes on where the person was.
   const nameOf = (element) => element.id.slice(id.length);
   root.addEventListener("focusin", (event) => { memory.focus = event.target.id ? nameOf(event.target) : ""; });
-  root.addEventListener("focusout", () => setTimeout(() => {
-    if (root.isConnected && !root.contains(document.activeElement)) memory.focus = null;
-  }));
+  root.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !root.contains(relatedTarget)) memory.focus = null;
+  });
   const focusOn = (name) => {
     const named = name && root.querySelector(`[id="${id}${name}"]`);
     (isUsable(named) ? named : title).focus({ preventScroll: true });

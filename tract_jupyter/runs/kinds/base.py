@@ -177,8 +177,13 @@ Runner = Callable[["OperationContext"], KindOutcome]
 class Decisions(Protocol):
     """The pendings that operations of runs have made."""
 
-    def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
-        """Fire a dynamic operation, and return its pending, which may be undecided yet."""
+    def fire(
+        self, name: str, fields: dict[str, Any], context: OperationContext, action: str | None = None
+    ) -> Any:
+        """Fire a dynamic operation, and return its pending, which may be undecided yet.
+
+        The action is done where nobody else decides.
+        """
         ...
 
     def keep(self, pending: Any) -> None:

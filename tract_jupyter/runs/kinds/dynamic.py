@@ -1,6 +1,7 @@
 """Kind `dynamic`: fires a dynamic operation of the tract (an `OperationSpec` that is active).
 
-`params`: `{"operation": name, "fields": {...}}`; texts in the fields may be templates. Approved, the value is what the
+`params`: `{"operation": name, "fields": {...}, "action": name}`; texts in the fields may be templates. The action is
+done where no handler decides and the operation does not ask a person. Approved, the value is what the
 approval returned, or else the fields as they were approved. Rejected, the operation is skipped (`condition_false`).
 Left to a person, it waits in the inbox and holds no worker.
 """
@@ -38,6 +39,8 @@ class DynamicParams(Data):
 
     operation: Annotated[str, Field(min_length=1, max_length=255)]
     fields: dict[str, Any] = Field(default_factory=dict)
+    action: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """Done where no handler decides and nobody is asked."""
 
 
 class DynamicKind:
@@ -68,7 +71,9 @@ class DynamicFiring:
     def __call__(self, context: OperationContext) -> KindOutcome:
         """Fire it with fields from the context."""
         fields = filled(self.params.fields, context)
-        pending = _active(lambda: self.decisions.fire(self.params.operation, fields, context))
+        pending = _active(
+            lambda: self.decisions.fire(self.params.operation, fields, context, self.params.action)
+        )
         return _made(pending, context.snapshot_characters)
 
     def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
