@@ -45,7 +45,7 @@ def test_a_models_tools_are_those_of_self_if_nothing_else_is_said(tract):
     shown = {tool["name"] for tool in tract.as_tools(format="anthropic")}
     assert shown == set(tract.toolset().tools()) == OWN
     assert tract.toolset().profile.name == OrchestratorConfig().profile == "self"
-    assert SUPERVISORS <= names(tract, "supervisor") - OWN
+    assert names(tract, "supervisor") - OWN >= SUPERVISORS
     for name in SUPERVISORS:
         refused = tract.toolset().execute(name, {})
         assert refused.denied, name
