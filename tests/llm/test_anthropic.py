@@ -256,7 +256,7 @@ def test_what_the_assistant_said_is_not_gone_on_with_where_the_model_refuses_it(
     assert not there.requests
 
 
-@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-5-20251101"])
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-haiku-4-5-20251001"])
 def test_older_models_go_on_with_it(model):
     assert sent([*HELLO, assistant("Sure:")], model=model)["messages"][-1]["role"] == "assistant"
 
