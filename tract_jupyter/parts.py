@@ -10,7 +10,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tract_jupyter.exceptions import StoreError
+from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
 from tract_jupyter.models import PersonsWords, StatusInfo, agent_id
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
+    from tract_jupyter.session import Session
     from tract_jupyter.storage import Entry
-    from tract_jupyter.toolkit import Autonomy, McpTools, ToolExecutor, ToolsModule
+    from tract_jupyter.toolkit import Autonomy, Delegation, McpTools, ToolExecutor, ToolProfile, ToolsModule
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -99,6 +100,8 @@ class Parts:
         trust: signs and verifies approvals; the user's own if None.
         account: gives the account of its session; one of its own if None.
         tracks: gives which tracts of its session are on cassettes; itself alone if None.
+        session: gives its session; one is made around it when it is needed if None.
+        delegation: given its signed settings, gives how it stands below another tract; None if it stands below none.
     """
 
     def __init__(
@@ -108,9 +111,13 @@ class Parts:
         trust: Trust | None,
         account: Callable[[], Account] | None = None,
         tracks: Callable[[], Tracks] | None = None,
+        session: Callable[[], Session] | None = None,
+        delegation: Callable[[Settings], Delegation | None] | None = None,
     ) -> None:
         self._account = account
         self._tracks = tracks
+        self._session = session
+        self._delegated = delegation
         self._tract = tract
         self._repository = repository
         self._trust = trust
@@ -124,13 +131,24 @@ class Parts:
         repository.tell_said = self.note_said
 
     def close(self) -> None:
-        """End turns, the MCP servers and the processes of the sandbox, where there are any."""
+        """End turns, the MCP servers and the processes of the sandbox, where there are any; and its own session."""
         self._is_closed = True
         for name in ("orchestrator", "loop", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
+        if self._session is None and "session" in self.__dict__:
+            self.session.close()
 
-    def beside(self, tract_id: str, branch: str, purpose: str, *, is_new: bool = False) -> Tract:
+    def beside(
+        self,
+        tract_id: str,
+        branch: str,
+        purpose: str,
+        *,
+        is_new: bool = False,
+        granted: ToolProfile | None = None,
+        actor: str = "",
+    ) -> Tract:
         """Open another tract of the same store on a branch with a HEAD of its own; what is not there is made, empty.
 
         It has the same account and the same cassette, and asks the same models from now on, until it is told otherwise.
@@ -140,6 +158,8 @@ class Parts:
             branch: of that tract.
             purpose: what it is for, in words.
             is_new: refuse a branch that is there.
+            granted: which of this tract's tools it may call; it has tools of its own if None.
+            actor: of the model that acts in it, where something is granted.
 
         Raises:
             SessionError: no tract can have that id.
@@ -154,11 +174,49 @@ class Parts:
         made = type(self._tract)(
             SharedDatabase(repository.database), tract_id=tract_id, tokenizer=repository.counter, trust=self._trust,
             head_name=AGENT_HEAD + branch, account=lambda: self.llm.spending.account,
+            session=lambda: self.session.joined_by(made),
+            delegation=None if granted is None else lambda _: self._delegated_to(granted, actor),
         )  # fmt: skip
         made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
         made._parts._has_cassette = False  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
         return made
+
+    def _delegated_to(self, granted: ToolProfile, actor: str) -> Delegation:
+        from tract_jupyter.toolkit import Delegation
+
+        def this() -> Tract:
+            self.check_open()
+            return self._tract
+
+        return Delegation(this, granted, actor)
+
+    def check_open(self) -> None:
+        """Check that the tract was not closed.
+
+        Raises:
+            StoreClosedError: it was.
+        """
+        if self._is_closed or self._repository.database.is_closed:
+            name = agent_id(self._repository.tract_id, self._repository.agent_branch)
+            raise StoreClosedError(f"the tract {name} above this one was closed; open it again")
+
+    @part
+    def delegation(self) -> Delegation | None:
+        """How it stands below another tract; None if it stands below none."""
+        return None if self._delegated is None else self._delegated(self.settings)
+
+    @part
+    def session(self) -> Session:
+        """The session of its store."""
+        from tract_jupyter.session import Session
+
+        if self._session is not None:
+            return self._session()
+        repository = self._repository
+        return Session(
+            repository.database, tokenizer=repository.counter, trust=self._trust, around=self._tract
+        )
 
     def status(self) -> StatusInfo:
         """Return where the tract stands."""
@@ -205,10 +263,20 @@ class Parts:
         return pending
 
     def restored_call(self, fields: dict[str, Any]) -> Pending:
-        """Make the pending of a script's call again, from what is stored of it."""
+        """Make the pending of a script's call again, from what is stored of it: also of a script of a tract below."""
         from tract_jupyter.scripts import PendingScriptCall
 
-        return PendingScriptCall(fields, tract=self._tract, go_on=self.scripts.go_on_and_print)
+        below = fields["script"]["tract"]
+
+        def acts_in() -> Tract:
+            return self.session.get_tract(below) if below else self._tract
+
+        return PendingScriptCall(
+            fields,
+            tract=self._tract,
+            acts_in=acts_in,
+            go_on=lambda decided: acts_in().scripts.go_on_and_print(decided),  # noqa: PLW0108 # the tract is opened then
+        )
 
     # --- deciding
 
@@ -315,6 +383,7 @@ class Parts:
         """The one way to run a tool."""
         from tract_jupyter.scripts import script_tools
         from tract_jupyter.toolkit import (
+            DelegatingExecutor,
             LiveTools,
             OperationTools,
             ToolExecutor,
@@ -324,17 +393,26 @@ class Parts:
         )
 
         tract, operations, reviewer = self._tract, self.operations, self.review.reviewer
-        live = LiveTools(OperationTools(operations, reviewer.decide_now), self.mcp)
         fixed = [
             *context_tools(tract),
-            *proposing_tools(operations, reviewer),
-            *script_tools(tract, reviewer, lambda: self.scripts),
+            *script_tools(lambda: self.executor, lambda: self.scripts),
             *discovery_tools(
                 lambda: self.executor,
                 lambda profile, told: self.scripts.count_search(profile, told),  # noqa: PLW0108 # the two need each other
             ),
         ]
-        return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
+        own_operations = OperationTools(operations, reviewer.decide_now)
+        stands = self.delegation
+        if stands is None:
+            fixed += proposing_tools(operations, reviewer)
+            live = LiveTools(own_operations, self.mcp)
+            return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
+        # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
+        live = LiveTools(self.mcp) if self._repository.agent_branch else LiveTools(own_operations, self.mcp)
+        return DelegatingExecutor(
+            tract, fixed, lambda: stands.parent().executor, granted=stands.granted, actor=stands.actor, live=live,
+            unguarded=operations.unguarded, cassette=self.cassette,
+        )  # fmt: skip
 
     @part
     def tools(self) -> ToolsModule:
@@ -431,7 +509,12 @@ class Parts:
         """How much happens without a person."""
         from tract_jupyter.toolkit import Autonomy
 
-        return Autonomy(self.settings, lambda: self.executor)
+        def above() -> Autonomy | None:
+            stands = self.delegation
+            found: Autonomy | None = None if stands is None else stands.parent().autonomy
+            return found
+
+        return Autonomy(self.settings, lambda: self.executor, above)
 
     @part
     def orchestrator(self) -> TractOrchestrator:
@@ -468,7 +551,7 @@ class Parts:
         stored_log = partial(StoredLog, database, rows, self.review.signer)
         counted = self._repository.corrections.count
         return Scripts(
-            self._tract, self.executor, tools=lambda: self.tools, pool=lambda: self.sandboxes,
+            self.executor, tools=lambda: self.tools, pool=lambda: self.sandboxes,
             stored_log=stored_log, record=record, count_tokens=counted,
         )  # fmt: skip
 
@@ -505,7 +588,17 @@ class Parts:
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
         account = None if self._account is None else self._account()
-        return ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
+        made = ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
+        made.follows = self._models_above
+        return made
+
+    def _models_above(self) -> ConfiguredLLM | None:
+        """Return who is asked in the tract above; None if there is no tract above, or not any more."""
+        stands = self.delegation
+        try:
+            return None if stands is None else stands.parent()._parts.llm  # noqa: SLF001 # its own class
+        except TractError:
+            return None
 
     @part
     def models(self) -> Models:
@@ -538,10 +631,20 @@ class Parts:
         from tract_jupyter.loop import ToolLoop, TurnStore
 
         return ToolLoop(
-            lambda: self.executor, self.review, TurnStore(self._repository), lambda: self._answers,
+            lambda: self.executor, lambda: self._asking, TurnStore(self._repository), lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
             lambda: self.cassette,
         )  # fmt: skip
+
+    @property
+    def _asking(self) -> Review:
+        """Where the questions about its calls are: of the tract at the top, if that is there."""
+        stands = self.delegation
+        try:
+            above: Tract | None = None if stands is None else stands.parent()
+        except TractError:
+            above = None
+        return self.review if above is None else above._parts._asking  # noqa: SLF001 # its own class
 
     @part
     def _answers(self) -> AnswerStore:

@@ -49,6 +49,7 @@ from tract_jupyter.storage import (
     Database,
     RefRows,
     SharedDatabase,
+    SpawnRows,
     TractRows,
     triggered,
 )
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
+    from tract_jupyter.context import Family
     from tract_jupyter.llm import Account, Tracks
     from tract_jupyter.models import (
         CommitInfo,
@@ -73,8 +75,9 @@ if TYPE_CHECKING:
         TractInfo,
         Validator,
     )
-    from tract_jupyter.review import Trust
+    from tract_jupyter.review import Settings, Trust
     from tract_jupyter.storage import Entry
+    from tract_jupyter.toolkit import Delegation, ToolProfile
 
 
 _NAME_LENGTH = 255  # the column's width
@@ -91,14 +94,20 @@ class Session:
         database: an open database.
         tokenizer: counts the tokens of all tracts; tiktoken if its vocabulary is at hand, else an estimate.
         trust: signs and verifies approvals; the user's own by default.
+        around: an open tract that it is made around: one of its tracts, whose account and cassettes it shares.
     """
 
     def __init__(
-        self, database: Database, *, tokenizer: TokenCounter | None = None, trust: Trust | None = None
+        self,
+        database: Database,
+        *,
+        tokenizer: TokenCounter | None = None,
+        trust: Trust | None = None,
+        around: Tract | None = None,
     ) -> None:
         self._database = database
         self._rows = TractRows()
-        self._tracts = OpenTracts(database, tokenizer or default_counter(), trust)
+        self._tracts = OpenTracts(self, database, tokenizer or default_counter(), trust, around)
 
     @classmethod
     def open(
@@ -275,12 +284,16 @@ class Session:
         select: Callable[[CommitInfo], object] | Collection[str] | None = None,
         display_name: str | None = None,
         max_tokens: int | None = None,
+        granted: ToolProfile | str | None = None,
     ) -> Tract:
         """Make a tract for a child, which starts with what it inherits. The parent stays as it is.
 
         A clone has every message with its edits, annotations and tags, in the order of the context: merges are
         flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
-        parent's HEAD stay in effect. The child asks the models that the parent asks now, until it is told otherwise.
+        parent's HEAD stay in effect. The child asks the models that its parent asks, until it is told otherwise.
+
+        Its tools are its parent's, with their locks and permission; those that act on a context act on the child's. A
+        person is asked about its calls in the inbox of the tract at the top.
 
         Args:
             parent: a tract of this session, or an agent.
@@ -290,18 +303,24 @@ class Session:
                 A name that is a tag stands for all messages with it.
             display_name: what people call the child; its purpose if left out.
             max_tokens: how long a snapshot's text may be; the oldest messages are left out, pinned ones last.
+            granted: which of the parent's tools the child may call at all, as a profile or its name; all if left out.
+                It is signed, and remembered with the child.
 
         Raises:
             SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
             CommitNotFoundError: `select` names what is neither a tag nor a message.
+            ContentError: there is no such profile.
             CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
+            TrustError: what is granted cannot be signed.
         """
-        self._tracts.check(parent)
+        parent = self._tracts.check(parent)
+        rights = _profile(granted)
         inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
         given = {
             "purpose": purpose, "display_name": name, "inheritance": inherited.inheritance.value,
             "select": sorted(select) if isinstance(select, set | frozenset) else select, "max_tokens": max_tokens,
+            **({} if rights is None else {"granted": rights.to_dict()}),
         }  # fmt: skip
         with (
             parent.cassette.spawn("spawn", given, lambda: uuid4().hex) as child_id,
@@ -311,8 +330,9 @@ class Session:
             make_tract(connection, child_id, name)
             opened = self._tracts.open(child_id)
             opened.tract.family.inherit(inherited, purpose)
+            _delegate(parent, opened.tract, rights)
             self._tracts.made(opened)
-        opened.tract.models.default.take_over(parent.models.default)
+        opened.tract.models.default.take_over_apart(parent.models.default)
         return self._tracts.keep(opened)
 
     def deploy(
@@ -322,38 +342,46 @@ class Session:
         purpose: str,
         branch_name: str,
         curate: Curation | Mapping[str, Any] | None = None,
+        granted: ToolProfile | str | None = None,
     ) -> Tract:
         """Put an agent on a new branch of the parent's tract, with a HEAD of its own; both can work at the same time.
 
         The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
         curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
         branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
-        Deleting the branch dismisses the agent. It asks the models that the parent asks now, until told otherwise.
+        Deleting the branch dismisses the agent. It asks the models that its parent asks, until told otherwise, and has
+        its parent's tools, as of `spawn`.
 
         Args:
             parent: a tract of this session, or an agent.
             purpose: what the agent is for.
             branch_name: a new branch, at the parent's HEAD.
             curate: how the agent's context is made smaller. It happens on the agent's branch alone.
+            granted: which of the parent's tools it may call at all; see `spawn`.
 
         Raises:
             BranchExistsError: there is such a branch.
             SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
+            ContentError: there is no such profile.
             CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
+            TrustError: what is granted cannot be signed.
         """
-        self._tracts.check(parent)
+        parent = self._tracts.check(parent)
+        rights = _profile(granted)
         curation = Curation.of(curate)
         given = {
             "purpose": _checked_purpose(purpose), "branch_name": branch_name,
             "curate": {part.name: getattr(curation, part.name) for part in fields(curation)},
+            **({} if rights is None else {"granted": rights.to_dict()}),
         }  # fmt: skip
         name = agent_id(parent.tract_id, branch_name)
         with parent.cassette.spawn("deploy", given, lambda: name), self._database.write():
             parent.family.branch_off(branch_name, purpose)
             opened = self._tracts.open(parent.tract_id, branch_name)
             opened.tract.family.curate(curation)
+            _delegate(parent, opened.tract, rights)
             self._tracts.made(opened)
-        opened.tract.models.default.take_over(parent.models.default)
+        opened.tract.models.default.take_over_apart(parent.models.default)
         return self._tracts.keep(opened)
 
     def collapse(
@@ -395,8 +423,7 @@ class Session:
             ContentError: the outcome is no valid content.
             DetachedHeadError: `into` has no current branch.
         """
-        self._tracts.check(child)
-        self._tracts.check(into)
+        child, into = self._tracts.check(child), self._tracts.check(into)
         if child.family.agent_id == into.family.agent_id:
             raise SessionError("a tract cannot collapse into itself; give its parent, or another tract")
         context = child.compile()
@@ -447,6 +474,11 @@ class Session:
 
     # ---
 
+    def joined_by(self, tract: Tract) -> Self:
+        """Have a tract be one of this session's, which was opened beside one of them; return the session."""
+        self._tracts.join(tract)
+        return self
+
     def close(self) -> None:
         """Close the store with all its tracts. A second call does nothing."""
         self._tracts.close()
@@ -478,28 +510,59 @@ def _checked_purpose(purpose: str) -> str:
     return purpose
 
 
+def _profile(granted: ToolProfile | str | None) -> ToolProfile | None:
+    from tract_jupyter.toolkit import profile_of
+
+    return None if granted is None else profile_of(granted)
+
+
+def _delegate(parent: Tract, child: Tract, granted: ToolProfile | None) -> None:
+    """Remember with a child whose it is, and what it may call."""
+    from tract_jupyter.toolkit import Remembered, child_actor
+
+    stands = parent._parts.delegation  # noqa: SLF001 # tracts and sessions are made for each other
+    family = child.family
+    actor = child_actor("" if stands is None else stands.actor, family.tract_id, family.branch)
+    remembered = Remembered(family.agent_id, parent.family.agent_id, granted, actor)
+    remembered.save(child._parts.settings)  # noqa: SLF001 # the same
+
+
 class Opened(NamedTuple):
-    """A tract and the shared database that it uses."""
+    """A tract and the database that it uses."""
 
     tract: Tract
-    database: SharedDatabase
+    database: Database
 
 
 class OpenTracts:
     """Opens each tract, and each agent on a branch, once. Threads may share it.
 
     Args:
+        session: whose they are.
         database: of the session, shared by all of them.
         tokenizer: counts the tokens of all of them.
         trust: signs and verifies approvals; the user's own by default.
+        around: the tract that the session was made around; None for none.
     """
 
-    def __init__(self, database: Database, tokenizer: TokenCounter, trust: Trust | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        database: Database,
+        tokenizer: TokenCounter,
+        trust: Trust | None,
+        around: Tract | None,
+    ) -> None:
+        self._session = session
         self._database = database
         self._tokenizer = tokenizer
         self._trust = trust
         self._rows = TractRows()
         self._open: dict[str, Opened] = {}
+        self._released: set[str] = set()
+        self._around = around
+        if around is not None:
+            self._open[around.family.agent_id] = Opened(around, database)
         self._account: Account | None = None
         self._tracks: Tracks | None = None
         self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
@@ -507,6 +570,8 @@ class OpenTracts:
 
     def close(self) -> None:
         """Close the database with all of them. A second call does nothing."""
+        if self._is_closed:
+            return
         self._is_closed = True
         with self._lock:
             known = list(self._open.values())
@@ -518,12 +583,17 @@ class OpenTracts:
         """Return what all of them share: what requests to models have cost, and may cost."""
         from tract_jupyter.llm import Account
 
+        around = self._around
+        if around is not None:
+            return around.models.default.spending.account
         with self._lock:
             self._account = self._account or Account()
             return self._account
 
     def tracks(self) -> Tracks:
         """Return which of them are recorded to a cassette, or served from one."""
+        if self._around is not None:
+            return self._around.cassette.tracks
         from tract_jupyter.llm import Tracks
 
         with self._lock:
@@ -536,7 +606,7 @@ class OpenTracts:
         Raises:
             StoreClosedError: it was.
         """
-        if self._is_closed:
+        if self._is_closed or self._database.is_closed:
             raise StoreClosedError(
                 f"the session on {self._database.location} was closed; open it again with Session.open"
             )
@@ -547,10 +617,61 @@ class OpenTracts:
         head_name = HEAD if branch is None else AGENT_HEAD + branch
         tract = Tract(
             database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name,
-            account=self.account, tracks=self.tracks,
+            account=self.account, tracks=self.tracks, session=lambda: self._session,
+            delegation=lambda settings: self._delegation(tract.family, settings),
         )  # fmt: skip
         self._join(tract)
         return Opened(tract, database)
+
+    def join(self, tract: Tract) -> None:
+        """Have an open tract be one of these; see `Session.joined_by`."""
+        name = tract.family.agent_id
+        with self._lock:
+            known = self._open.get(name)
+            if known is None or known.database.is_closed:
+                self._open[name] = Opened(tract, tract._repository.database)  # noqa: SLF001 # tracts and sessions are made for each other
+                self._released.discard(name)
+
+    def _delegation(self, family: Family, settings: Settings) -> Delegation | None:
+        """Return how a tract stands below another one; None if it is nobody's child.
+
+        Of a child of whom nothing is remembered that this user has signed, nobody knows what was granted.
+        """
+        with self._database.read() as connection:
+            own = SpawnRows(family.tract_id, family.branch).parent(connection)
+            info = own or SpawnRows(family.tract_id).parent(connection)
+        if info is None:
+            return None
+        from tract_jupyter.toolkit import Delegation, Remembered
+
+        known = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
+        parent_id, is_circle = known.parent_id, family.tract_id in family.ancestors()
+
+        def above() -> Tract:
+            if is_circle:
+                raise SessionError(
+                    f"{family.agent_id} is its own ancestor in {self._database.location}, which was changed"
+                )
+            return self._above(parent_id)
+
+        return Delegation(above, known.granted, known.actor)
+
+    def _above(self, name: str) -> Tract:
+        """Return the tract above another one. One that was closed here stays closed, as do its locks.
+
+        Raises:
+            StoreClosedError: it, or the session, was closed.
+            UnknownTractError: it is gone.
+        """
+        self.check_open()
+        with self._lock:
+            known = self._open.get(name)
+            was_closed = name in self._released if known is None else known.database.is_closed
+        if was_closed:
+            raise StoreClosedError(
+                f"the tract {name} above this one was closed; get_tract({name!r}) opens it again"
+            )
+        return self.get(name) if known is None else known.tract
 
     def made(self, opened: Opened) -> None:
         """Say, at the end of the transaction that makes a tract or agent, that it is new; `keep` it afterwards.
@@ -569,6 +690,7 @@ class OpenTracts:
             known = self._open.get(name)
             if known is None or known.database.is_closed:
                 known = self._open[name] = opened
+            self._released.discard(name)
         self._join(known.tract)  # where another thread opened it, too
         return known.tract
 
@@ -598,6 +720,7 @@ class OpenTracts:
         self.check_open()
         known = self.forget(name)
         if known is not None:
+            self._released.add(known.tract.family.agent_id)
             known.tract.close()
             return
         with self._database.read() as connection:
@@ -638,14 +761,16 @@ class OpenTracts:
             raise UnknownTractError(f"no tract or agent {name!r}.{nearest(str(name), known)} {some}")
         return tract_id, branch or None
 
-    def check(self, tract: object) -> None:
-        """Check that a tract is one of these, and open.
+    def check(self, given: object) -> Tract:
+        """Return a tract, if it is one of these, and open.
 
         Raises:
             SessionError: it is none of these.
             StoreClosedError: it, or the session, was closed.
         """
         self.check_open()
+        stands_for = getattr(type(given), "__tract__", None)  # of a notebook's stand-in
+        tract = given if stands_for is None else stands_for(given)
         if not isinstance(tract, Tract):
             raise SessionError(
                 f"this needs a tract of the session, not {type(tract).__name__}; get_tract gives one"
@@ -658,10 +783,12 @@ class OpenTracts:
             )
         if known.database.is_closed:
             raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
+        return tract
 
     def _join(self, tract: Tract) -> None:
         """Have a tract that is on a cassette of the session go on with it."""
-        if self._tracks is not None and self._tracks.of(tract.family.agent_id) is not None:
+        tracks = self._tracks if self._around is None else self.tracks()
+        if tracks is not None and tract is not self._around and tracks.of(tract.family.agent_id) is not None:
             tract.cassette.join()
 
     def _was_never_made(self, name: str) -> None:

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
     from tract_jupyter.orchestrator import OrchestratorResult, TractOrchestrator
     from tract_jupyter.policy import Policies
-    from tract_jupyter.review import Review, Reviewer, Trust
+    from tract_jupyter.review import Review, Reviewer, Settings, Trust
     from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
+    from tract_jupyter.session import Session
     from tract_jupyter.toolkit import (
         Autonomy,
+        Delegation,
         McpTools,
         SchemaFormat,
         ToolExecutor,
@@ -60,9 +62,11 @@ class Tract(HookedContext):
         head_name: str = HEAD,
         account: Callable[[], Account] | None = None,
         tracks: Callable[[], Tracks] | None = None,
+        session: Callable[[], Session] | None = None,
+        delegation: Callable[[Settings], Delegation | None] | None = None,
     ) -> None:
         super().__init__(database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, head_name=head_name)
-        self._parts = Parts(self, self._repository, trust, account, tracks)
+        self._parts = Parts(self, self._repository, trust, account, tracks, session, delegation)
 
     @classmethod
     def open(
@@ -174,7 +178,16 @@ class Tract(HookedContext):
             raise
         return tract
 
-    def beside(self, tract_id: str, branch: str, purpose: str, *, is_new: bool = False) -> Tract:
+    def beside(
+        self,
+        tract_id: str,
+        branch: str,
+        purpose: str,
+        *,
+        is_new: bool = False,
+        granted: ToolProfile | None = None,
+        actor: str = "",
+    ) -> Tract:
         """Open another tract of this store on a branch with a HEAD of its own; what is not there is made, empty.
 
         It shares the account and the cassette of this one, and asks the same models until it is told otherwise. Closing
@@ -185,6 +198,9 @@ class Tract(HookedContext):
             branch: of that tract.
             purpose: what it is for, in words.
             is_new: refuse a branch that is there.
+            granted: which of this tract's tools it may call, with this tract's locks, permission and review. If left
+                out, it has only tools that act on itself, and an inbox of its own.
+            actor: of the model that acts in it, such as `agent:<id>`; with `granted`.
 
         Raises:
             SessionError: no tract can have that id.
@@ -192,7 +208,7 @@ class Tract(HookedContext):
             InvalidBranchNameError: git would refuse the branch's name.
             StoreError: the store cannot be written.
         """
-        return self._parts.beside(tract_id, branch, purpose, is_new=is_new)
+        return self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
 
     def branches_beside(self, tract_id: str) -> list[str]:
         """Return the branches of another tract of this store, by name; none if there is no such tract."""
@@ -223,6 +239,15 @@ class Tract(HookedContext):
         return f"<Tract {self.tract_id[:8]} in {self.location}>"
 
     # --- parts
+
+    @property
+    def session(self) -> Session:
+        """The session of this store: `spawn` and `deploy` make children, `collapse` takes up what they found out.
+
+        A tract that a `Session` made is one of that. Any other one gets a session around it, which shares its account
+        and its cassettes: closing either closes both.
+        """
+        return self._parts.session
 
     @property
     def operations(self) -> Operations:

@@ -25,6 +25,7 @@ from .refs import Refs as Refs
 from .repository import Repository as Repository
 from .sides import Heads as Heads
 from .sides import SideBySide as SideBySide
+from .spawn import Family as Family
 from .spawn import as_content as as_content
 from .spawn import check_outcome as check_outcome
 from .spawn import origin_metadata as origin_metadata

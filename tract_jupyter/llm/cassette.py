@@ -150,7 +150,7 @@ class Cassette:
         now: gives the present, as the store keeps it.
         timing: has commits be made at the times that a function gives, which is `time_of`; None for now.
         ancestors: gives the names of the tracts that this one comes from, its parent first.
-        tracks: of its session.
+        tracks: which tracts of its session are on cassettes.
         by: what a recording says it was written by.
     """
 
@@ -171,14 +171,14 @@ class Cassette:
         self._now = now
         self._timing = timing
         self._ancestors = ancestors
-        self._tracks = tracks or Tracks()
+        self.tracks = tracks or Tracks()
         self._by = by
         self._redaction = Redaction()
 
     @property
     def track(self) -> RecordedTrack | PlayedTrack | None:
         """What is recorded to, or served from; None while neither goes on."""
-        return self._tracks.of(self.name)
+        return self.tracks.of(self.name)
 
     # --- for a person
 
@@ -256,7 +256,7 @@ class Cassette:
                 f"{track.tape.path} was begun on the tract that this one was spawned from, so it goes on; "
                 "t.cassette.stop() of that one ends it for both"
             )
-        self._tracks.end(track.tape)
+        self.tracks.end(track.tape)
         self._timing(None)
         told = _report(track.tape)
         if isinstance(track, RecordedTrack):
@@ -388,11 +388,11 @@ class Cassette:
             yield make_id()
             return
         with parent.spawn(way, arguments, make_id) as (child, track):
-            self._tracks.put(child, track)
+            self.tracks.put(child, track)
             try:
                 yield child
             except BaseException:
-                self._tracks.take(child, track)
+                self.tracks.take(child, track)
                 raise
 
     def join(self) -> None:
@@ -436,7 +436,7 @@ class Cassette:
             )
 
     def _begin(self, track: RecordedTrack | PlayedTrack) -> None:
-        self._tracks.put(self.name, track)
+        self.tracks.put(self.name, track)
         self._timing(self.time_of)
 
     def _covered(self) -> RecordedTrack | PlayedTrack | None:
@@ -448,7 +448,7 @@ class Cassette:
         track = self.track
         if track is not None:
             return track
-        beside = self._tracks.nearest(self._ancestors)
+        beside = self.tracks.nearest(self._ancestors)
         if beside is not None:
             raise CassetteError(
                 f"the tract {self.name} was spawned before {beside.tape.path.name} was begun on the one that it comes "
@@ -470,7 +470,7 @@ class Cassette:
     def _end_at_exit(self) -> None:
         track = self.track
         if isinstance(track, RecordedTrack) and track.is_root:
-            self._tracks.end(track.tape)
+            self.tracks.end(track.tape)
             with suppress(TractError):  # its partial file stays
                 track.tape.end()
 

@@ -61,11 +61,16 @@ def _is_temperature(value: object) -> bool:
 
 @dataclass(eq=False)
 class _Choice:
-    """Who is asked, as long as `ConfiguredLLM.apart` says; the attributes of that."""
+    """Who is asked for what, with which options: see `ConfiguredLLM`."""
 
     default: ModelConnection | None
     chosen: dict[str, ModelConnection]
     settings: dict[str, dict[str, Any]]
+
+    def copy(self) -> _Choice:
+        """Return one that can be changed by itself."""
+        settings = {operation: dict(options) for operation, options in self.settings.items()}
+        return _Choice(self.default, dict(self.chosen), settings)
 
 
 _APART: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_apart", default={})  # noqa: B039 # never written to
@@ -80,21 +85,53 @@ class ConfiguredLLM:
         cassette: records them, or serves what was recorded.
 
     Attributes:
-        default: the model that is asked where no other one is chosen; None if none is configured.
-        chosen: other models, by kind of request.
-        settings: the options by kind of request.
         clients: the clients of models with an address.
         replies: the kind of request that replies are; another one where a conversation is not a person's chat.
+        follows: gives the one that says what is asked here, until something is said here; None for none, and where it
+            gives None, what it said last counts.
     """
 
     def __init__(self, spending: Spending | None = None, cassette: Cassette | None = None) -> None:
         self.spending = spending or Spending()
         self.cassette = cassette
         self.clients = Clients(cassette)
-        self.default: ModelConnection | None = None
-        self.chosen: dict[str, ModelConnection] = {}
-        self.settings: dict[str, dict[str, Any]] = {}
         self.replies: ModelOperation = "chat"
+        self.follows: Callable[[], ConfiguredLLM | None] | None = None
+        self._own = _Choice(None, {}, {})
+
+    @property
+    def default(self) -> ModelConnection | None:
+        """The model that is asked where no other one is chosen; None if none is configured."""
+        return self._now.default
+
+    @property
+    def chosen(self) -> dict[str, ModelConnection]:
+        """Other models, by kind of request."""
+        return self._now.chosen
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The options by kind of request."""
+        return self._now.settings
+
+    @property
+    def _now(self) -> _Choice:
+        """What counts in this context."""
+        apart = _APART.get().get(self)
+        if apart is not None:
+            return apart
+        other = None if self.follows is None else self.follows()
+        if other is not None:
+            self._own = other._now  # noqa: SLF001 # its own class
+        return self._own
+
+    def _to_change(self) -> _Choice:
+        """Return what counts in this context, which is about to be changed: no other one is followed then."""
+        now = self._now
+        if self.follows is not None and now is self._own:
+            self.follows, now = None, now.copy()
+            self._own = now
+        return now
 
     def _kind(self, operation: ModelOperation) -> ModelOperation:
         return self.replies if operation == "chat" else operation
@@ -106,11 +143,10 @@ class ConfiguredLLM:
         Args:
             model: another model of the same client, for replies.
         """
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
-        settings = {operation: dict(options) for operation, options in now.settings.items()}
+        choice = self._now.copy()
         if model is not None:
-            settings.setdefault("chat", {})["model"] = model
-        token = _APART.set({**_APART.get(), self: _Choice(now.default, dict(now.chosen), settings)})
+            choice.settings.setdefault("chat", {})["model"] = model
+        token = _APART.set({**_APART.get(), self: choice})
         try:
             yield
         finally:
@@ -119,7 +155,7 @@ class ConfiguredLLM:
     @property
     def client(self) -> LLMClient | None:
         """The client that is asked; None if none is configured."""
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._now
         if now.default is None:
             return None
         return now.default.client or self.metered(now.default, "chat")
@@ -135,7 +171,7 @@ class ConfiguredLLM:
                 f"a client has a method chat(messages, **options) that returns a dict in OpenAI's shape; "
                 f"{brief_repr(client)} has none"
             )
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._to_change()
         now.default = None if client is None else ModelConnection("", client=client)
 
     def choose(self, connection: ModelConnection | None, operation: ModelOperation | None = None) -> None:
@@ -144,7 +180,7 @@ class ConfiguredLLM:
         Raises:
             ContentError: there is no such kind of request.
         """
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._to_change()
         if operation is None:
             now.default = connection
             return
@@ -169,20 +205,23 @@ class ConfiguredLLM:
             ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._to_change()
         settings = now.settings[operation] = settings_of(operation, model, temperature, max_tokens)
         return dict(settings)
 
     def take_over(self, other: ConfiguredLLM) -> None:
-        """Ask the same models as another tract, with the same settings, from now on."""
-        theirs: ConfiguredLLM | _Choice = _APART.get().get(other, other)
-        self.default, self.chosen = theirs.default, dict(theirs.chosen)
-        self.settings = {operation: dict(settings) for operation, settings in theirs.settings.items()}
+        """Ask the models that another tract asks now, with the same settings, from now on."""
+        self.follows, self._own = None, other._now.copy()
+
+    def take_over_apart(self, other: ConfiguredLLM) -> None:
+        """Do so where what the other asks was chosen for this context alone: elsewhere it is followed."""
+        if other in _APART.get():
+            self.take_over(other)
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model that is asked for one kind of request; None if none is configured."""
         operation = self._kind(operation)
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._now
         found = now.chosen.get(operation, now.default)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
 
@@ -192,8 +231,8 @@ class ConfiguredLLM:
 
     def secrets(self) -> list[str]:
         """Return the keys that are in use, for what must not show them."""
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
-        every = (self.default, *self.chosen.values(), now.default, *now.chosen.values())
+        now, usual = self._now, self._own
+        every = (usual.default, *usual.chosen.values(), now.default, *now.chosen.values())
         connections = [one for one in every if one is not None]
         given = [
             str(one.key.given) for one in connections if one.key is not None and one.key.given is not None
@@ -223,7 +262,7 @@ class ConfiguredLLM:
 
     def _required(self, operation: ModelOperation) -> ModelConnection:
         operation = self._kind(operation)
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._now
         found = now.chosen.get(operation, now.default) or self.connection(operation)
         if found is None:
             raise LLMConfigError(
@@ -234,7 +273,7 @@ class ConfiguredLLM:
 
     def options(self, operation: ModelOperation) -> dict[str, Any]:
         """Return the options that one kind of request has now."""
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._now
         return now.settings.get(self._kind(operation), {})
 
     def metered(
@@ -248,7 +287,7 @@ class ConfiguredLLM:
             client: the client, if it is made already; it is sent no settings of this kind of request then.
         """
         operation = self._kind(operation)
-        now: ConfiguredLLM | _Choice = _APART.get().get(self, self)
+        now = self._now
         settings = {} if client is not None else now.settings.get(operation, {})
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}

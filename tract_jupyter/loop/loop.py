@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
 ACTOR: Final = "agent:chat"
-"""Who calls, where a chat does not say."""
+"""Who calls, where a chat does not say, in a tract that stands below no other one."""
 INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
 _PATIENCE: Final = 5.0
@@ -95,7 +95,7 @@ class ToolLoop:
 
     Args:
         executor: gives what runs tools.
-        review: asks persons.
+        review: gives where the questions about calls are.
         store: where turns are kept.
         answers: gives where the answers of calls are kept.
         instructions: see above.
@@ -105,7 +105,7 @@ class ToolLoop:
     def __init__(
         self,
         executor: Callable[[], ToolExecutor],
-        review: Review,
+        review: Callable[[], Review],
         store: TurnStore,
         answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
@@ -208,7 +208,8 @@ class ToolLoop:
 
         found = given
         if not isinstance(found, Toolset):
-            found = Toolset(self._executor(), profile_of(given), actor=ACTOR)  # type: ignore[arg-type] # it checks
+            executor = self._executor()
+            found = Toolset(executor, profile_of(given), actor=executor.agent or ACTOR)  # type: ignore[arg-type] # it checks
         found = found.in_conversation(self._executor())
         if READ_ON in found.profile.tool_configs or found.has(READ_ON):
             return found
@@ -334,7 +335,7 @@ class ToolLoop:
         """
         from tract_jupyter.loop.stored import turn_events
 
-        return turn_events(self._store.repository, self._review.ledger, turn)
+        return turn_events(self._store.repository, self._review().ledger, turn)
 
     def offered_in(self, turn: PastTurn) -> str | None:
         """Return the name of the tool profile that a turn's model had last; empty for no tools, None if nobody knows.
@@ -410,7 +411,7 @@ class ToolLoop:
             answers.journal.forget(said.commit_hash)
 
     def _reviewer(self, toolset: Toolset | None) -> Asking:
-        return self._review.reviewer if toolset is None else toolset.reviewer
+        return self._review().reviewer if toolset is None else toolset.reviewer
 
     def _question_of(self, call: ActingCall, toolset: Toolset | None) -> Any | None:
         """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""

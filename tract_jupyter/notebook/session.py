@@ -42,6 +42,11 @@ class LazyTract:
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._notebook.tract, name, value)
 
+    def __tract__(self) -> Tract:
+        """Return the tract that this stands for, to what has to know the very object, such as a `Session`."""
+        notebook: NotebookSession = self._notebook
+        return notebook.tract
+
     def __dir__(self) -> list[str]:
         from tract_jupyter.tract import Tract
 

@@ -41,6 +41,8 @@ from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON
 from .tool_calls import NO_PERMISSION as NO_PERMISSION
+from .tool_calls import NOT_GRANTED as NOT_GRANTED
+from .tool_calls import NOTHING_ABOVE as NOTHING_ABOVE
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS

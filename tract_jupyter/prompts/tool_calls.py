@@ -7,6 +7,11 @@ from typing import Final
 SCRIPT_ENDED: Final = "the script has ended"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
+NOT_GRANTED: Final = (
+    "{tool!r} was not granted to {actor}; asking again changes nothing.{near} Granted: {names}"
+)
+NOTHING_ABOVE: Final = "no tool can be called: {why}"
+"""Why nothing can be called in a tract whose parent is closed or gone."""
 
 TOLD_NOT_DONE: Final = (
     "told, not done: autonomy is manual. A person is told that {actor} wanted to call {tool!r}; nothing was "

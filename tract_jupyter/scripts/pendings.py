@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import TrustError
+from tract_jupyter.exceptions import TractError, TrustError
 from tract_jupyter.hooks import FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
-_SAME: Final = ("code", "call", "first_line", "notebook_id")
+_SAME: Final = ("code", "call", "first_line", "notebook_id", "tract")
 """The parts of a script's state by which it is known to stand at the same call."""
 
 
@@ -36,6 +36,7 @@ class PendingScriptCall(ToolPending):
         fields: see `about`.
         go_on: takes the saved program up, where the script does not wait in this process: for an approval, and for a
             rejection too, which the script may catch. None where it waits, so that deciding is all there is to do.
+        acts_in: gives the tract whose script it is, where that stands below the one that is asked.
         options: see `BuiltinPending`.
     """
 
@@ -55,9 +56,15 @@ class PendingScriptCall(ToolPending):
     script = Field()
 
     def __init__(
-        self, fields: dict[str, Any], *, go_on: Callable[[Any], Any] | None = None, **options: Any
+        self,
+        fields: dict[str, Any],
+        *,
+        go_on: Callable[[Any], Any] | None = None,
+        acts_in: Callable[[], Any] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(fields, run=lambda _: None, **options)
+        self._acts_in = acts_in
         code, first_line = self.script["code"], self.script["first_line"]
         self.origins = origins("\n" * (first_line - 1) + code, CodeRange(*self.script["call"]))
         self._execute_fn = go_on
@@ -122,6 +129,8 @@ class PendingScriptCall(ToolPending):
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments of the call, the script's position, and the digest of the saved program."""
         known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
+        if not known["tract"]:
+            del known["tract"]
         saved = self.script["snapshot"]
         digest = hashlib.sha256(saved.encode()).hexdigest()
         rows = (
@@ -132,13 +141,19 @@ class PendingScriptCall(ToolPending):
 
     def summary(self) -> str:
         """Return what the tool does."""
-        tool = self.tract.executor.get(self.tool_name)
-        return "" if tool is None else str(tool.description)
+        tool = self.current_tool
+        return "" if tool is None else tool.description
+
+    def _asker(self) -> str:
+        try:
+            return str(self.acts_in.executor.asker(self.actor))
+        except TractError:  # the tract below is gone
+            return self.actor
 
     def why(self) -> str:
         """Return who wants to call it, and what deciding later means."""
         return (
-            f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
+            f"{self._asker()} wants to make this call, and is stopped there. It was saved with this question: decided "
             f"later, it goes on from this line. {self.about_operation()}"
         ).rstrip()
 
@@ -151,6 +166,7 @@ class PendingScript(FieldPending):
     Args:
         code: all of it.
         notebook_id: whose variables it would see; `user` for the user's own.
+        acts_in: the tract whose tools it would call; that of the question if left out.
         options: see `Pending`. `execute_fn` runs the code that its fields have then.
     """
 
@@ -159,8 +175,9 @@ class PendingScript(FieldPending):
     definition_hash = ""
     in_view = frozenset({"code", "notebook_id"})
 
-    def __init__(self, code: str, *, notebook_id: str, **options: Any) -> None:
+    def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
         super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
+        self._executor = (self.tract if acts_in is None else acts_in).executor
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
     @property
@@ -183,7 +200,9 @@ class PendingScript(FieldPending):
         found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
         calls = "Its calls of tools that do not only read are asked about when it comes to them."
-        author = "The model" if self.actor.startswith("agent:") else self.actor
+        author = self._executor.asker(self.actor)
+        if author == self.actor and author.startswith("agent:"):
+            author = "The model"
         return f"{author} wrote this code. {reach} {calls} {found}".rstrip()
 
     def summary(self) -> str:
@@ -192,7 +211,7 @@ class PendingScript(FieldPending):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code, with the findings of the analysis."""
-        advice, tools = self.tract.operations.advice, self.tract.executor.tools()
+        advice, tools = self.tract.operations.advice, self._executor.tools()
         return (advice.code_block("script", self.fields["code"], tools=tools),)
 
     def tables(self) -> tuple[ValueTable, ...]:

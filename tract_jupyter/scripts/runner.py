@@ -50,7 +50,6 @@ class Scripts:
     """The scripts of one tract.
 
     Args:
-        tract: where the questions of scripts belong.
         executor: has the tools, and makes the calls of scripts in the sandbox.
         tools: gives the module that scripts find as `tools`.
         pool: gives the processes of the sandbox.
@@ -67,7 +66,6 @@ class Scripts:
 
     def __init__(
         self,
-        tract: object,
         executor: ToolExecutor,
         *,
         tools: Callable[[], ToolsModule],
@@ -79,7 +77,7 @@ class Scripts:
         self._executor = executor
         self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
-        self.sandbox = Sandbox(tract, executor, pool)
+        self.sandbox = Sandbox(executor, pool)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
         self._told: dict[str, int] = {}  # tokens of the instructions that were made last, by profile
@@ -191,7 +189,7 @@ class Scripts:
             result = replace(result, savings=self._saved(run, result))
         self.runs += 1
         self.results.append(result)
-        self._executor.savings += result.savings
+        self._executor.count_savings(result.savings)
         self._record(_event(result))
         notes = call_notes()
         if notes is not None:
@@ -217,7 +215,9 @@ class Scripts:
     def count_search(self, profile: ToolProfile, exchanged: str) -> None:
         """Count a request by which a model looked for tools, and what it was told."""
         tokens = self._count_tokens(exchanged) + TOKENS_PER_CALL
-        self._executor.savings += Savings(searches=1, shown_tokens=self._shown(profile), script_tokens=tokens)
+        self._executor.count_savings(
+            Savings(searches=1, shown_tokens=self._shown(profile), script_tokens=tokens)
+        )
 
     def _overhead(self, profile: ToolProfile) -> _Overhead:
         """Return the tokens of the schemas that a request sends; counted anew only when the tools change."""

@@ -37,7 +37,6 @@ from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.script import MAIN, Script
 from tract_jupyter.scripts.stopper import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit import (
-    ToolConfig,
     ToolProfile,
     ToolResult,
     all_functions,
@@ -181,7 +180,7 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
         "notebook_id": run.notebook_id,
         "names": sorted(names),
         "author": run.author,
-        "profile": _profile_as_data(run.calls.profile),
+        "profile": None if run.calls.profile is None else run.calls.profile.to_dict(),
         "snapshot": base64.b64encode(snapshot).decode(),
         "outputs": [{"kind": output.kind, "text": output.text} for output in run.capture.outputs()],
         "calls": run.meter.calls - 1,  # the one that it waits for is made later
@@ -202,39 +201,14 @@ def taken_up(state: dict[str, Any], exchanged: Exchanged) -> tuple[ScriptRun, by
         exchanged=exchanged,
         author=state["author"],
     )
-    run.calls.profile = _profile_of(state["profile"])
+    profile = state["profile"]  # as it was when the script began
+    run.calls.profile = None if profile is None else ToolProfile.from_dict(profile)
     for output in state["outputs"]:
         run.capture.write(output["kind"], output["text"])
     run.meter.go_on(calls=state["calls"], result_bytes=state["result_bytes"], seconds=state["seconds"])
     run.calls.count = state["calls"]  # the call that it stopped at is counted again
     exchanged.go_on(*state["exchanged"])
     return run, base64.b64decode(state["snapshot"])
-
-
-def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
-    if profile is None:
-        return None
-    tools = [name for name, config in profile.tool_configs.items() if config.enabled]
-    left_out = [name for name, config in profile.tool_configs.items() if not config.enabled]
-    return {
-        "name": profile.name,
-        "tools": tools,
-        "left_out": left_out,
-        "has_others": profile.has_others,
-        "has_built_in": profile.has_built_in,
-    }
-
-
-def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
-    """Return the profile that the script is bound to, as it was when the script began."""
-    if data is None:
-        return None
-    configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
-        data["left_out"], ToolConfig(enabled=False)
-    )
-    return ToolProfile(
-        data["name"], configs, has_others=data["has_others"], has_built_in=data["has_built_in"]
-    )
 
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
@@ -272,13 +246,11 @@ class Sandbox:
     """The sandbox backend: it runs scripts in worker processes, and keeps their variables by notebook.
 
     Args:
-        tract: where the questions about gated calls belong.
-        executor: makes the calls.
+        executor: makes the calls, and says where a person is asked.
         pool: gives the processes that it runs in.
     """
 
-    def __init__(self, tract: object, executor: ToolExecutor, pool: Callable[[], SandboxPool]) -> None:
-        self._tract = tract
+    def __init__(self, executor: ToolExecutor, pool: Callable[[], SandboxPool]) -> None:
         self._executor = executor
         self._pool = pool
         self._made: _Tools | None = None
@@ -464,9 +436,15 @@ class Sandbox:
             "tool": tool.name,
             "arguments": values,
             "definition_hash": tool.definition_hash,
-            "script": saved(run, program, call=call, names=self._names(run.notebook_id)),
+            "script": {
+                **saved(run, program, call=call, names=self._names(run.notebook_id)),
+                "tract": self._executor.tract.family.agent_id if self._executor.agent else "",
+            },
         }
-        return PendingScriptCall(fields, tract=self._tract, actor=run.calls.actor)
+        executor, top = self._executor, self._executor.top.tract
+        question = PendingScriptCall(fields, tract=top, actor=executor.qualified(run.calls.actor))
+        question.act_in(executor.tract)
+        return question
 
     def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
         """Continue a saved program, with the result of the call that it waits for."""

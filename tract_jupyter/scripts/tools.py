@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks import Pending
-    from tract_jupyter.review import Reviewer
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import ScriptBackend, Scripts
+    from tract_jupyter.toolkit import ToolExecutor
 
 NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
 Whose = Annotated[
@@ -33,9 +33,16 @@ Where = Annotated[
 _READS = Traits(read_only=True)
 
 
-def script_tools(tract: object, reviewer: Reviewer, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
-    """Return the tools of one tract's scripts; `scripts` gives them when a tool is called."""
-    tools = _ScriptTools(tract, reviewer, scripts)
+def script_tools(
+    executor: Callable[[], ToolExecutor], scripts: Callable[[], Scripts]
+) -> list[ToolDefinition]:
+    """Return the tools of one tract's scripts.
+
+    Args:
+        executor: gives the one that has these tools, when one is called: it says where a person is asked.
+        scripts: gives the scripts.
+    """
+    tools = _ScriptTools(executor, scripts)
     made = ToolDefinition.built_in
     return [
         made(tools.notebook_execute, told_actor=True, asks_itself=True),
@@ -47,9 +54,8 @@ def script_tools(tract: object, reviewer: Reviewer, scripts: Callable[[], Script
 
 
 class _ScriptTools:
-    def __init__(self, tract: object, reviewer: Reviewer, scripts: Callable[[], Scripts]) -> None:
-        self._tract = tract
-        self._reviewer = reviewer
+    def __init__(self, executor: Callable[[], ToolExecutor], scripts: Callable[[], Scripts]) -> None:
+        self._executor = executor
         self._scripts = scripts
 
     def notebook_execute(
@@ -78,13 +84,16 @@ class _ScriptTools:
             changed = scripts.prepare(now, backend=backend, notebook_id=notebook_id, author=actor)
             return scripts.execute(run if now == code else changed)
 
+        executor = self._executor()
+        reviewer = executor.reviewer
         pending = PendingScript(
-            code, notebook_id=notebook_id, tract=self._tract, actor=actor, execute_fn=approved
-        )
-        with self._reviewer.claimed(pending) as asked:
+            code, notebook_id=notebook_id, tract=executor.top.tract, acts_in=executor.tract, actor=actor,
+            execute_fn=approved,
+        )  # fmt: skip
+        with reviewer.claimed(pending) as asked:
             pending = asked
             note_question(pending)
-            self._reviewer.decide_now(pending)
+            reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
         told: dict[str, Any] = pending.result.to_dict()

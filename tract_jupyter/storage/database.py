@@ -123,6 +123,11 @@ class Database:
         """
         return self._connections.lock
 
+    @property
+    def is_closed(self) -> bool:
+        """True once it was closed."""
+        return self._connections.is_closed
+
     def close(self) -> None:
         """Release all connections. A second call does nothing."""
         self._connections.close()
@@ -216,7 +221,12 @@ class SharedDatabase(Database):
     def __init__(self, owner: Database) -> None:
         self._owner = owner
         self.location = owner.location
-        self.is_closed = False
+        self._is_given_back = False
+
+    @property
+    def is_closed(self) -> bool:
+        """True once it was given back, or the owner was closed."""
+        return self._is_given_back or self._owner.is_closed
 
     @property
     def dialect(self) -> str:
@@ -253,10 +263,10 @@ class SharedDatabase(Database):
 
     def close(self) -> None:
         """Give it back. The owner, and others that it is lent to, go on."""
-        self.is_closed = True
+        self._is_given_back = True
 
     def _check(self) -> None:
-        if self.is_closed:
+        if self._is_given_back:
             raise StoreClosedError(
                 f"this tract of the session on {self.location} was closed; get_tract of the session opens it again"
             )

@@ -18,6 +18,12 @@ from .callers import set_caller as set_caller
 from .clearing import why_a_person as why_a_person
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits
+from .delegation import READING_ONLY as READING_ONLY
+from .delegation import DelegatingExecutor as DelegatingExecutor
+from .delegation import Delegation as Delegation
+from .delegation import Remembered as Remembered
+from .delegation import agent_actor as agent_actor
+from .delegation import child_actor as child_actor
 from .discovery import callable_functions as callable_functions
 from .discovery import discovery_tools as discovery_tools
 from .discovery import ranked as ranked

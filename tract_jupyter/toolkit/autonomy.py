@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import CodeDecisionError, ContentError
+from tract_jupyter.exceptions import CodeDecisionError, ContentError, TractError
 from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy
 from tract_jupyter.prompts import NO_PERMISSION, TOLD_NOT_DONE
 from tract_jupyter.storage import whole_context
@@ -37,11 +37,19 @@ class Autonomy:
     Args:
         settings: where they are stored.
         executor: gives what runs tools.
+        above: gives that of the tract above, under which this one stays; None if there is none. Where it raises a
+            `TractError`, the tract above is gone, and nothing acts by itself.
     """
 
-    def __init__(self, settings: Settings, executor: Callable[[], ToolExecutor]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        executor: Callable[[], ToolExecutor],
+        above: Callable[[], Autonomy | None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._executor = executor
+        self._above = above
 
     def __repr__(self) -> str:
         more = ", destructive tools too" if self.allows_destructive else ""
@@ -92,14 +100,24 @@ class Autonomy:
     def effective(self, *levels: AutonomyLevel | str) -> AutonomyLevel:
         """Return the level that counts of somebody who would act at some levels: the lowest, the ceiling included.
 
-        Within a call of somebody who acts at a level, that counts, too.
+        Within a call of somebody who acts at a level, that counts, too; and so does what counts in a tract above.
 
         Raises:
             ContentError: there is no such level.
         """
         acting = _acting.get()
-        own = () if acting is None else (acting.level(),)
+        own = [] if acting is None else [acting.level()]
+        try:
+            above = self._above()
+        except TractError:
+            own.append(AutonomyLevel.MANUAL)
+        else:
+            own += [] if above is None else [above.effective()]
         return effective_autonomy(self.ceiling, *own, *map(AutonomyLevel, levels))
+
+    def _covers_destructive(self) -> bool:
+        above = self._above()
+        return self.allows_destructive and (above is None or above._covers_destructive())  # noqa: SLF001 # its own class
 
     def permission(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> Permission:
         """Return whether somebody who acts at a level may call a tool, must ask first, or may not.
@@ -126,7 +144,7 @@ class Autonomy:
         if own is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
             return own
         is_asked = permission is not default_permission
-        is_asked = is_asked or (tool.traits.destructive and not self.allows_destructive)
+        is_asked = is_asked or (tool.traits.destructive and not self._covers_destructive())
         return Permission.ASK if is_asked else Permission.ALLOW
 
     def why_not(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tract_jupyter.prompts import SCRIPT_ENDED
 from tract_jupyter.review import MODEL_REVIEWER
@@ -42,6 +42,10 @@ class Permission(StrEnum):
     DENY = "deny"
 
 
+PermissionOf: TypeAlias = "Callable[[ToolDefinition, str], Permission]"
+"""A function that says whether an actor may call a tool."""
+
+
 def default_permission(tool: ToolDefinition, actor: str) -> Permission:
     """Allow the user, all reading, and what asks by itself; ask about the rest."""
     is_free = actor == USER or tool.traits.read_only or tool.asks_itself
@@ -68,6 +72,14 @@ class Caller(Protocol):
         ...
 
 
+class Executing(Protocol):
+    """The protocol of what carries calls out, as far as it matters here."""
+
+    def stands_below(self, other: object) -> bool:
+        """Return True if some of the tools are those of another one."""
+        ...
+
+
 _caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
 _profile: ContextVar[ToolProfile | None] = ContextVar("_profile", default=None)
 _running: list[_Running] = []
@@ -79,8 +91,12 @@ class _Running(NamedTuple):
     """A script that runs, whose tools it calls, and which threads were there before it."""
 
     caller: Caller
-    executor: object
+    executor: Executing
     earlier: frozenset[threading.Thread]
+
+    def is_of(self, executor: object) -> bool:
+        """Return True if its tools are those of an executor, or some of them."""
+        return self.executor is executor or (executor is not None and self.executor.stands_below(executor))
 
 
 class _EndedScript:
@@ -106,14 +122,15 @@ def current_caller(executor: object) -> Caller | None:
     """Return the script that this code belongs to, which calls a tool of an executor; None for a person's own code.
 
     A thread that a script started does not know of it. It is the script's if the script's code is on its stack, also
-    after the script has ended; and while the script runs, if it was started since then and calls the same tools.
+    after the script has ended; and while the script runs, if it was started since then and calls the same tools, or
+    those of a tract above the one that the script runs in.
     """
     caller, thread = _caller.get(), threading.current_thread()
     if caller is not None or thread is threading.main_thread():
         return caller
     filename = _script_on_stack()
     for running in reversed(_running):
-        is_its = running.executor is executor and thread not in running.earlier
+        is_its = thread not in running.earlier and running.is_of(executor)
         if running.caller.filename == filename if filename else is_its:
             return running.caller
     return _EndedScript(filename) if filename else None
@@ -128,7 +145,7 @@ def _script_on_stack() -> str:
 
 
 @whole_context
-def calling(caller: Caller, executor: object) -> Iterator[None]:
+def calling(caller: Caller, executor: Executing) -> Iterator[None]:
     """Count the calls of this thread or task, and of threads that it starts, as a script's."""
     running = _Running(caller, executor, frozenset(threading.enumerate()))
     _running.append(running)

@@ -2,8 +2,8 @@
 
 A call is left to it only if all of this holds; whatever is not named here is a person's:
 
-* A model of this tract's own conversation wants it, or a script of the sandbox that it wrote, on the branch that it was
-  asked on, with the usual permission of the executor (what a person set to ask stays so).
+* A model of this tract's own conversation wants it, not one of a tract below, or a script of the sandbox that it wrote,
+  on the branch that it was asked on, with the usual permission of the executor (what a person set to ask stays so).
 * The tool is `commit`, `annotate`, `tag` or `branch`, as it came with the package; or it fires an operation that is
   sandboxed as a whole, asks nobody by itself, has no handler and at most one action, and whose code has no finding
   above low. Nothing of this destroys anything, or reaches beyond the store.
@@ -65,6 +65,9 @@ def why_a_person(question: ToolQuestion, *, author: str) -> str:
 
 def _reasons(question: ToolQuestion, author: str) -> Iterator[str]:
     tract = question.tract
+    if question.acts_in is not tract:
+        yield "it is a call of a tract below this one"
+        return
     tool = tract.executor.get(question.tool_name)
     if tool is None or tool.name != question.tool_name or tool.name in tract.executor.locks:
         yield "its tool is locked, or not there any more"
@@ -89,8 +92,7 @@ def _reasons(question: ToolQuestion, author: str) -> Iterator[str]:
 def view_of(question: ToolQuestion) -> dict[str, Any]:
     """Return what a model that reviews first is shown of a call: the arguments, and what is known from elsewhere."""
     tract = question.tract
-    tool = tract.executor.get(question.tool_name)
-    fired = question.fired
+    tool, fired = question.current_tool, question.fired
     is_unreviewed = fired is not None and fired.spec.name in tract.operations.registry.unreviewed
     call = {"tool": question.tool_name, "arguments": dict(question.call_arguments)}
     about = {

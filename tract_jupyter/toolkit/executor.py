@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import Cassette
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit.autonomy import LeveledPermission
+    from tract_jupyter.toolkit.callers import PermissionOf
     from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
     Function = TypeVar("Function", bound=Callable[..., Any])
-    PermissionOf = Callable[[ToolDefinition, str], Permission]
 
 
 _ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
@@ -82,15 +82,19 @@ class ToolExecutor:
         cassette: records calls, or serves what was recorded.
 
     Attributes:
+        tract: the tract whose tools these are, which its context tools act on.
+        agent: the actor of the model that acts in the tract, where it stands below another one; empty at the top.
         result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
             the handler's own value, whatever it is.
         uses: how often each tool was run since this was made, by name.
         savings: what scripts saved since then.
     """
 
+    agent = ""
+
     def __init__(
         self,
-        tract: object,
+        tract: Any,
         reviewer: Reviewer,
         unguarded: Callable[[str], str],
         fixed: Iterable[ToolDefinition],
@@ -98,12 +102,12 @@ class ToolExecutor:
         permission: PermissionOf = default_permission,
         cassette: Cassette | None = None,
     ) -> None:
-        self._tract = tract
+        self.tract = tract
         self._reviewer = reviewer
         self._unguarded = unguarded
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
-        self.permission = permission
+        self._permission = permission
         self._cassette = cassette
         self.result_bytes = 1_000_000
         self.uses: Counter[str] = Counter()
@@ -115,6 +119,45 @@ class ToolExecutor:
     def reviewer(self) -> Reviewer:
         """The part that has persons decide about its calls."""
         return self._reviewer
+
+    @property
+    def permission(self) -> PermissionOf:
+        """The function that says whether an actor may call a tool, must ask first, or may not."""
+        return self._permission
+
+    @permission.setter
+    def permission(self, permission: PermissionOf) -> None:
+        """Set it."""
+        self._permission = permission
+
+    @property
+    def top(self) -> ToolExecutor:
+        """The executor that stands below no other one: questions about calls are asked, and kept, in its tract."""
+        return self
+
+    def home(self, name: str) -> ToolExecutor:  # noqa: ARG002 # of one that has all tools itself
+        """Return the executor in whose tract a tool lives: for what fires an operation, that of the operation."""
+        return self
+
+    def stands_below(self, other: object) -> bool:  # noqa: ARG002 # the same
+        """Return True if some of the tools are those of another executor."""
+        return False
+
+    def qualified(self, actor: str) -> str:
+        """Return the actor that whoever is called so here is for permission, questions and grants."""
+        return actor
+
+    def asker(self, actor: str) -> str:
+        """Return who an actor is, in words, for a person who is asked."""
+        return actor
+
+    def count_use(self, name: str) -> None:
+        """Count a call of a tool."""
+        self.uses[name] += 1
+
+    def count_savings(self, savings: Savings) -> None:
+        """Add what a script has saved."""
+        self.savings += savings
 
     def add_function(self, function: Function, **options: Any) -> Function:
         """Make a tool of a function, replacing the user's own tool of that name, and return the function.
@@ -163,8 +206,12 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another"
             )
-        python_names([*self._fixed, tool.name])
+        python_names([*self._others(), tool.name])
         self._fixed[tool.name] = tool
+
+    def _others(self) -> Iterable[str]:
+        """Return the names that a new tool's must differ from, also in Python; those of live tools are apart."""
+        return self._fixed
 
     def remove_tool(self, name: str) -> None:
         """Remove one of the user's own tools.
@@ -201,7 +248,11 @@ class ToolExecutor:
 
     def get(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name, or of that name for providers, if it exists now."""
-        return self._fixed.get(name) or self._live().get(name) or self._as_provided(name)
+        return self.find(name) or self._as_provided(name)
+
+    def find(self, name: str) -> ToolDefinition | None:
+        """Return the tool of exactly that name, if it exists now."""
+        return self._fixed.get(name) or self._live().get(name)
 
     @property
     def locks(self) -> Mapping[str, str]:
@@ -258,10 +309,11 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=CHANGED_SINCE.format(tool=name), denied=True)
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
-        why_not = self._locked(tool.name) if tool.name in self._locks else not_allowed()
+        actor, locks = self.qualified(actor), self.locks
+        why_not = _locked(tool.name, locks[tool.name]) if tool.name in locks else not_allowed()
         if why_not:
             return ToolResult(name, success=False, error=why_not, denied=True)
-        if approval is not None and approval.cleared and not self._reviewer.first.holds(approval.cleared):
+        if approval is not None and approval.cleared and not self.reviewer.first.holds(approval.cleared):
             approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
@@ -273,7 +325,7 @@ class ToolExecutor:
             if is_order(error):
                 raise
             return failed(name, error)
-        self.uses[tool.name] += 1
+        self.count_use(tool.name)
 
         def make() -> ToolResult:
             with nullcontext() if permission is None else permission.acting():
@@ -313,8 +365,9 @@ class ToolExecutor:
         tool = self.get(name) if isinstance(name, str) else None
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
-        if tool.name in self._locks:
-            return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
+        actor, locks = self.qualified(actor), self.locks
+        if tool.name in locks:
+            return ToolResult(name, success=False, error=_locked(tool.name, locks[tool.name]), denied=True)
         try:
             values = _validated(tool, arguments)
             permitted = (permission or self.permission)(tool, actor)
@@ -330,9 +383,9 @@ class ToolExecutor:
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
         """Return True if every call is refused, whatever a person says: not in the profile, locked or not permitted."""
-        if (profile is not None and not profile.has(tool)) or tool.name in self._locks:
+        if (profile is not None and not profile.has(tool)) or tool.name in self.locks:
             return True
-        return self.permission(tool, actor) is Permission.DENY
+        return self.permission(tool, self.qualified(actor)) is Permission.DENY
 
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
         """Refuse an unknown tool, and name the known ones. What only the profile lacks counts as denied."""
@@ -341,7 +394,8 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=message, denied=True)
         there = self.tools().values()
         offered = there if profile is None else profile.filter_tools(there)
-        names = [each.name for each in offered if each.name not in self._locks]
+        locks = self.locks
+        names = [each.name for each in offered if each.name not in locks]
         of = "" if profile is None else f" in the profile {profile.name!r}"
         message = f"no tool {name!r}{of}.{nearest(str(name), names)} Tools: {', '.join(sorted(names))}"
         return ToolResult(str(name), success=False, error=message, denied=tool is not None)
@@ -355,10 +409,6 @@ class ToolExecutor:
     def _as_provided(self, name: str) -> ToolDefinition | None:
         tools = self.tools()
         return tools.get(provider_names(tools).get(name, ""))
-
-    def _locked(self, name: str) -> str:
-        reason = self._locks[name]
-        return f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
 
     def _permitted(
         self,
@@ -378,14 +428,14 @@ class ToolExecutor:
         pending = self._guarded(tool, values, actor, "", permission)
         try:
             with reviewing(pending):
-                is_settled = self._reviewer.settled(pending)
+                is_settled = self.reviewer.settled(pending)
             if not is_settled:
                 pending = self._asked(pending)
         except UndecidedError as error:
             raise _Denied(undecided(str(error))) from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
-        if pending.is_cleared and not self._reviewer.first.holds(pending.pending_id):
+        if pending.is_cleared and not self.reviewer.first.holds(pending.pending_id):
             raise _Denied(CLEARED_NO_MORE)
         return dict(pending.call_arguments), pending.choice
 
@@ -404,15 +454,16 @@ class ToolExecutor:
         if doubt and isinstance(pending, PendingToolCall):
             pending.is_in_doubt = True
         if pending.fired is not None:
-            pending.unguarded = self._unguarded(pending.fired.spec.name)
+            pending.unguarded = self.home(tool.name)._unguarded(pending.fired.spec.name)  # noqa: SLF001 # its own class
         return pending
 
     def _asked(self, pending: ToolQuestion) -> ToolQuestion:
         """Have a person decide, about the very same question if it is open; return the decided question."""
-        with self._reviewer.claimed(pending) as asked:
+        reviewer = self.reviewer
+        with reviewer.claimed(pending) as asked:
             asked.unguarded = pending.unguarded
             with waiting(asked):
-                self._reviewer.decide_now(asked)
+                reviewer.decide_now(asked)
         return asked
 
     def _question(
@@ -426,14 +477,16 @@ class ToolExecutor:
         return PendingToolCall(
             tool.name,
             values,
-            tract=self._tract,
+            tract=self.top.tract,
+            acts_in=self.tract,
             actor=actor,
             triggered_by=what_triggered(),
             parameters=tool.parameters,
             definition_hash=tool.definition_hash,
             check=lambda: self._check_unchanged(tool, actor, permission),
             description=tool.description,
-            why=f"{actor} wants to make this call. It needs your approval: {doubt or f'the tool {_traits(tool)}'}.",
+            why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
+            f"{doubt or f'the tool {_traits(tool)}'}.",
             is_held=permission is not None or bool(doubt),
         )
 
@@ -448,12 +501,19 @@ class ToolExecutor:
         now = self.get(tool.name)
         if now is None or now.definition_hash != tool.definition_hash:
             raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
-        if now.name in self._locks:
-            raise FingerprintError(self._locked(now.name))
+        locks = self.locks
+        if now.name in locks:
+            raise FingerprintError(_locked(now.name, locks[now.name]))
         if (permission or self.permission)(now, actor) is Permission.DENY:
             raise FingerprintError(
                 f"{_why_not(tool, actor, permission)}: it was withdrawn since the call was asked about"
             )
+
+
+def _locked(name: str, reason: str) -> str:
+    return (
+        f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
+    )
 
 
 def _why_not(tool: ToolDefinition, actor: str, permission: LeveledPermission | None) -> str:

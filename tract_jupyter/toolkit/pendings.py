@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations import DynamicPending
     from tract_jupyter.review import CodeBlock, Decision
+    from tract_jupyter.toolkit.definitions import ToolDefinition
 
 
 _CHANGED: Final = {"commit": "edit_target", "annotate": "target_hash", "compress": "from_commit"}
@@ -47,7 +48,36 @@ class Approval(NamedTuple):
 
 
 class ToolQuestion(FieldPending):
-    """Base class of questions about a tool call."""
+    """Base class of questions about a tool call.
+
+    It belongs to the tract at the top, whose inbox has it; the call may be one of a tract below that.
+    """
+
+    _acts_in: Callable[[], Any] | None = None
+
+    @property
+    def acts_in(self) -> Any:
+        """The tract that makes the call: its executor has the tool, and its branch is written to."""
+        return self.tract if self._acts_in is None else self._acts_in()
+
+    def act_in(self, tract: Any) -> None:
+        """Have the call be one of a tract that stands below that of the question."""
+        if tract is not self.tract:
+            self._acts_in, self.branch = lambda: tract, tract.current_branch
+
+    @property
+    def current_tool(self) -> ToolDefinition | None:
+        """The tool as it is now; None if there is none, or nobody has it any more who makes the call."""
+        try:
+            found: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
+        except TractError:  # the tract below is gone
+            return None
+        return found
+
+    @property
+    def _home(self) -> Any:
+        """The tract that the tool lives in, with the operation that it fires."""
+        return self.acts_in.executor.home(self.tool_name).tract
 
     @property
     def tool_name(self) -> str:
@@ -62,8 +92,8 @@ class ToolQuestion(FieldPending):
     @property
     def is_destructive(self) -> bool:
         """True if what the tool takes away may be gone for good."""
-        tool = self.tract.executor.get(self.tool_name)
-        return tool is not None and bool(tool.traits.destructive)
+        tool = self.current_tool
+        return tool is not None and tool.traits.destructive
 
     def check_branch(self) -> None:
         """Check that the call would write to the branch that it was asked about on.
@@ -71,8 +101,11 @@ class ToolQuestion(FieldPending):
         Raises:
             FingerprintError: the tool is one that works on the history, and another branch is the current one.
         """
-        tool, current = self.tract.executor.get(self.tool_name), self.tract.current_branch
-        if tool is None or not tool.writes_history or self.branch in (None, current):
+        tool = self.current_tool
+        if tool is None or not tool.writes_history:
+            return
+        current = self.acts_in.current_branch
+        if self.branch in (None, current):
             return
         raise FingerprintError(
             f"this was asked on branch {self.branch!r}, and the current one is {current!r}; "
@@ -85,8 +118,10 @@ class ToolQuestion(FieldPending):
         operation = self.tool_name.removeprefix(TOOL_PREFIX)
         if operation == self.tool_name:
             return None
-        found: type[DynamicPending] | None = self.tract.operations.registry.get_class(operation)
-        return found
+        with suppress(TractError):  # the tract below is gone
+            found: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
+            return found
+        return None
 
     @property
     def choice(self) -> ActionChoice | None:
@@ -146,7 +181,7 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         if action != "approve" or fired is None or not fired.spec.actions:
             return False
-        return not self.tract.hooks.list().get(fired.spec.name)
+        return not self._home.hooks.list().get(fired.spec.name)
 
     def is_instant(self, action: str) -> bool:
         """Return True if the action only decides; False where the operation's own code is chosen."""
@@ -155,7 +190,7 @@ class ToolQuestion(FieldPending):
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of the operation."""
         fired = self.fired
-        return () if fired is None else blocks_of(fired, self.tract)
+        return () if fired is None else blocks_of(fired, self._home)
 
     def about_operation(self) -> str:
         """Return what a person should know about the operation that is fired."""
@@ -164,9 +199,9 @@ class ToolQuestion(FieldPending):
             return ""
         told = [
             f"It fires the operation {fired.spec.name}, which is not asked about again.",
-            unreviewed_text(fired, self.tract),
+            unreviewed_text(fired, self._home),
             "Its handlers come first: what you choose is done where none of them decides."
-            if self.tract.hooks.list().get(fired.spec.name)
+            if self._home.hooks.list().get(fired.spec.name)
             else "",
             findings_text(self.code_blocks()),
         ]
@@ -181,7 +216,7 @@ class ToolQuestion(FieldPending):
         if target is None and self.tool_name != "compress":
             return ""
         with suppress(TractError):  # what is wrong with the arguments, the call will tell
-            cost = self.tract.costs.of_rewrite(*([] if target is None else [target]))
+            cost = self.acts_in.costs.of_rewrite(*([] if target is None else [target]))
             return f"Then {cost}." if cost else ""
         return ""
 
@@ -222,7 +257,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
         Raises:
             FingerprintError: there is no such tool any more.
         """
-        return self._tool().parameters  # type: ignore[no-any-return] # a `ToolDefinition`
+        return self._tool().parameters
 
     @property
     def subject(self) -> Subject:
@@ -241,19 +276,19 @@ class ToolPending(BuiltinPending, ToolQuestion):
 
     def editable(self) -> Any:
         """Return the arguments that can be changed; None if the tool is gone."""
-        return None if self.tract.executor.get(self.tool_name) is None else super().editable()
+        return None if self.current_tool is None else super().editable()
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments of the call, in the order of its parameters."""
-        tool = self.tract.executor.get(self.tool_name)
+        tool = self.current_tool
         declared = {} if tool is None else {p.name: p for p in tool.parameters}
         arguments = self.call_arguments
         names = [*declared, *(name for name in arguments if name not in declared)]
         rows = value_rows({name: arguments[name] for name in names if name in arguments}, declared)
         return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
 
-    def _tool(self) -> Any:
-        tool = self.tract.executor.get(self.tool_name)
+    def _tool(self) -> ToolDefinition:
+        tool = self.current_tool
         if tool is None:
             raise FingerprintError(f"there is no tool {self.tool_name!r} any more; it cannot be called")
         return tool
@@ -297,6 +332,7 @@ class PendingToolCall(ToolQuestion):
         check: raises `FingerprintError` if the tool or the permission changed since.
         why: the reason why a person is asked.
         is_held: a level of autonomy, or a doubt, has a person asked: no model decides about it.
+        acts_in: the tract that makes the call; that of the question if left out.
         options: see `Pending`.
     """
 
@@ -314,9 +350,11 @@ class PendingToolCall(ToolQuestion):
         description: str = "",
         why: str = "",
         is_held: bool = False,
+        acts_in: Any = None,
         **options: Any,
     ) -> None:
         super().__init__("tool_call", fields=arguments, **options)
+        self.act_in(self.tract if acts_in is None else acts_in)
         self.tool = tool
         self.field_parameters = parameters
         self.definition_hash = definition_hash

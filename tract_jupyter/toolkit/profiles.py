@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models import brief_repr
@@ -92,6 +92,24 @@ class ToolProfile:
         found = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
         in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **found})
         return ToolProfile(f"{self.name}{_IN_CODE}", shown, callable_from_code=in_code)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return which tools belong to it, as JSON data: without descriptions, and without what scripts may call."""
+        configs = self.tool_configs.items()
+        return {
+            "name": self.name,
+            "tools": [name for name, config in configs if config.enabled],
+            "left_out": [name for name, config in configs if not config.enabled],
+            "has_others": self.has_others,
+            "has_built_in": self.has_built_in,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ToolProfile:
+        """Return a profile from what `to_dict` gave."""
+        left_out = dict.fromkeys(data["left_out"], ToolConfig(enabled=False))
+        configs = {**dict.fromkeys(data["tools"], ToolConfig()), **left_out}
+        return cls(data["name"], configs, has_others=data["has_others"], has_built_in=data["has_built_in"])
 
     def _described(self, tool: ToolDefinition) -> ToolDefinition:
         config = self.tool_configs.get(tool.name)

@@ -185,6 +185,7 @@ class _Script(TypedDict):
     exchanged: Annotated[list[int], Field(min_length=3, max_length=3)]
     seconds: float
     limits: dict[str, Any]
+    tract: str
 
 
 class _ScriptCall(TypedDict):
