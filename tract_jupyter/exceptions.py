@@ -63,6 +63,7 @@ TractError
 │   └── LLMRequestError       the provider sent no reply; has a code
 ├── CassetteError             a cassette cannot be used, or what is asked now is not on it
 ├── OrchestratorError         an orchestrator cannot run, or its settings cannot be used
+├── AgentError                an agent cannot be made, changed or called; has a code, and what would be allowed
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -520,6 +521,20 @@ class CassetteError(TractError):
 
 class OrchestratorError(TractError, ValueError):
     """An orchestrator cannot run: no model is configured, it runs already; or its settings cannot be used."""
+
+
+class AgentError(TractError, ValueError):
+    """An agent cannot be made, changed or called.
+
+    Attributes:
+        code: what is wrong, in a word: `bad_name`, `unknown_tool`, `limit`, ...
+        allowed: what would be right, where that is a list.
+    """
+
+    def __init__(self, code: str, message: str, allowed: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.allowed = tuple(allowed)
 
 
 class RunError(TractError):

@@ -16,6 +16,7 @@ from tract_jupyter.models import PersonsWords, StatusInfo, agent_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
@@ -133,7 +134,7 @@ class Parts:
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any; and its own session."""
         self._is_closed = True
-        for name in ("orchestrator", "loop", "sandboxes", "mcp", "cassette"):
+        for name in ("agents", "orchestrator", "loop", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
         if self._session is None and "session" in self.__dict__:
@@ -381,6 +382,7 @@ class Parts:
     @part
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
+        from tract_jupyter.agents import AgentFunctions, agent_tools
         from tract_jupyter.scripts import script_tools
         from tract_jupyter.toolkit import (
             DelegatingExecutor,
@@ -405,7 +407,8 @@ class Parts:
         stands = self.delegation
         if stands is None:
             fixed += proposing_tools(operations, reviewer)
-            live = LiveTools(own_operations, self.mcp)
+            fixed += agent_tools(lambda: self.agents)
+            live = LiveTools(own_operations, self.mcp, AgentFunctions(lambda: self.__dict__.get("agents")))
             return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
         # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
         live = LiveTools(self.mcp) if self._repository.agent_branch else LiveTools(own_operations, self.mcp)
@@ -522,6 +525,20 @@ class Parts:
         from tract_jupyter.orchestrator import TractOrchestrator
 
         return TractOrchestrator(self._tract, self.settings)
+
+    @part
+    def agents(self) -> Agents:
+        """The agents that are made while the notebook runs."""
+        from pathlib import Path
+
+        from tract_jupyter.agents import Agents
+        from tract_jupyter.storage import MEMORY
+
+        database = self._repository.database
+        is_file = "://" not in database.location and database.location != MEMORY
+        store = Path(database.location).absolute().parent / "agents" if is_file else None
+        whose = agent_id(self._repository.tract_id, self._repository.agent_branch)
+        return Agents(self._tract, self.settings, whose, store)
 
     @part
     def sandboxes(self) -> SandboxPool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from tract_jupyter.agents import Agents
     from tract_jupyter.context import Damage
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
@@ -309,6 +310,11 @@ class Tract(HookedContext):
             LLMError: a request failed; `orchestrator.resume` goes on.
         """
         return self.orchestrator.run(reason, autonomy, on_turn=on_turn)
+
+    @property
+    def agents(self) -> Agents:
+        """The agents that are made while the notebook runs: `create`, `call`, `update`, `retire`, `promote`, `adopt`."""
+        return self._parts.agents
 
     @property
     def autonomy(self) -> Autonomy:

@@ -160,6 +160,13 @@ class TurnMeter:
                 elif self._price is not None and line.cost is not None:
                     self.usd += float(line.cost.usd)
 
+    def add_taken(self, *, steps: int, tokens: int, usd: float) -> None:
+        """Count what agents that the turn has called took."""
+        with self._lock:
+            self.steps += steps
+            self.tokens += tokens
+            self.usd += usd
+
     def add_calls(self, made: int) -> None:
         """Count tool calls that were made before the turn was left."""
         with self._lock:
@@ -201,6 +208,11 @@ class TurnMeter:
             yield
         finally:
             self._began += time.monotonic() - began
+
+    @property
+    def seconds(self) -> float:
+        """The time that it has taken, waiting for a person not included."""
+        return time.monotonic() - self._began
 
     @property
     def seconds_left(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Carrying out the calls of one step: asked about together, reads side by side, writes in order.
+"""Carrying out the calls of one step: asked about together, reads side by side, writes in order (or in lanes).
 
 A call that changes something is noted in the journal before it is begun. If the process ends before its end is known,
 a person is asked again, whatever was allowed before; a call that has ended is never made again.
@@ -61,6 +61,10 @@ if TYPE_CHECKING:
 CarryOut = Callable[[ActingCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
 _LONGEST_NAME = 64
+_HEARTBEAT = 0.02
+"""Seconds between two looks at calls that are made in lanes."""
+_PATIENCE = 2.0
+"""Seconds that an interrupted step waits for these calls to end."""
 
 
 class EndedCall(NamedTuple):
@@ -110,6 +114,13 @@ class _Call:
     @property
     def reads(self) -> bool:
         return self.prepared is not None and self.prepared.tool.traits.read_only
+
+    @property
+    def lane(self) -> str:
+        """What it waits for, of calls that change something; empty if it waits for all of them."""
+        if self.prepared is None or self.prepared.tool.lane is None:
+            return ""
+        return self.prepared.tool.lane(self.prepared.values)
 
 
 @dataclass(frozen=True)
@@ -182,21 +193,28 @@ class StepCalls:
             open_ones = [call for call in group if call.answer is None and not call.waits]
             if open_ones and open_ones[0].reads:
                 self._read(open_ones)
-            elif open_ones:
-                self._write(open_ones[0])
+            elif len({call.lane for call in open_ones}) > 1:
+                self._write_in_lanes(open_ones)
+            else:
+                for call in open_ones:
+                    self._write(call, self.machinery.aside)
             yield [(call.asked, call.answer) for call in group if call.answer is not None]
 
     def _groups(self) -> Iterator[list[_Call]]:
-        """Yield the calls in order: each that may change something by itself, what is between them together."""
+        """Yield the calls in order: each that may change something by itself, what is between them together.
+
+        What has a lane is together with what follows it and has one.
+        """
         group: list[_Call] = []
+        kind: object = None
         for call in self._calls:
-            if call.answer is None and not call.waits and not call.reads:
-                if group:
-                    yield group
-                yield [call]
+            is_write = call.answer is None and not call.waits and not call.reads
+            its_kind = (object() if not call.lane else "lanes") if is_write else "reads"
+            if group and its_kind != kind:
+                yield group
                 group = []
-            else:
-                group.append(call)
+            group.append(call)
+            kind = its_kind
         if group:
             yield group
 
@@ -377,7 +395,44 @@ class StepCalls:
 
     # --- carrying out
 
-    def _write(self, call: _Call) -> None:
+    def _write_in_lanes(self, calls: list[_Call]) -> None:
+        """Make calls of several lanes, each lane in a thread, in its order; all have ended afterwards, or were left."""
+        lanes: dict[str, list[_Call]] = {}
+        for call in calls:
+            lanes.setdefault(call.lane, []).append(call)
+        threads = []
+        for lane in lanes.values():
+            run = contextvars.copy_context().run
+            threads.append(threading.Thread(target=run, args=(self._work_lane, lane), name="tract-lane", daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_HEARTBEAT)  # short waits: an interrupt comes between two of them
+        except BaseException:
+            self.machinery.stop.set()
+            for thread in threads:
+                thread.join(_PATIENCE)
+            raise
+        if self._miss is not None:
+            raise self._miss
+
+    def _work_lane(self, calls: list[_Call]) -> None:
+        """Make the calls of a lane; whatever is raised, somebody waits for their answers."""
+        with LeavableThread() as aside:
+            for call in calls:
+                try:
+                    with side_by_side():
+                        self._write(call, aside)
+                except CassetteError as error:
+                    self._miss = error
+                except TractError as error:
+                    call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+                except BaseException as error:  # noqa: BLE001
+                    call.answer = answer_of(failed(call.asked.name, error))
+
+    def _write(self, call: _Call, aside: LeavableThread) -> None:
         """Make a call that may change something, here and now."""
         machinery = self.machinery
         why = self._why_not()
@@ -387,7 +442,7 @@ class StepCalls:
         self.noted = True
         machinery.journal.begin(self.commit, call.place, call.asked.id)
         call.is_begun = True
-        made = machinery.aside.do(partial(self._made, call), machinery.stop)
+        made = aside.do(partial(self._made, call), machinery.stop)
         # one that was left goes on, and nobody knows its end
         answer = made or CallAnswer(ended_running(machinery.stop.why), is_error=True, made=1)
         machinery.journal.end(self.commit, call.place, call.asked.id, answer)
@@ -487,7 +542,7 @@ class StepCalls:
                 made.append(None)
             return why
 
-        notes = CallNotes()
+        notes = CallNotes(meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known)
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
         )

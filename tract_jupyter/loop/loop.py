@@ -92,6 +92,7 @@ class ToolLoop:
         result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
             on.
         step_size: how many characters of all results of a step it is shown.
+        make_meter: makes what measures a turn, of its limits and what a request costs.
 
     Args:
         executor: gives what runs tools.
@@ -120,6 +121,7 @@ class ToolLoop:
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
+        self.make_meter: Callable[[TurnLimits, Price | None], TurnMeter] = TurnMeter
         self._executor = executor
         self._review = review
         self._store = store
@@ -229,7 +231,7 @@ class ToolLoop:
             TractError: a request failed; what was stored until then counts, and the next turn goes on from there.
         """
         toolset = self.toolset(asked.tools)
-        meter = TurnMeter(asked.limits or self.limits, self.price)
+        meter = self.make_meter(asked.limits or self.limits, self.price)
         stop = _given.get() or StopSignal()  # `under_way` has given it
         asks = None if self.ask is None else self._cassette().asking(self.ask)
         observer = None

@@ -1,5 +1,6 @@
 from .autonomy import Autonomy as Autonomy
 from .autonomy import LeveledPermission as LeveledPermission
+from .autonomy import acting_level as acting_level
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
@@ -16,6 +17,7 @@ from .callers import noting as noting
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
 from .clearing import why_a_person as why_a_person
+from .definitions import CallDetails as CallDetails
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits
 from .delegation import READING_ONLY as READING_ONLY
@@ -52,6 +54,7 @@ from .pendings import ToolPending as ToolPending
 from .policy import PendingPolicy as PendingPolicy
 from .policy import PolicyCalls as PolicyCalls
 from .policy import policy_actor as policy_actor
+from .profiles import AGENT_TOOLS as AGENT_TOOLS
 from .profiles import CODE_MODE as CODE_MODE
 from .profiles import DISCOVERY as DISCOVERY
 from .profiles import ToolConfig as ToolConfig

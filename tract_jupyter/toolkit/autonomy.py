@@ -28,6 +28,11 @@ _DEFAULT: Final = AutonomyLevel.COLLABORATIVE
 _acting: ContextVar[LeveledPermission | None] = ContextVar("tract_acting", default=None)
 
 
+def acting_level() -> LeveledPermission | None:
+    """Return the permission of whoever acts at a level of autonomy now; None if nobody does."""
+    return _acting.get()
+
+
 class Autonomy:
     """The autonomy of one tract: `t.autonomy.ceiling = "manual"`.
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
+    from tract_jupyter.llm import StopSignal, TurnMeter
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.profiles import ToolProfile
 
@@ -208,10 +209,16 @@ class CallNotes:
     Attributes:
         asked: the pendings that a person was asked within it.
         script: what its script did, as `ScriptResult.to_note`; None if it ran none.
+        meter: of the turn that makes it; None if no turn does.
+        stop: ends that turn.
+        is_again: whether it may have been made before, and a person said that it is made again.
     """
 
     asked: list[Any] = field(default_factory=list)
     script: dict[str, Any] | None = None
+    meter: TurnMeter | None = None
+    stop: StopSignal | None = None
+    is_again: bool = False
 
 
 _notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)

@@ -6,19 +6,20 @@ import inspect
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models import brief_repr, canonical_json, digest, printable, shortened
 from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import CellType
 
     from docstring_parser import Docstring
 
     from tract_jupyter.models.schema import ParameterSet
+    from tract_jupyter.review import CodeBlock, ValueTable
 
 
 def check_function(function: object) -> None:
@@ -125,6 +126,13 @@ class Traits:
     """It reaches beyond this store: the network, a model, other programs."""
 
 
+class CallDetails(NamedTuple):
+    """What a person is shown of a call besides its arguments: tables and texts that explain."""
+
+    tables: tuple[ValueTable, ...] = ()
+    blocks: tuple[CodeBlock, ...] = ()
+
+
 @dataclass(frozen=True)
 class ToolDefinition:
     """One tool.
@@ -142,6 +150,10 @@ class ToolDefinition:
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
         returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
+        check: is given the validated arguments and the actor before anybody is asked, and raises what is wrong.
+        details: returns what a person is shown besides the arguments, given the same.
+        lane: returns, of the arguments, what the call has to wait for: calls of one step that change something are
+            made one after the other, but those of different lanes side by side.
     """
 
     name: str
@@ -156,6 +168,9 @@ class ToolDefinition:
     namespace: str = ""
     returns: Any = Any
     asks_itself: bool = False
+    check: Callable[[Mapping[str, Any], str], None] | None = None
+    details: Callable[[Mapping[str, Any], str], CallDetails] | None = None
+    lane: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def is_of_tract(self) -> bool:
@@ -198,6 +213,7 @@ class ToolDefinition:
         owner: str = OWN,
         told_actor: bool = False,
         asks_itself: bool = False,
+        **more: Any,
     ) -> ToolDefinition:
         """Make a tool of a Python function; its type hints and docstring say everything.
 
@@ -210,6 +226,7 @@ class ToolDefinition:
             owner: who brought it.
             told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
             asks_itself: see `ToolDefinition`.
+            more: `check`, `details`, `lane`, `namespace` and `version`; see there, too.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
@@ -229,6 +246,7 @@ class ToolDefinition:
             told_actor=told_actor,
             returns=hints_of(function).get("return", Any),
             asks_itself=asks_itself,
+            **more,
         )
 
     @classmethod

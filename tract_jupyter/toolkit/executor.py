@@ -317,6 +317,7 @@ class ToolExecutor:
             approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
+            _check(tool, values, actor, profile)
             permitted = (permission or self.permission)(tool, actor)
             choice = None if approval is None else approval.choice
             if permitted is not _ALLOW and (approval is None or permitted is not Permission.ASK):
@@ -370,6 +371,7 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=_locked(tool.name, locks[tool.name]), denied=True)
         try:
             values = _validated(tool, arguments)
+            _check(tool, values, actor, profile)
             permitted = (permission or self.permission)(tool, actor)
             if permitted is Permission.DENY:
                 raise _Denied(_why_not(tool, actor, permission))
@@ -488,6 +490,7 @@ class ToolExecutor:
             why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.",
             is_held=permission is not None or bool(doubt),
+            details=None if tool.details is None else lambda now: tool.details(now, actor),
         )
 
     def _check_unchanged(
@@ -529,6 +532,13 @@ class PreparedCall(NamedTuple):
     tool: ToolDefinition
     values: dict[str, Any]
     question: ToolQuestion | None
+
+
+def _check(tool: ToolDefinition, values: dict[str, Any], actor: str, profile: ToolProfile | None) -> None:
+    """Raise what a tool itself says is wrong with a call, before anybody is asked about it."""
+    if tool.check is not None:
+        with nullcontext() if profile is None else bound_to(profile):
+            tool.check(values, actor)
 
 
 def _made(

@@ -15,6 +15,7 @@ from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
 from tract_jupyter.review import MODEL_REVIEWER, RECORDED, Subject, ValueRow, ValueTable, findings_text
+from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -332,6 +333,7 @@ class PendingToolCall(ToolQuestion):
         check: raises `FingerprintError` if the tool or the permission changed since.
         why: the reason why a person is asked.
         is_held: a level of autonomy, or a doubt, has a person asked: no model decides about it.
+        details: gives what is shown besides the arguments, of the arguments as they are now.
         acts_in: the tract that makes the call; that of the question if left out.
         options: see `Pending`.
     """
@@ -350,6 +352,7 @@ class PendingToolCall(ToolQuestion):
         description: str = "",
         why: str = "",
         is_held: bool = False,
+        details: Callable[[Mapping[str, Any]], CallDetails] | None = None,
         acts_in: Any = None,
         **options: Any,
     ) -> None:
@@ -362,6 +365,7 @@ class PendingToolCall(ToolQuestion):
         self._description = description
         self._why = why
         self._is_held = is_held
+        self._details = details
         self.reasoning = ""
         self.alternatives: tuple[Alternative, ...] = ()
         self.instead: Alternative | None = None
@@ -398,7 +402,21 @@ class PendingToolCall(ToolQuestion):
             ValueTable("In its own words", said, "nothing"),
             ValueTable("Alternatives", others, "nothing"),
         )
-        return (*super().more_tables(), *(table for table in tables if table.rows))
+        told = self._told_details()
+        return (*told.tables, *super().more_tables(), *(table for table in tables if table.rows))
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """Return the code of the operation that it fires, and what the tool shows of the call."""
+        return (*super().code_blocks(), *self._told_details().blocks)
+
+    def _told_details(self) -> CallDetails:
+        if self._details is None:
+            return CallDetails()
+        try:
+            return self._details(self.fields)
+        except TractError as error:  # the arguments were changed to something that cannot be
+            wrong = (ValueRow("as it is now", "", "it cannot be done", str(error)),)
+            return CallDetails((ValueTable("What is wrong", wrong, "nothing"),))
 
     @property
     def name(self) -> str:

@@ -20,6 +20,10 @@ DISCOVERY: Final = ("tools_search", "tools_describe")
 """The tools that find tools."""
 CODE_MODE: Final = ("notebook_execute", *DISCOVERY)
 """The tools that a model is shown whose calls are made by its scripts."""
+AGENT_TOOLS: Final = (
+    "agent_create", "agent_call", "agent_update", "agent_list", "agent_retire", "agent_promote"
+)  # fmt: skip
+"""The tools that make agents and call them."""
 _IN_CODE: Final = " in code"
 """The end of the name of a profile in code mode."""
 
@@ -119,7 +123,7 @@ class ToolProfile:
 
 
 def get_profile(name: str) -> ToolProfile:
-    """Return a built-in profile: `self`, `supervisor`, `full` or `code`.
+    """Return a built-in profile: `self`, `supervisor`, `agents`, `full` or `code`.
 
     Raises:
         ContentError: no built-in profile has that name.
@@ -139,7 +143,7 @@ def find_profile(name: str) -> ToolProfile | None:
     return base if base is None or base.name == name else base.as_code_mode()
 
 
-def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:
+def _built_in(name: str, descriptions: Mapping[str, str | None]) -> ToolProfile:
     configs = {tool: ToolConfig(description=text) for tool, text in descriptions.items()}
     return ToolProfile(name, configs, has_others=True)
 
@@ -148,6 +152,7 @@ _FULL: Final = ToolProfile("full", {}, has_others=True, has_built_in=True)
 _PROFILES: Final = {
     "self": _built_in("self", SELF),
     "supervisor": _built_in("supervisor", SUPERVISOR),
+    "agents": _built_in("agents", {**SELF, **dict.fromkeys(AGENT_TOOLS)}),
     "full": _FULL,
     "code": replace(_FULL.as_code_mode(), name="code"),
 }

@@ -1,0 +1,16 @@
+from .agents import Agents as Agents
+from .budgets import TreeLimits as TreeLimits
+from .definition import AgentDefinition as AgentDefinition
+from .definition import budget_text as budget_text
+from .file import KEYS as KEYS
+from .file import file_hash as file_hash
+from .file import file_text as file_text
+from .file import parse_file as parse_file
+from .findings import text_findings as text_findings
+from .registry import Agent as Agent
+from .registry import AgentCall as AgentCall
+from .registry import AgentState as AgentState
+from .registry import CallState as CallState
+from .rights import toolsets_of as toolsets_of
+from .tools import AgentFunctions as AgentFunctions
+from .tools import agent_tools as agent_tools

@@ -1,0 +1,727 @@
+"""`Tract.agents`: agents that are made, called and refined while the notebook runs.
+
+An agent is data: instructions, and what it may call and take. A model makes one by the tools of the toolset
+`dynamic_agents`, a person by the same as functions; a person is asked about what a model makes. An agent is of the
+session that made it, unless a person takes its file over.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.agents.budgets import Budgets, Purse, TreeLimits
+from tract_jupyter.agents.definition import (
+    AgentDefinition,
+    budget_dict,
+    check_name,
+    key_of,
+    read_budget,
+    unknown,
+)
+from tract_jupyter.agents.file import ENDING, file_text, parse_file, read_file, write_file
+from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
+from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolsets_of
+from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
+from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
+from tract_jupyter.models import TurnLimits, brief_repr
+from tract_jupyter.toolkit import call_notes, current_caller, python_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from tract_jupyter.llm import ModelConnection
+    from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.models import CollapseResult
+    from tract_jupyter.review import Settings
+    from tract_jupyter.toolkit import ToolExecutor
+
+_FOLDER: Final = ".agents"
+_FREE: Final = frozenset({"agents"})
+
+
+class Agents:
+    """The agents of one tract. Threads may share it.
+
+    Args:
+        tract: whose tools, models and questions they share.
+        settings: where records of them are signed and kept.
+        whose: the tract's own name within its session.
+        store: the folder of the store; None if it is in memory, or elsewhere.
+
+    Attributes:
+        on_change: functions that are called, on any thread, when an agent or a call changes.
+        on_turn: functions that are given each event of each agent's conversation, with its call.
+    """
+
+    def __init__(self, tract: Any, settings: Settings, whose: str, store: Path | None) -> None:
+        self.tract = tract
+        self.whose = whose
+        self.records = AgentRecords(settings)
+        self.on_change: list[Callable[[], object]] = []
+        self.on_turn: list[Callable[[AgentCall, TurnEvent], object]] = []
+        self._limits = TreeLimits()
+        self.budgets = Budgets(self._limits)
+        self._models: tuple[str, ...] | None = None
+        self._parent = store
+        self._folder: Path | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        self._agents: dict[str, Agent] = {}
+        self._runner = CallRunner(self)
+        self._lock = threading.RLock()
+        self.revision = 0
+        for agent in self.records.agents():
+            if agent.is_adopted:
+                self._agents[key_of(agent.name)] = agent
+
+    def __repr__(self) -> str:
+        active = [agent.name for agent in self if agent.state is AgentState.ACTIVE]
+        return f"<Agents: {', '.join(active) or 'none'}>"
+
+    def __iter__(self) -> Iterator[Agent]:
+        with self._lock:
+            return iter(list(self._agents.values()))
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    # --- what a person says
+
+    @property
+    def limits(self) -> TreeLimits:
+        """What all agents may take together: `t.agents.limits = TreeLimits(depth=2, count=5)`."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: TreeLimits) -> None:
+        """Set it.
+
+        Raises:
+            AgentError: it is something else.
+            CodeDecisionError: what runs on behalf of a model wants to.
+        """
+        self._check_person("what agents may take")
+        if not isinstance(limits, TreeLimits):
+            raise AgentError(
+                "bad_limit", f"limits is made with TreeLimits(depth=2, ...), not {brief_repr(limits)}"
+            )
+        self._limits = limits
+        self.budgets.tree.limits = limits.budget
+        for agent in self:
+            if agent.purse is not None and agent.definition.budget is None:
+                agent.purse.limits = limits.agent
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The menu of models that an agent may name: names of `t.models`; all that were added there, by default."""
+        return tuple(self.tract.models) if self._models is None else self._models
+
+    @models.setter
+    def models(self, names: Iterable[str] | None) -> None:
+        """Set it; None for all that were added.
+
+        Raises:
+            AgentError: `t.models` has no such name.
+            CodeDecisionError: what runs on behalf of a model wants to.
+        """
+        self._check_person("which models agents may ask")
+        given = None if names is None else tuple(names)
+        strange = [name for name in given or () if name not in self.tract.models]
+        if strange:
+            raise AgentError(
+                "unknown_model",
+                f"t.models has no {', '.join(map(repr, strange))}; t.models.add(NAME, ...) adds one",
+            )
+        self._models = given
+
+    @property
+    def directory(self) -> Path:
+        """The folder for the files of agents, each session in a folder of its own; assign another one.
+
+        Beside the store; of a store in memory a temporary one, which goes with the tract.
+        """
+        if self._parent is not None:
+            return self._parent
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="tract-agents-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
+
+    @directory.setter
+    def directory(self, directory: str | Path) -> None:
+        """Set it, for agents that are made from now on."""
+        self._check_person("where the files of agents are")
+        self._parent, self._folder = Path(directory).expanduser(), None
+
+    @property
+    def toolsets(self) -> dict[str, frozenset[str]]:
+        """The toolsets that an agent may be given, each with the names of its tools."""
+        return toolsets_of(self.executor)
+
+    # --- making and changing: what a model does, too, comes through the tools of the same names
+
+    def create(
+        self,
+        name: str,
+        instructions: str,
+        description: str,
+        model: str | None = None,
+        tools: Sequence[str] = (),
+        toolsets: Sequence[str] = (),
+        budget: TurnLimits | dict[str, Any] | None = None,
+    ) -> Agent:
+        """Make an agent, which can be called in this session: the tool `agent_create`.
+
+        Args:
+            name: 1 to 64 letters, digits, `_` and `-`, a letter first; new, whatever its case.
+            instructions: what its model is told first.
+            description: what it is for.
+            model: one of `models`; None for the model of whoever calls it.
+            tools: what it may call, by name.
+            toolsets: sets of tools; see `toolsets`.
+            budget: what all its calls may take: `{"steps": 20, "usd": 0.5}`.
+
+        Raises:
+            AgentError: it cannot be made; nothing was.
+            ToolDeniedError: a person was asked, as a model's script does this, and rejected it.
+        """
+        self._tool(
+            "agent_create", name=name, instructions=instructions, description=description, model=model,
+            tools=list(tools), toolsets=list(toolsets), budget=_as_given(budget),
+        )  # fmt: skip
+        return self.get(name)
+
+    def call(self, agent: str, input: str, attachments: Sequence[str] = ()) -> str:  # noqa: A002 # the tool's name
+        """Call an agent, and return its answer: the tool `agent_call`.
+
+        Raises:
+            AgentError: it came to no answer; the message says what it took, and how to go on.
+        """
+        done = self._tool("agent_call", agent=agent, input=input, attachments=list(attachments))
+        return str(done["answer"])
+
+    def update(self, agent: str, **changes: Any) -> Agent:
+        """Change an agent, which is another version then: the tool `agent_update`.
+
+        Args:
+            agent: its name.
+            changes: `instructions`, `description`, `model`, `tools`, `toolsets`, `budget`.
+
+        Raises:
+            AgentError: it cannot be changed like this.
+        """
+        given = {name: _as_given(value) if name == "budget" else value for name, value in changes.items()}
+        self._tool("agent_update", agent=agent, **given)
+        return self.get(agent)
+
+    def retire(self, agent: str) -> None:
+        """Have nobody call an agent any more: the tool `agent_retire`. Its calls can still be read."""
+        self._tool("agent_retire", agent=agent)
+
+    def promote(self, agent: str, path: str | Path) -> Path:
+        """Copy an agent's file to where it outlives the session: the tool `agent_promote`.
+
+        It can be called from there once a person has taken it over, with `adopt`.
+        """
+        return Path(self._tool("agent_promote", agent=agent, path=str(path))["path"])
+
+    def adopt(self, path: str | Path) -> Agent:
+        """Take an agent's file over, as it is now: it can be called from now on, in later sessions too.
+
+        Read it first: this is your approval of it. If the file is changed afterwards, the agent is blocked until it is
+        taken over again.
+
+        Raises:
+            AgentError: it is no `.agent` file, or grants what there is not.
+            CodeDecisionError: what runs on behalf of a model wants to.
+        """
+        self._check_person("which agents are taken over from files")
+        place = Path(path).expanduser().absolute()
+        text = read_file(place)
+        definition = parse_file(text)
+        self.check_definition(definition, Caller(self.tract))
+        with self._lock:
+            former = self._agents.get(key_of(definition.name))
+            is_same = former is not None and former.path is not None and former.path == place
+            if (
+                former is not None
+                and former.state is AgentState.ACTIVE
+                and not is_same
+                and former.text != text
+            ):
+                raise AgentError(
+                    "name_taken",
+                    f"there is another agent {former.name!r}, and its name is taken; retire it first",
+                )
+            version = 1 if former is None else former.version + (former.text != text)
+            session = former.session if former is not None and is_same else ""
+            agent = Agent(definition, text, place, "user", (), session, version)
+            if former is not None:
+                agent.calls, agent.promoted = former.calls, former.promoted
+            self._keep(agent, "adopted", "user")
+        return agent
+
+    # --- looking
+
+    @property
+    def executor(self) -> ToolExecutor:
+        """The executor of the tract."""
+        executor: ToolExecutor = self.tract.executor
+        return executor
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents that can be called."""
+        return sorted(agent.name for agent in self if agent.state is AgentState.ACTIVE)
+
+    @property
+    def is_full(self) -> bool:
+        """True if as many agents are active as may be."""
+        return len(self.names) >= self._limits.count
+
+    def get(self, name: str) -> Agent:
+        """Return an agent of this session, or one that was taken over.
+
+        Raises:
+            AgentError: there is none of that very name.
+        """
+        check_name(name)
+        with self._lock:
+            found = self._agents.get(key_of(name))
+        if found is None or found.name != name:
+            past = any(agent.name == name for agent in self.records.agents())
+            earlier = (
+                f" {name!r} was made in an earlier session: t.agents.past() shows it, and t.agents.resume({name!r}) goes "
+                "on with a call that it was left in."
+                if past and found is None
+                else ""
+            )
+            error = unknown("agent", [name], self.names, "unknown_agent")
+            raise AgentError(error.code, f"{error}{earlier}", error.allowed)
+        return found
+
+    def past(self) -> list[Agent]:
+        """Return the agents of earlier sessions, which cannot be called, with the calls that are kept of them."""
+        found = []
+        for agent in self.records.agents():
+            if key_of(agent.name) not in self._agents:
+                agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
+                agent.calls = self.records.calls(agent.name)
+                found.append(agent)
+        return found
+
+    def calls_of(self, name: str) -> list[AgentCall]:
+        """Return the calls of an agent, those of earlier sessions first."""
+        with self._lock:
+            agent = self._agents.get(key_of(name))
+        here = [] if agent is None else agent.calls
+        numbers = {call.number for call in here}
+        return [*(call for call in self.records.calls(name) if call.number not in numbers), *here]
+
+    def transcript(self, agent: str, call: int | None = None) -> Any:
+        """Return the tract with the conversation of a call, to look at: `.compile()`, `.loop.turns()`; close it then.
+
+        Args:
+            agent: its name.
+            call: the number of the call; the newest if left out.
+        """
+        found = self._call(agent, call)
+        return self.tract.beside(found.tract_id, found.branch, f"Conversations of the agent {agent}")
+
+    def collapse(self, agent: str, call: int | None = None, **options: Any) -> CollapseResult:
+        """Commit what an agent found out to the tract.
+
+        Args:
+            agent: its name.
+            call: the number of the call; the newest if left out.
+            options: those of `Session.collapse`; without any, its answer is the outcome.
+        """
+        found = self._call(agent, call)
+        session = self.tract.session
+        child = session.get_tract(found.conversation)
+        given = options or {"content": found.answer}
+        result: CollapseResult = session.collapse(child, self.tract, **given)
+        return result
+
+    # --- going on, and stopping
+
+    def resume(self, agent: str, call: int | None = None) -> str:
+        """Go on with a call that was left: by Stop, a limit, a missing decision, the end of its process.
+
+        That is a person's word: also for an agent of an earlier session, for this call alone. What has ended is not
+        made again, and what it took still counts.
+
+        Args:
+            agent: its name.
+            call: the number of the call; the newest that is open if left out.
+
+        Returns:
+            The answer.
+
+        Raises:
+            AgentError: there is nothing to go on with, or it came to no answer.
+            CodeDecisionError: what runs on behalf of a model wants to.
+        """
+        self._check_person("which calls of agents go on")
+        return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
+
+    def go_on(self, name: str, number: int | None, caller: Caller) -> AgentCall:
+        """Go on with a call; see `resume`."""
+        open_ones = [one for one in self.calls_of(name) if one.state.is_open and number in (None, one.number)]
+        if not open_ones:
+            raise AgentError(
+                "nothing_left", f"no call of {name!r} was left; t.agents.calls_of({name!r}) lists them"
+            )
+        call = open_ones[-1]
+        if call.state is CallState.RUNNING:
+            raise AgentError(
+                "running", f"{call.branch} of {name!r} is under way; t.agents.stop({name!r}) stops it"
+            )
+        if call.own is not None:
+            own, call.own = call.own, None
+            own.close()
+        with self._lock:
+            agent = self._agents.get(key_of(name)) or next(
+                (one for one in self.records.agents() if one.name == name), None
+            )
+        if agent is None or agent.hash != call.hash:
+            raise AgentError(
+                "file_changed",
+                f"{name!r} is another version than the one that {call.branch} was of; call it anew",
+            )
+        return self._runner.resume(agent, call, caller)
+
+    def stop(self, agent: str | None = None) -> None:
+        """Stop the calls of an agent and of all agents that it called, or all, from any thread."""
+        for call in self._under_way():
+            if agent is None or agent in call.chain:
+                call.own.loop.stop()
+
+    def close(self) -> None:
+        """Stop all calls, and close what they use."""
+        for call in self._under_way():
+            call.own.loop.close()
+        for agent in self:
+            for call in agent.calls:
+                own, call.own = call.own, None
+                if own is not None:
+                    own.close()
+        if self._folder is not None:
+            with suppress(OSError):  # there are files in it
+                self._folder.rmdir()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    # --- for the tools
+
+    def made_by(self, caller: Caller, definition: AgentDefinition, actor: str) -> Agent:
+        """Make an agent: write its file, keep its record.
+
+        Raises:
+            AgentError: it cannot be made; nothing was kept of it.
+        """
+        with self._lock:
+            self.check_new(definition, caller)
+            path = self._session_folder() / f"{definition.name}{ENDING}"
+            creator = actor if caller.running is None else caller.running.call.actor
+            agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
+            write_file(path, agent.text, is_new=True)
+            try:
+                self._keep(agent, "created", actor)
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+        return agent
+
+    def changed_by(self, caller: Caller, agent: Agent, definition: AgentDefinition, actor: str) -> Agent:
+        """Make another version of an agent.
+
+        Raises:
+            AgentError: it cannot be changed; it is as it was.
+        """
+        with self._lock:
+            self.check_changed(agent, definition, caller)
+            before = (agent.definition, agent.text, agent.version)
+            agent.definition, agent.text, agent.version = definition, file_text(definition), agent.version + 1
+            try:
+                if agent.path is not None:
+                    write_file(agent.path, agent.text, is_new=False)
+                self._keep(agent, "updated", actor)
+            except BaseException:
+                agent.definition, agent.text, agent.version = before
+                raise
+            if agent.purse is not None:
+                agent.purse.limits = definition.budget or self._limits.agent
+        return agent
+
+    def retired_by(self, caller: Caller, agent: Agent, actor: str) -> None:
+        """Retire an agent; the file that this session made goes, its record stays."""
+        with self._lock:
+            self.check_owned(agent, caller, "retire")
+            path, was = agent.path, agent.state
+            agent.state = AgentState.RETIRED
+            try:
+                self._keep(agent, "retired", actor)
+            except BaseException:
+                agent.state = was
+                raise
+            if path is not None and not agent.is_adopted:
+                path.unlink(missing_ok=True)
+                agent.path = None
+
+    def promoted_by(self, caller: Caller, agent: Agent, path: Path, actor: str) -> Path:
+        """Copy the file of an agent, and note where from.
+
+        Raises:
+            AgentError: it was changed since it was approved, or cannot be written there.
+        """
+        self.check_owned(agent, caller, "promote")
+        agent.check_file()
+        target = self.check_target(path)
+        write_file(target, agent.text, is_new=True)
+        agent.promoted = {
+            "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,
+            "session": agent.session, "at": datetime.now(UTC).isoformat(), "by": actor,
+        }  # fmt: skip
+        self._keep(agent, "promoted", actor)
+        return target
+
+    def called_by(self, caller: Caller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
+        """Call an agent; a call that may have been made before, as its process ended, is gone on with."""
+        if not text.strip():
+            raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
+        if caller.is_again:
+            left = [one for one in self.calls_of(name) if one.state.is_open and one.input == text]
+            if left:
+                return self.go_on(name, left[-1].number, caller)
+        return self._runner.call(self.get(name), text, attachments, caller)
+
+    def check_definition(self, definition: AgentDefinition, caller: Caller) -> None:
+        """Check what a definition grants, and its model.
+
+        Raises:
+            AgentError: there is no such thing, or its maker may not grant it.
+        """
+        check_rights(definition, self.executor, caller.allowed)
+        self.check_model(definition)
+
+    def check_model(self, definition: AgentDefinition) -> None:
+        """Check that the model of a definition is on the menu.
+
+        Raises:
+            AgentError: it is not.
+        """
+        if definition.model is not None and definition.model not in self.models:
+            raise unknown("model", [definition.model], self.models, "unknown_model")
+
+    def check_new(self, definition: AgentDefinition, caller: Caller) -> None:
+        """Check that an agent can be made.
+
+        Raises:
+            AgentError: its name is taken, it grants too much, or there are too many.
+        """
+        name = definition.name
+        former = self._agents.get(key_of(name))
+        if former is not None:
+            same = (
+                "" if former.name == name else f" as {former.name!r} (names are compared case-insensitively)"
+            )
+            how = "it was retired" if former.state is AgentState.RETIRED else "agent_update changes it"
+            raise AgentError(
+                "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
+            )
+        taken = next((one for one in self._reserved() if key_of(python_name(one)) == key_of(name)), None)
+        if taken is not None:
+            raise AgentError(
+                "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
+            )
+        self.check_definition(definition, caller)
+        if CREATING in definition.toolsets and caller.depth + 1 >= self._limits.depth:
+            raise AgentError(
+                "limit", f"an agent this deep may make no agents: {self._limits.depth} is the depth here"
+            )
+        if self.is_full:
+            raise AgentError(
+                "limit",
+                f"limit reached: {self._limits.count} agents are active, which is the most here. Retire one that is not "
+                "needed, with agent_retire",
+            )
+
+    def check_changed(self, agent: Agent, definition: AgentDefinition, caller: Caller) -> None:
+        """Check that an agent can be changed to this.
+
+        Raises:
+            AgentError: it is not the caller's, was retired, or would grant too much.
+        """
+        self.check_owned(agent, caller, "change")
+        if agent.state is not AgentState.ACTIVE:
+            raise AgentError("retired", f"the agent {agent.name!r} was retired; create another one")
+        if agent.is_adopted:
+            raise AgentError(
+                "adopted",
+                f"{agent.name!r} is a file that a person keeps; it is changed there, and adopted again",
+            )
+        if definition == agent.definition:
+            raise AgentError("no_change", f"that is what {agent.name!r} is already; nothing was changed")
+        self.check_definition(definition, caller)
+
+    def check_owned(self, agent: Agent, caller: Caller, doing: str) -> None:
+        """Check that somebody may change an agent: an agent only what it has made itself, in whichever version it is.
+
+        Raises:
+            AgentError: they may not.
+        """
+        if caller.running is None:
+            return
+        if agent.maker != caller.chain:
+            raise AgentError("not_yours", f"{caller.name} did not make {agent.name!r}, and cannot {doing} it")
+
+    def check_target(self, path: Path) -> Path:
+        """Return where a file may be promoted to.
+
+        Raises:
+            AgentError: that is no place for it.
+        """
+        given = Path(path).expanduser()
+        target = (given if given.is_absolute() else Path.cwd() / given).resolve()
+        if target.suffix != ENDING:
+            raise AgentError(
+                "bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance"
+            )
+        roots = [Path.cwd().resolve()]
+        if not any(target.is_relative_to(root) for root in roots):
+            raise AgentError(
+                "bad_path", f"{given} is outside of the workspace {roots[0]}; choose a place within"
+            )
+        if not target.parent.is_dir():
+            raise AgentError("bad_path", f"there is no folder {target.parent.name}; make it first")
+        if os.path.lexists(target):
+            raise AgentError("file_exists", f"there is a file {given} already; nothing was written")
+        return target
+
+    def connection(self, name: str) -> ModelConnection:
+        """Return the model of a name of the menu.
+
+        Raises:
+            AgentError: there is none.
+        """
+        try:
+            return self.tract.models[name]  # type: ignore[no-any-return] # a `Models`
+        except (KeyError, LLMConfigError):
+            raise unknown("model", [name], self.models, "unknown_model") from None
+
+    def purse_of(self, agent: Agent) -> Purse:
+        """Return what an agent's calls may take together."""
+        with self._lock:
+            if agent.purse is None:
+                agent.purse = Purse(
+                    agent.definition.budget or self._limits.agent, f"the agent {agent.name!r}"
+                )
+            return agent.purse
+
+    def granted(self, definition: AgentDefinition) -> frozenset[str]:
+        """Return the names of the tools that a definition grants."""
+        return tools_of(definition, self.toolsets)
+
+    def follow(self, call: AgentCall, caller: Caller) -> Callable[[], None]:
+        """Have a call stop with the turn that made it; returns what ends that."""
+        self.changed()
+        if caller.stop is None:
+            return lambda: None
+        forget: Callable[[], None] = caller.stop.on_set(call.own.loop.stop)
+        return forget
+
+    def told(self, call: AgentCall, event: TurnEvent) -> None:
+        """Tell those who look on what happens in an agent's conversation."""
+        for look in list(self.on_turn):
+            look(call, event)
+        self.changed()
+
+    def changed(self) -> None:
+        """Tell those who look on that something changed."""
+        self.revision += 1
+        for look in list(self.on_change):
+            look()
+
+    # ---
+
+    def _tool(self, tool: str, /, **arguments: Any) -> Any:
+        """Call a tool as whoever runs this: a person's own cell, or a script, which is asked about it."""
+        try:
+            return getattr(self.tract.tools, tool)(**arguments)
+        except ToolExecutionError as error:
+            if isinstance(error.__cause__, AgentError):
+                raise error.__cause__ from None
+            raise
+
+    def _keep(self, agent: Agent, what: str, actor: str) -> None:
+        self.records.save(agent, what, actor)
+        self._agents[key_of(agent.name)] = agent
+        self.changed()
+
+    def _session_folder(self) -> Path:
+        if self._folder is None:
+            folder = self.directory / self.session
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                raise AgentError(
+                    "no_folder",
+                    f"the folder for agents' files cannot be made beside the store: {why}. Set another one: "
+                    "t.agents.directory = 'PLACE'",
+                ) from None
+            self._folder = folder
+        return self._folder
+
+    def _reserved(self) -> list[str]:
+        tools = self.executor.tools().values()
+        return [one.name for one in tools if one.namespace not in _FREE] + [
+            one.namespace for one in tools if one.namespace
+        ]
+
+    def _call(self, name: str, number: int | None) -> AgentCall:
+        found = [one for one in self.calls_of(name) if number in (None, one.number)]
+        if not found:
+            raise AgentError("no_call", f"{name!r} was not called yet, or has no call {number}")
+        return found[-1]
+
+    def _under_way(self) -> list[AgentCall]:
+        return [
+            call
+            for agent in self
+            for call in agent.calls
+            if call.own is not None and call.state is CallState.RUNNING
+        ]
+
+    def _check_person(self, what: str) -> None:
+        if call_notes() is not None or current_caller(self.executor) is not None:
+            raise CodeDecisionError(
+                f"{what} is a person's to say, and not that of what runs on behalf of a model"
+            )
+
+
+def _as_given(budget: Any) -> Any:
+    """Return a budget as the tools take it."""
+    return budget_dict(budget) if isinstance(budget, TurnLimits) else budget
+
+
+def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> AgentDefinition:
+    """Return a definition with some parts changed; what is None stays.
+
+    Raises:
+        AgentError: it cannot be like this.
+    """
+    given = {name: value for name, value in changes.items() if value is not None}
+    if "budget" in given:
+        given["budget"] = read_budget(given["budget"])
+    if "model" in given and definition.compatible_models:
+        given["compatible_models"] = ()
+    return replace(definition, **given)

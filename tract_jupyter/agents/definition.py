@@ -1,0 +1,204 @@
+"""What an agent is: a name, instructions, a model, what it may call and what it may take. It never holds code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import AgentError, ContentError, nearest
+from tract_jupyter.models import TurnLimits, brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_LONGEST_NAME: Final = 64
+_LONGEST_DESCRIPTION: Final = 1_000
+_LONGEST_INSTRUCTIONS: Final = 50_000
+_DEVICES: Final = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
+)
+_ROLES: Final = frozenset(
+    ["agent", "agents", "user", "orchestrator", "script", "system", "assistant", "tool", "tools", "tract", "developer"]
+)
+BUDGET_KEYS: Final = tuple(one.name for one in fields(TurnLimits))
+"""What a budget may limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentDefinition:
+    """The definition of an agent. It is checked when it is made.
+
+    Attributes:
+        name: 1 to 64 letters, digits, `_` and `-`, beginning with a letter. It is never changed to fit.
+        instructions: what its model is told first; kept to the character.
+        description: what it is for, for those who may call it.
+        model: a model of the host's menu; None for the one of whoever calls it.
+        compatible_models: patterns such as `openai/*`, one of which that model has to fit, where `model` is None.
+        tools: what it may call, by name.
+        toolsets: sets of tools; see `t.agents.toolsets`.
+        budget: what all its calls together may take; None for the usual.
+
+    Raises:
+        AgentError: something of it cannot be used.
+    """
+
+    name: str
+    instructions: str
+    description: str = ""
+    model: str | None = None
+    compatible_models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    toolsets: tuple[str, ...] = ()
+    budget: TurnLimits | None = None
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        check_name(self.name)
+        _check_text("instructions", self.instructions, _LONGEST_INSTRUCTIONS)
+        if not self.instructions.strip():
+            raise AgentError("no_instructions", f"the agent {self.name!r} needs instructions: they are empty")
+        _check_text("description", self.description, _LONGEST_DESCRIPTION)
+        if self.model is not None:
+            _check_text("model", self.model, 200)
+        for name in ("compatible_models", "tools", "toolsets"):
+            object.__setattr__(self, name, checked_names(name, getattr(self, name)))
+        if self.model is not None and self.compatible_models:
+            raise AgentError(
+                "two_models", "an agent has either a model or compatible_models; leave one of the two out"
+            )
+
+    def front_matter(self) -> dict[str, Any]:
+        """Return all but the instructions, as a file has it; what is empty is left out."""
+        given: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "model": self.model,
+            "compatible_models": list(self.compatible_models),
+            "tools": list(self.tools),
+            "toolsets": list(self.toolsets),
+            "budget": budget_dict(self.budget),
+        }
+        return {
+            key: value for key, value in given.items() if key == "name" or value not in (None, "", [], {})
+        }
+
+
+def check_name(name: object) -> None:
+    """Check the form of an agent's name. It is compared as it is given, and never changed.
+
+    Raises:
+        AgentError: no agent can have that name.
+    """
+    if not isinstance(name, str):
+        raise AgentError("bad_name", f"the name of an agent is a text, not {brief_repr(name)}")
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        wished = (
+            re.sub(r"[^A-Za-z0-9_-]+", "_", name.strip()).strip("_-").lstrip("0123456789_-")[:_LONGEST_NAME]
+        )
+        hint = f" Nothing was changed to fit; give {wished!r}, for instance" if wished else ""
+        raise AgentError(
+            "bad_name",
+            f"{brief_repr(name)} is no name of an agent: that is 1 to {_LONGEST_NAME} characters, a letter first, then "
+            f"letters, digits, '_' and '-'.{hint}",
+        )
+    if key_of(name) in _DEVICES | _ROLES:
+        raise AgentError("reserved_name", f"{name!r} is reserved; choose another name for the agent")
+
+
+def key_of(name: str) -> str:
+    """Return what makes two names the same: neither case nor the kind of dash tells agents apart."""
+    return name.casefold().replace("-", "_")
+
+
+def checked_names(what: str, given: object) -> tuple[str, ...]:
+    """Return a list of names, each once.
+
+    Raises:
+        AgentError: it is something else.
+    """
+    if not isinstance(given, list | tuple):
+        raise AgentError(
+            "bad_list", f"{what}: expected YAML list, or a list in Python, and not {brief_repr(given)}"
+        )
+    for one in given:
+        if not isinstance(one, str) or not one.strip():
+            raise AgentError("bad_list", f"{what}: expected non-empty string, and not {brief_repr(one)}")
+        _check_text(what, one, 300)
+    twice = next((one for place, one in enumerate(given) if one in given[:place]), None)
+    if twice is not None:
+        noun = {"tools": "tool", "toolsets": "toolset"}.get(what, what)
+        raise AgentError("twice", f"Duplicate {noun} entry {twice!r}: each is named once")
+    return tuple(given)
+
+
+def read_budget(given: object) -> TurnLimits | None:
+    """Return a budget that is given as `{steps, calls, tokens, usd, seconds}`, or as `TurnLimits`.
+
+    Raises:
+        AgentError: it is something else.
+    """
+    if given is None or isinstance(given, TurnLimits):
+        return given
+    if not isinstance(given, Mapping):
+        raise AgentError(
+            "bad_budget", f"budget is {{'steps': 20, ...}}, not {brief_repr(given)}", BUDGET_KEYS
+        )
+    for name in given:
+        if name not in BUDGET_KEYS:
+            near = nearest(str(name), BUDGET_KEYS)
+            raise AgentError(
+                "bad_budget",
+                f"budget: no limit is called {brief_repr(name)}.{near} There are {', '.join(BUDGET_KEYS)}",
+                BUDGET_KEYS,
+            )
+    try:
+        return TurnLimits(**{"steps": None, **given})
+    except ContentError as error:
+        raise AgentError("bad_budget", f"budget: {error}", BUDGET_KEYS) from None
+
+
+def budget_dict(budget: TurnLimits | None) -> dict[str, Any]:
+    """Return a budget as a file has it: the limits that there are."""
+    return (
+        {} if budget is None else {name: value for name, value in asdict(budget).items() if value is not None}
+    )
+
+
+def budget_text(budget: TurnLimits | None) -> str:
+    """Return a budget in words."""
+    nouns = {
+        "steps": "requests",
+        "calls": "tool calls",
+        "tokens": "tokens",
+        "usd": "USD",
+        "seconds": "seconds",
+    }
+    return ", ".join(f"{value:,} {nouns[name]}" for name, value in budget_dict(budget).items()) or "none"
+
+
+def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) -> AgentError:
+    """Return the error for names that there are not, with those that there are."""
+    names, there = list(wrong), sorted(allowed)
+    told = ", ".join(there) if there else "there are none"
+    near = nearest(names[0], there)
+    return AgentError(
+        code, f"no {what} {', '.join(map(repr, names))} for this agent.{near} Allowed: {told}", there
+    )
+
+
+def _check_text(what: str, text: object, longest: int) -> None:
+    if not isinstance(text, str):
+        raise AgentError("bad_text", f"{what} is a text, not {brief_repr(text)}")
+    if len(text) > longest:
+        raise AgentError("too_long", f"{what} has {len(text):,} characters; {longest:,} is the most")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise AgentError(
+            "bad_text", f"{what} has half of a character (a lone surrogate), which no file can hold"
+        ) from None
+    if "\0" in text:
+        raise AgentError("bad_text", f"{what} has a NUL character, which no store can hold")

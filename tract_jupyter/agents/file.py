@@ -1,0 +1,196 @@
+"""`.agent` files: YAML front matter, then the instructions as they are. Reading one runs nothing.
+
+    ---
+    name: checker
+    description: Checks sums.
+    tools:
+    - add
+    ---
+    You check sums.
+
+The file that is written of a definition, read again, is that definition, to the character.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from tract_jupyter.agents.definition import AgentDefinition, read_budget
+from tract_jupyter.exceptions import AgentError, nearest
+from tract_jupyter.models import brief_repr, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ENDING: Final = ".agent"
+"""The ending of the files' names."""
+KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget")
+"""The keys of the front matter."""
+_FENCE: Final = "---"
+_MOST_BYTES: Final = 256_000
+_NOT_HERE: Final = ("entry", "schema_in_ref")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts so that they are read again as they were."""
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    # what is no plain printable line is quoted with escapes: other styles fold lines, or change line ends
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads plain data: no aliases, and no key twice."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # type: ignore[override]
+        if self.check_event(yaml.AliasEvent):
+            raise AgentError("bad_file", "an .agent file has no aliases (*name); write the value out")
+        return super().compose_node(parent, index)  # type: ignore[no-any-return]
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # as yaml has it
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+        if twice is not None:
+            raise AgentError("bad_file", f"the front matter has {brief_repr(twice)} twice")
+        return super().construct_mapping(node, deep)
+
+
+def file_text(definition: AgentDefinition) -> str:
+    """Return the file of a definition."""
+    front = yaml.dump(
+        definition.front_matter(), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**9
+    )
+    return f"{_FENCE}\n{front}{_FENCE}\n{definition.instructions}"
+
+
+def file_hash(text: str) -> str:
+    """Return what tells one version of a file from another: its SHA-256, 64 hex digits."""
+    return sha256(text.encode())
+
+
+def parse_file(text: str) -> AgentDefinition:
+    """Read a file.
+
+    Raises:
+        AgentError: it is no `.agent` file, or its definition cannot be used.
+    """
+    front, body = _parted(text.removeprefix("\ufeff"))
+    try:
+        data = yaml.load(front, Loader=_Loader)  # noqa: S506 # derives from SafeLoader
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        if isinstance(error, AgentError):
+            raise
+        problem = getattr(error, "problem", None) or str(error)
+        raise AgentError("bad_file", f"the front matter is not valid YAML: {problem}") from None
+    if not isinstance(data, dict):
+        raise AgentError(
+            "bad_file",
+            "missing frontmatter: an .agent file begins with '---', lines such as 'name: checker', and '---'",
+        )
+    for key in _NOT_HERE:
+        if key in data:
+            raise AgentError("bad_file", f"an .agent file must not declare {key!r}", KEYS)
+    if "name" not in data:
+        raise AgentError("bad_file", "an .agent file must have a 'name' field", KEYS)
+    for key in data:
+        if key not in KEYS:
+            near = nearest(str(key), KEYS)
+            raise AgentError(
+                "unknown_key",
+                f"an .agent file has no key {brief_repr(key)}.{near} It has: {', '.join(KEYS)}",
+                KEYS,
+            )
+    values = {**data, "budget": read_budget(data.get("budget"))}
+    return AgentDefinition(instructions=body, **values)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the front matter and the body.
+
+    Raises:
+        AgentError: there is no front matter.
+    """
+    lines = list(_lines(text))
+    if lines and lines[0].rstrip("\r\n") == _FENCE:
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip("\r\n") == _FENCE:
+                return "".join(lines[1:number]), "".join(lines[number + 1 :])
+    raise AgentError(
+        "bad_file",
+        "missing frontmatter: an .agent file begins with '---', lines such as 'name: checker', and '---'",
+    )
+
+
+def _lines(text: str) -> Iterator[str]:
+    r"""Yield the lines with their ends; only `\n` ends one, where Python's own splitting knows more."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def read_file(path: Path) -> str:
+    """Return the text of a file, as it is.
+
+    Raises:
+        AgentError: it cannot be read, is too large, or no text.
+    """
+    try:
+        # a FIFO would have the opening wait for a writer
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise AgentError("no_file", f"{path.name} cannot be read: {why}") from None
+    if len(data) > _MOST_BYTES:
+        raise AgentError("too_long", f"{path.name} has more than {_MOST_BYTES:,} bytes, which is the most")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise AgentError("bad_file", f"{path.name} is no text in UTF-8") from None
+
+
+def write_file(path: Path, text: str, *, is_new: bool) -> None:
+    """Write a whole file, or nothing.
+
+    Args:
+        path: where.
+        text: all of it.
+        is_new: refuse to take the place of a file that is there.
+
+    Raises:
+        AgentError: there is one, or it cannot be written.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        try:
+            with os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            if is_new:
+                os.link(aside, path)  # unlike a rename, it fails where there is a file
+            else:
+                aside.replace(path)
+        finally:
+            with suppress(FileNotFoundError):
+                aside.unlink()
+    except FileExistsError:
+        raise AgentError("file_exists", f"there is a file {path.name} already; nothing was written") from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise AgentError("no_file", f"{path.name} cannot be written: {why}. Nothing was kept of it") from None

@@ -1,0 +1,292 @@
+"""The agents of a session, and what the store keeps of them: a signed record of each version, and of each call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.agents.definition import AgentDefinition, key_of
+from tract_jupyter.agents.file import file_hash, parse_file, read_file
+from tract_jupyter.exceptions import AgentError, SpecError, TractError
+from tract_jupyter.models import TurnLimits, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.agents.budgets import CallMeter, Purse
+    from tract_jupyter.review import Settings
+
+_RECORD: Final = "agent:"
+_CALL: Final = "agent_call:"
+_ID_LENGTH: Final = 16
+_LONGEST_SHOWN: Final = 55
+"""Characters of a name in an actor; the hash of the version covers all of it."""
+
+
+class AgentState(StrEnum):
+    """What an agent is."""
+
+    ACTIVE = "active"
+    """It can be called."""
+    RETIRED = "retired"
+    """Nobody calls it any more; its name stays taken, and its calls can be read."""
+    PAST = "past"
+    """It was made in an earlier session."""
+
+
+class CallState(StrEnum):
+    """How far a call of an agent has come."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    """A person has to decide about one of its calls."""
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    """A request failed, or a limit ended it."""
+    LEFT = "left"
+    """Its process ended before it did."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if it can be gone on with."""
+        return self is not CallState.DONE
+
+
+@dataclass(eq=False)
+class AgentCall:
+    """One call of an agent.
+
+    Attributes:
+        agent: the name of the agent.
+        number: of this call of it, from 1.
+        tract_id: the tract with its conversation, on the branch `branch`.
+        actor: who makes the calls of its model: `agent:`, all agents above it and itself, each with its version.
+        chain: the names of these agents.
+        depth: 1 if you, or your chat, called it.
+        input: what it was told.
+        attachments: the files that it was given, as they were named.
+        limits: what it may take.
+        hash: of the version that was called.
+        state: how far it has come.
+        note: why it ended, if not with an answer.
+        answer: what it said last.
+        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`.
+        began: when.
+        ended: when; None while it goes on.
+    """
+
+    agent: str
+    number: int
+    tract_id: str
+    actor: str
+    depth: int
+    input: str
+    limits: TurnLimits
+    hash: str
+    chain: tuple[str, ...]
+    attachments: tuple[str, ...] = ()
+    state: CallState = CallState.RUNNING
+    note: str = ""
+    answer: str = ""
+    used: dict[str, float] = field(default_factory=dict)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended: datetime | None = None
+    meter: CallMeter | None = field(default=None, repr=False)
+    own: Any = field(default=None, repr=False)
+
+    @property
+    def branch(self) -> str:
+        """The branch of its conversation."""
+        return f"call-{self.number}"
+
+    @property
+    def conversation(self) -> str:
+        """The name of its conversation for `Session.get_tract`."""
+        return f"{self.tract_id}:{self.branch}"
+
+    @property
+    def taken(self) -> dict[str, float]:
+        """What it has taken until now."""
+        return self.used if self.meter is None else self.meter.used
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the store keeps of it."""
+        limits = {name: getattr(self.limits, name) for name in ("steps", "calls", "tokens", "usd", "seconds")}
+        return {
+            "agent": self.agent, "number": self.number, "tract": self.tract_id, "actor": self.actor,
+            "depth": self.depth, "input": self.input, "attachments": list(self.attachments), "limits": limits,
+            "hash": self.hash, "chain": list(self.chain), "state": self.state.value, "note": self.note, "answer": self.answer,
+            "used": dict(self.used), "began": self.began.isoformat(),
+            "ended": None if self.ended is None else self.ended.isoformat(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> AgentCall:
+        """Read what `to_dict` gave. What was under way was left by its process."""
+        state, ended = CallState(data["state"]), data["ended"]
+        return cls(
+            agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
+            depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
+            limits=TurnLimits(**data["limits"]), hash=data["hash"],
+            chain=tuple(data["chain"]), state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
+            used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
+            ended=None if ended is None else datetime.fromisoformat(ended),
+        )  # fmt: skip
+
+
+@dataclass(eq=False, repr=False)
+class Agent:
+    """An agent as it is now.
+
+    Attributes:
+        definition: what it is.
+        text: its file, as it was approved.
+        path: where the file is; None if it has none any more.
+        creator: the actor who made it.
+        maker: the names of the agents in the chain that made it; none for one of a person, or of their chat.
+        session: the session that it was made in; empty for one that was taken over from a file.
+        version: 1, and one more for each update.
+        state: what it is.
+        promoted: where a promoted copy is, with what is known of its making.
+        purse: what its calls took, and may take.
+        calls: its calls in this session, the oldest first.
+    """
+
+    definition: AgentDefinition
+    text: str
+    path: Path | None
+    creator: str
+    maker: tuple[str, ...]
+    session: str
+    version: int = 1
+    state: AgentState = AgentState.ACTIVE
+    promoted: dict[str, Any] = field(default_factory=dict)
+    purse: Purse | None = field(default=None, repr=False)
+    calls: list[AgentCall] = field(default_factory=list, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name}, version {self.version}: {self.state}>"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.definition.name
+
+    @property
+    def hash(self) -> str:
+        """The SHA-256 of its file, which an approval is about: 64 hex digits."""
+        return file_hash(self.text)
+
+    @property
+    def id(self) -> str:
+        """Its name and version, as actors have it: a standing approval of one version counts for no other."""
+        return f"{self.name[:_LONGEST_SHOWN]}@{self.hash[:8]}"
+
+    @property
+    def is_adopted(self) -> bool:
+        """True if it was taken over from a file, and so outlives the session."""
+        return not self.session
+
+    def check_file(self) -> None:
+        """Check that its file is still what was approved.
+
+        Raises:
+            AgentError: it was changed, or is gone.
+        """
+        if self.path is None:
+            return
+        try:
+            text = read_file(self.path)
+        except AgentError as error:
+            raise AgentError(
+                "file_changed",
+                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent",
+            ) from None
+        if file_hash(text) != self.hash:
+            raise AgentError(
+                "file_changed",
+                f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
+                f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r})",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the store keeps of it."""
+        return {
+            "name": self.name, "text": self.text, "path": None if self.path is None else str(self.path),
+            "creator": self.creator, "maker": list(self.maker), "session": self.session, "version": self.version,
+            "state": self.state.value, "promoted": self.promoted,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Agent:
+        """Read what `to_dict` gave.
+
+        Raises:
+            AgentError: it is something else.
+        """
+        try:
+            return cls(
+                parse_file(data["text"]), data["text"], None if data["path"] is None else Path(data["path"]),
+                data["creator"], tuple(data["maker"]), data["session"], data["version"], AgentState(data["state"]),
+                data["promoted"],
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as error:
+            raise AgentError("bad_file", f"what the store has of an agent cannot be read: {error}") from error
+
+
+class AgentRecords:
+    """The signed records of agents and of their calls. What this user has not signed is not there.
+
+    Args:
+        settings: where they are kept.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def save(self, agent: Agent, what: str, actor: str) -> None:
+        """Keep an agent as it is now.
+
+        Args:
+            agent: the agent.
+            what: what was done with it, for the log.
+            actor: who did it.
+
+        Raises:
+            StoreError: it cannot be stored.
+            TrustError: it cannot be signed.
+        """
+        about = {"agent": agent.name, "what": what, "version": agent.version, "hash": agent.hash}
+        self._settings.save(_RECORD + key_of(agent.name), agent.to_dict(), about, actor)
+
+    def save_call(self, call: AgentCall) -> None:
+        """Keep a call as it is now."""
+        about = {"agent": call.agent, "call": call.number, "state": call.state.value, "branch": call.branch}
+        self._settings.save(
+            f"{_CALL}{key_of(call.agent)}:{call.number:06}", call.to_dict(), about, call.actor
+        )
+
+    def agents(self) -> list[Agent]:
+        """Return the agents that are kept, by name."""
+        return list(self._read(_RECORD, Agent.from_dict))
+
+    def calls(self, name: str) -> list[AgentCall]:
+        """Return the calls of an agent that are kept, the oldest first."""
+        return list(self._read(f"{_CALL}{key_of(name)}:", AgentCall.from_dict))
+
+    def _read(self, prefix: str, read: Any) -> Iterator[Any]:
+        for row in self._settings.all():
+            if row.name.startswith(prefix) and (found := self._settings.find(row.name)) and found.is_own:
+                try:
+                    yield read(found.values)
+                except (AgentError, SpecError, TractError, KeyError, TypeError, ValueError):
+                    continue  # what cannot be read is nobody's
+
+
+def conversation_id(whose: str, name: str) -> str:
+    """Return the id of the tract with an agent's conversations: of 32 characters at most, as each tract's is."""
+    return f"agent.{key_of(name)[:_ID_LENGTH]}.{digest([whose, key_of(name)])[:8]}"

@@ -1,0 +1,98 @@
+"""What an agent may call: never more than whoever makes it, or calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.agents.definition import unknown
+from tract_jupyter.exceptions import AgentError
+from tract_jupyter.prompts import SELF
+from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, ToolConfig, ToolProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tract_jupyter.agents.definition import AgentDefinition
+    from tract_jupyter.toolkit import ToolExecutor
+
+NAMESPACE: Final = "agents"
+"""Where the functions of agents are: `tools.agents.<name>`."""
+CREATING: Final = "dynamic_agents"
+CODE: Final = "code"
+OWN_CONTEXT: Final = "self"
+
+
+def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
+    """Return the toolsets that there are now: the names of their tools, by the name of the set.
+
+    `self` are the tools for an agent's own context, `code` those that run scripts, `dynamic_agents` those that make
+    agents; and the tools of each MCP server.
+    """
+    tools = executor.tools()
+    found: dict[str, set[str]] = {
+        OWN_CONTEXT: {name for name in SELF if name in tools},
+        CODE: set(CODE_MODE),
+        CREATING: set(AGENT_TOOLS),
+    }
+    for tool in tools.values():
+        if tool.namespace and tool.namespace != NAMESPACE:
+            found.setdefault(tool.namespace, set()).add(tool.name)
+    return {name: frozenset(names) for name, names in found.items()}
+
+
+def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:
+    """Return the names of the tools that somebody with a profile may call, also from code; all if they have none."""
+    tools = executor.tools()
+    if profile is None:
+        return frozenset(tools)
+    # what a profile shows and what its scripts may call are both its rights
+    return frozenset(name for name, tool in tools.items() if profile.in_code.has(tool) or profile.has(tool))
+
+
+def tools_of(definition: AgentDefinition, toolsets: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the names of the tools that a definition grants."""
+    return frozenset(definition.tools).union(
+        *(toolsets.get(name, frozenset()) for name in definition.toolsets)
+    )
+
+
+def check_rights(definition: AgentDefinition, executor: ToolExecutor, allowed: frozenset[str]) -> None:
+    """Check that a definition grants what there is, and no more than its maker may call.
+
+    Args:
+        definition: the agent's.
+        executor: of the tract.
+        allowed: what its maker may call.
+
+    Raises:
+        AgentError: it grants something else.
+    """
+    toolsets, tools = toolsets_of(executor), executor.tools()
+    strange = [name for name in definition.toolsets if name not in toolsets]
+    if strange:
+        may = [name for name, names in toolsets.items() if names <= allowed]
+        raise unknown("toolset", strange, may, "unknown_toolset")
+    missing = [name for name in definition.tools if name not in tools]
+    if missing:
+        raise unknown("tool", missing, allowed, "unknown_tool")
+    more = sorted(tools_of(definition, toolsets) - allowed)
+    if more:
+        raise AgentError(
+            "rights",
+            "an agent's capabilities must be a subset of its maker's, and you cannot call "
+            f"{', '.join(map(repr, more[:10]))}. Leave them out, or ask the person to make the agent",
+            sorted(allowed),
+        )
+
+
+def profile_for(definition: AgentDefinition, names: Collection[str]) -> ToolProfile:
+    """Return the profile of an agent that may call these tools."""
+    base = ToolProfile(f"agent {definition.name}", {name: ToolConfig() for name in sorted(names)})
+    return base.as_code_mode() if CODE in definition.toolsets else base
+
+
+def granted_profile(profile: ToolProfile) -> ToolProfile:
+    """Return the profile of all that an agent may call, shown to its model or not."""
+    inner = profile.in_code
+    configs: dict[str, Any] = {**inner.tool_configs, **profile.tool_configs}
+    return ToolProfile(inner.name, configs)

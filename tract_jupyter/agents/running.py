@@ -1,0 +1,349 @@
+"""Calling an agent: a conversation of its own, with the tools that it was granted, as far as its budget goes.
+
+It is an ordinary turn of the one tool loop, in a tract of its own. Its tools are those of whoever called it, less what
+it was not granted; its questions are asked where all questions of the tract are asked.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.agents.budgets import CallMeter, used_text
+from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
+from tract_jupyter.agents.rights import (
+    allowed_tools,
+    granted_profile,
+    profile_for,
+    tools_of,
+    toolsets_of,
+)
+from tract_jupyter.exceptions import AgentError, BranchExistsError, TractError
+from tract_jupyter.loop import StoppedEarlyError
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.toolkit import Toolset, acting_level, call_notes, child_actor, current_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tract_jupyter.agents.agents import Agents
+    from tract_jupyter.llm import TurnMeter
+    from tract_jupyter.models import ChatResponse
+    from tract_jupyter.toolkit import ToolProfile
+
+_running: ContextVar[RunningAgent | None] = ContextVar("tract_running_agent", default=None)
+_STATES = {
+    TurnOutcome.ANSWER: CallState.DONE,
+    TurnOutcome.WAITING: CallState.WAITING,
+    TurnOutcome.STOPPED: CallState.STOPPED,
+}
+
+
+@dataclass(frozen=True)
+class RunningAgent:
+    """An agent at work: whose tools an agent that it calls may have, at most.
+
+    Attributes:
+        call: what it was called for.
+        agent: which one.
+        own: its tract.
+        profile: what it may call.
+    """
+
+    call: AgentCall
+    agent: Agent
+    own: Any
+    profile: ToolProfile
+
+
+def running_agent() -> RunningAgent | None:
+    """Return the agent that what runs now belongs to; None if none does."""
+    return _running.get()
+
+
+@contextmanager
+def _being(running: RunningAgent) -> Iterator[None]:
+    token = _running.set(running)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+class Caller:
+    """Whoever makes or calls an agent now: a person, a chat's model, or an agent.
+
+    Args:
+        tract: that the agents belong to.
+    """
+
+    def __init__(self, tract: Any) -> None:
+        self.running = running_agent()
+        self.profile = current_profile() if self.running is None else self.running.profile
+        self._tract = tract
+        notes = call_notes()
+        self.meter: TurnMeter | None = None if notes is None else notes.meter
+        self.stop = None if notes is None else notes.stop
+        self.is_again = notes is not None and notes.is_again
+
+    @property
+    def tract(self) -> Any:
+        """The tract whose tools it has."""
+        return self._tract if self.running is None else self.running.own
+
+    @property
+    def depth(self) -> int:
+        """How many agents stand in the chain that ends with it; 0 for a person or their chat."""
+        return 0 if self.running is None else self.running.call.depth
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The names of these agents."""
+        return () if self.running is None else self.running.call.chain
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The names of the tools that it may call."""
+        return allowed_tools(self._tract.executor, self.profile)
+
+    def actor_of(self, agent: Agent) -> str:
+        """Return the actor of the calls of an agent that it calls."""
+        return child_actor("" if self.running is None else self.running.call.actor, agent.id)
+
+    @property
+    def name(self) -> str:
+        """Who it is, in words."""
+        return "you" if self.running is None else f"the agent {self.running.agent.name!r}"
+
+
+class CallRunner:
+    """Carries calls of agents out.
+
+    Args:
+        agents: the agents of a tract.
+    """
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+
+    def call(self, agent: Agent, text: str, attachments: Sequence[str], caller: Caller) -> AgentCall:
+        """Call an agent, and return what came of it.
+
+        Raises:
+            AgentError: it cannot be called now; nothing was begun.
+        """
+        self._check(agent, caller)
+        names = self._names(agent, caller)
+        reserved = self._agents.budgets.reserve(self._purses(agent, caller))
+        call = AgentCall(
+            agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
+            caller.depth + 1, text, reserved.limits, agent.hash,
+            (*caller.chain, agent.name), tuple(attachments),
+        )  # fmt: skip
+        try:
+            self._begin(agent, call, caller, names)
+            self._agents.records.save_call(call)
+            self._carry_out(agent, call, caller, names, text)
+        finally:
+            self._agents.budgets.settle(reserved, call.taken)
+            self._end(call)
+        return call
+
+    def resume(self, agent: Agent, call: AgentCall, caller: Caller) -> AgentCall:
+        """Go on with a call that was left; what has ended is not made again, and what was taken still counts.
+
+        Raises:
+            AgentError: it cannot go on.
+        """
+        names = self._names(agent, caller)
+        before = dict(call.used)
+        reserved = self._agents.budgets.reserve(self._purses(agent, caller))
+        call.state, call.ended, call.note = CallState.RUNNING, None, ""
+        try:
+            self._open(agent, call, caller, names)
+            self._agents.records.save_call(call)
+            said = any(message.role == "user" for message in call.own.compile().messages)
+            self._carry_out(agent, call, caller, names, None if said else call.input)
+        finally:
+            more = {
+                measure: max(0.0, number - before.get(measure, 0)) for measure, number in call.taken.items()
+            }
+            self._agents.budgets.settle(reserved, more)
+            self._end(call)
+        return call
+
+    # ---
+
+    def _check(self, agent: Agent, caller: Caller) -> None:
+        if agent.state is not AgentState.ACTIVE:
+            raise AgentError(
+                "retired",
+                f"the agent {agent.name!r} was retired; its old calls can be read",
+                self._agents.names,
+            )
+        if agent.name in caller.chain:
+            chain = " → ".join((*caller.chain, agent.name))
+            raise AgentError("circle", f"an agent cannot call itself, not even through others: {chain}")
+        most = self._agents.limits.depth
+        if caller.depth >= most:
+            raise AgentError(
+                "limit",
+                f"agents call agents {most} deep at most here, and {caller.name} is {caller.depth} deep",
+            )
+        agent.check_file()
+
+    def _names(self, agent: Agent, caller: Caller) -> frozenset[str]:
+        """Return the tools that an agent has when somebody calls it.
+
+        Raises:
+            AgentError: it may call what its caller may not.
+        """
+        executor = self._agents.executor
+        there = executor.tools()
+        names = frozenset(name for name in tools_of(agent.definition, toolsets_of(executor)) if name in there)
+        more = sorted(names - caller.allowed)
+        if more:
+            raise AgentError(
+                "rights",
+                f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
+                "nobody gets more by calling an agent. Call one that has no more than you have",
+            )
+        if caller.depth + 1 >= self._agents.limits.depth:
+            names -= {"agent_create", "agent_call"}
+        elif self._agents.is_full:
+            names -= {"agent_create"}
+        return names
+
+    def _purses(self, agent: Agent, caller: Caller) -> tuple[Any, ...]:
+        purses = [self._agents.purse_of(agent)]
+        if caller.meter is not None:
+            counts = caller.running is not None
+            purses.append(self._agents.budgets.of_turn(caller.meter, _turn_of(caller), counts_steps=counts))
+        if caller.running is None:  # what agents below take, they take of the one that was called first
+            purses.append(self._agents.budgets.tree)
+        return tuple(purses)
+
+    def _begin(self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str]) -> None:
+        """Make the branch of a call, which begins with the instructions alone."""
+        number = sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
+        while call.own is None:
+            number += 1
+            call.number = number
+            try:
+                self._open(agent, call, caller, names, is_new=True)
+            except BranchExistsError:  # another process was faster
+                continue
+        agent.calls.append(call)
+        about = {"agent": agent.name, "hash": agent.hash, "actor": call.actor, "call": call.number}
+        content = {"content_type": "instruction", "text": agent.definition.instructions}
+        call.own.commit(content, metadata={"agent_call": about})
+
+    def _open(
+        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], *, is_new: bool = False
+    ) -> None:
+        granted = granted_profile(profile_for(agent.definition, names))
+        call.own = caller.tract.beside(
+            call.tract_id, call.branch, f"Conversations of the agent {agent.name}", is_new=is_new, granted=granted,
+            actor=call.actor,
+        )  # fmt: skip
+
+    def _carry_out(
+        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None
+    ) -> None:
+        own, profile = call.own, profile_for(agent.definition, names)
+        call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
+        own.loop.make_meter = lambda _limits, _price: call.meter
+        self._choose_model(agent, own)
+        toolset = None
+        if names:
+            toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
+        running = RunningAgent(call, agent, own, profile)
+        forget = self._agents.follow(call, caller)
+        try:
+            with _being(running), own.loop.signal():
+                self._note(call, self._chat(own, text, call, toolset))
+        except StoppedEarlyError as early:
+            self._note(call, early.response)
+        except TractError as error:
+            call.state, call.note = CallState.FAILED, str(error)
+        except BaseException as error:
+            call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
+            raise
+        finally:
+            forget()
+            call.used = call.taken
+
+    def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset | None) -> ChatResponse:
+        files = {"attachments": list(call.attachments)} if text is not None and call.attachments else {}
+        response: ChatResponse = own.chat(
+            text, tools=[] if toolset is None else toolset, limits=call.limits,
+            on_turn=partial(self._agents.told, call), **files,
+        )  # fmt: skip
+        return response
+
+    def _choose_model(self, agent: Agent, own: Any) -> None:
+        """Have an agent ask the model that it names, if it names one.
+
+        Raises:
+            AgentError: there is no such model on the menu, or the caller's does not fit.
+        """
+        definition = agent.definition
+        if definition.model is not None:
+            self._agents.check_model(definition)
+            own.models.default.choose(self._agents.connection(definition.model), "chat")
+        elif definition.compatible_models:
+            found = own.models.default.connection("chat")
+            name = "" if found is None else found.asked().shown
+            if not any(fnmatchcase(name, pattern) for pattern in definition.compatible_models):
+                raise AgentError(
+                    "unknown_model",
+                    f"the agent {agent.name!r} works with {', '.join(definition.compatible_models)}, and the model here "
+                    f"is {name or 'none'}",
+                    definition.compatible_models,
+                )
+
+    def _note(self, call: AgentCall, response: ChatResponse) -> None:
+        call.state = _STATES.get(response.outcome, CallState.FAILED)
+        call.note, call.answer = response.note, response.text
+
+    def _end(self, call: AgentCall) -> None:
+        """Keep what came of a call. Its tract stays open as long as it waits, as it knows what was asked."""
+        if call.state is CallState.RUNNING:  # it ended before it was begun, or in a way that nobody foresaw
+            call.state = CallState.FAILED
+        call.ended = datetime.now(UTC)
+        call.meter = None
+        if call.number:
+            self._agents.records.save_call(call)
+        if call.own is not None and call.state is not CallState.WAITING:
+            own, call.own = call.own, None
+            own.close()
+        self._agents.changed()
+
+
+def _turn_of(caller: Caller) -> str:
+    return "this turn" if caller.running is None else f"the agent {caller.running.agent.name!r}"
+
+
+def outcome_of(call: AgentCall) -> dict[str, Any]:
+    """Return what whoever called an agent is given.
+
+    Raises:
+        AgentError: it did not come to an answer.
+    """
+    used = used_text(call.used)
+    if call.state is CallState.DONE:
+        return {"agent": call.agent, "answer": call.answer, "call": call.branch, "used": used}
+    on = f"t.agents.resume({call.agent!r}) goes on"
+    if call.state is CallState.WAITING:
+        on = f"'%tract inbox' shows what it waits for; then {on}"
+    so_far = f" It said so far: {call.answer[:500]}" if call.answer else ""
+    raise AgentError(
+        call.state.value,
+        f"the agent {call.agent!r} ({call.branch}) is {call.state.value}: {call.note or 'it gave no answer'}. It used "
+        f"{used}.{so_far} A person can have it go on: {on}",
+    )

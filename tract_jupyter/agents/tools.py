@@ -1,0 +1,295 @@
+"""The toolset `dynamic_agents`, for models and persons: make, call, change, list, retire and promote agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.agents.agents import Agents
+    from tract_jupyter.agents.registry import Agent
+    from tract_jupyter.toolkit import CallDetails
+
+Budget = dict[str, Any]
+
+
+def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
+    """Return the tools that make and call agents.
+
+    Args:
+        agents: gives the agents of the tract, which are made when first used.
+    """
+    tools = _Tools(agents)
+
+    def details(what: str) -> Callable[[Mapping[str, Any], str], CallDetails]:
+        return lambda values, actor: tools.details(what, values, actor)
+
+    def checked(check: Callable[[Mapping[str, Any]], object]) -> Callable[[Mapping[str, Any], str], None]:
+        def run(values: Mapping[str, Any], _actor: str) -> None:
+            check(values)
+
+        return run
+
+    built_in = ToolDefinition.built_in
+    return [
+        built_in(tools.agent_create, told_actor=True, check=checked(tools.check_create), details=details("create")),
+        built_in(
+            tools.agent_call, told_actor=True, asks_itself=True, traits=Traits(open_world=True),
+            lane=lambda values: f"agent {str(values['agent']).casefold()}",
+        ),
+        built_in(tools.agent_update, told_actor=True, check=checked(tools.check_update), details=details("update")),
+        built_in(tools.agent_list, told_actor=True, traits=Traits(read_only=True)),
+        built_in(tools.agent_retire, told_actor=True, check=checked(tools.check_retire)),
+        built_in(tools.agent_promote, told_actor=True, check=checked(tools.check_promote), details=details("promote")),
+    ]  # fmt: skip
+
+
+class AgentFunctions:
+    """The active agents as tools `agents.<name>`; made anew only when an agent changes.
+
+    Args:
+        agents: gives the agents, if there are any yet.
+    """
+
+    def __init__(self, agents: Callable[[], Agents | None]) -> None:
+        self._agents = agents
+        self._made: tuple[tuple[str, ...], dict[str, ToolDefinition]] = ((), {})
+
+    def __call__(self) -> dict[str, ToolDefinition]:
+        """Return all tools by name."""
+        agents = self._agents()
+        if agents is None:
+            return self._made[1]
+        names = set(agents.names)
+        active = [agent for agent in agents if agent.name in names]
+        versions = tuple(f"{agent.id}:{agent.hash}" for agent in active)
+        if versions != self._made[0]:
+            self._made = versions, {f"agents.{agent.name}": _function(agents, agent) for agent in active}
+        return self._made[1]
+
+
+def _function(agents: Agents, agent: Agent) -> ToolDefinition:
+    name = agent.name
+
+    def call(
+        actor: str,
+        /,
+        input: Annotated[str, "What it is to do, with all that it needs to know."],  # noqa: A002 # the tool's name
+        attachments: Annotated[list[str] | None, "Paths of files that it is given."] = None,
+    ) -> Any:
+        return _answered(agents, actor, name, input, attachments)
+
+    return ToolDefinition.from_function(
+        call, name=f"agents.{name}", description=agent.definition.description or f"The agent {name}.",
+        owner=f"agent:{name}", told_actor=True, asks_itself=True, traits=Traits(open_world=True),
+        version=agent.hash, namespace="agents", lane=lambda _: f"agent {name.casefold()}",
+    )  # fmt: skip
+
+
+def _answered(agents: Agents, _actor: str, name: str, text: str, attachments: list[str] | None) -> Any:
+    from tract_jupyter.agents.running import Caller, outcome_of
+
+    return outcome_of(agents.called_by(Caller(agents.tract), name, text, attachments or []))
+
+
+class _Tools:
+    def __init__(self, agents: Callable[[], Agents]) -> None:
+        self._agents = agents
+
+    def agent_create(
+        self,
+        actor: str,
+        /,
+        name: Annotated[str, "A new name: letters, digits, _ and -, a letter first. It is used as it is."],
+        instructions: Annotated[
+            str, "What the agent is told first: its task, its rules, the form of its answer."
+        ],
+        description: Annotated[str, "What it is for, in a sentence, for those who may call it."],
+        model: Annotated[str | None, "A model of the host's menu; left out for your own."] = None,
+        tools: Annotated[
+            list[str] | None, "Names of tools that it may call; only those that you may call."
+        ] = None,
+        toolsets: Annotated[
+            list[str] | None, "Sets of tools: 'self', 'code', 'dynamic_agents', or an MCP server."
+        ] = None,
+        budget: Annotated[
+            Budget | None,
+            "What all its calls may take: {steps, calls, tokens, usd, seconds}, as far as you want limits.",
+        ] = None,
+    ) -> Any:
+        """Create an agent: a helper with instructions, tools and a budget of its own, for a part of the task.
+
+        A person reads and approves it first. It has a context of its own, which begins empty, and can be called as
+        soon as it is made, in the same answer too. Not for an agent that exists: agent_update.
+        """
+        from tract_jupyter.agents.running import Caller
+
+        definition = self._definition(name, instructions, description, model, tools, toolsets, budget)
+        agent = self._agents().made_by(Caller(self._agents().tract), definition, actor)
+        return {"agent": agent.name, "version": agent.hash[:8], "tool": f"agents.{agent.name}"}
+
+    def agent_call(
+        self,
+        actor: str,
+        /,
+        agent: Annotated[str, "The agent's name, exactly."],
+        input: Annotated[str, "What it is to do, with all that it needs to know: it sees nothing else."],  # noqa: A002
+        attachments: Annotated[list[str] | None, "Paths of files in the workspace that it is given."] = None,
+    ) -> Any:
+        """Give a task to an agent that exists, wait until it has done it, and get its answer.
+
+        Several different agents work side by side. What an agent calls is asked about as what you call is. Not for
+        making one: agent_create.
+        """
+        return _answered(self._agents(), actor, agent, input, attachments)
+
+    def agent_update(
+        self,
+        actor: str,
+        /,
+        agent: Annotated[str, "The agent's name, exactly."],
+        instructions: Annotated[str | None, "Other instructions, whole; left out to keep them."] = None,
+        description: Annotated[str | None, "Another description."] = None,
+        model: Annotated[str | None, "Another model of the host's menu."] = None,
+        tools: Annotated[list[str] | None, "All tools that it may call from now on."] = None,
+        toolsets: Annotated[list[str] | None, "All toolsets that it has from now on."] = None,
+        budget: Annotated[Budget | None, "Another budget."] = None,
+    ) -> Any:
+        """Change an agent whose answers should be better: its instructions, tools, model or budget.
+
+        A person approves the new version; what was allowed to the old one is asked again. Not for a new agent:
+        agent_create.
+        """
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        found = agents.get(agent)
+        changes = {
+            "instructions": instructions, "description": description, "model": model, "tools": tools,
+            "toolsets": toolsets, "budget": budget,
+        }  # fmt: skip
+        changed = agents.changed_by(Caller(agents.tract), found, self._changed(found, changes), actor)
+        return {"agent": changed.name, "version": changed.hash[:8], "number": changed.version}
+
+    def agent_list(self, actor: str, /) -> Any:  # noqa: ARG002 # as the others
+        """List the agents that there are: which exist, what each is for, what it may call, what its budget has left.
+
+        Not for asking one of them something: agent_call.
+        """
+        from tract_jupyter.agents.definition import budget_dict
+        from tract_jupyter.agents.registry import AgentState
+
+        agents, found = self._agents(), []
+        for agent in agents:
+            purse = agents.purse_of(agent)
+            left = {one: purse.left(one) for one in budget_dict(purse.limits)}
+            found.append(
+                {
+                    "agent": agent.name, "description": agent.definition.description, "state": agent.state.value,
+                    "calls": len(agent.calls), "tools": sorted(agents.granted(agent.definition)), "left": left,
+                }
+                if agent.state is AgentState.ACTIVE
+                else {"agent": agent.name, "state": agent.state.value, "calls": len(agent.calls)}
+            )  # fmt: skip
+        return found
+
+    def agent_retire(self, actor: str, /, agent: Annotated[str, "The agent's name, exactly."]) -> Any:
+        """Remove an agent from use that is not needed any more: retire it. Its earlier answers stay readable.
+
+        Nobody can call it then, and its name stays taken. Not to change it: agent_update.
+        """
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        agents.retired_by(Caller(agents.tract), agents.get(agent), actor)
+        return {"agent": agent, "state": "retired"}
+
+    def agent_promote(
+        self,
+        actor: str,
+        /,
+        agent: Annotated[str, "The agent's name, exactly."],
+        path: Annotated[str, "A new file in the workspace, such as agents/checker.agent."],
+    ) -> Any:
+        """Copy an agent that has proved itself to a file, to keep it beyond this session: promote it.
+
+        It can be used in later sessions once a person has adopted that file. Not for one that should still be better:
+        agent_update.
+        """
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        target = agents.promoted_by(Caller(agents.tract), agents.get(agent), Path(path), actor)
+        return {"agent": agent, "path": str(target), "next": "a person adopts it: t.agents.adopt(path)"}
+
+    # --- before a person is asked
+
+    def check_create(self, values: Mapping[str, Any]) -> None:
+        """Check that an agent could be made."""
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        agents.check_new(self._definition(**values), Caller(agents.tract))
+
+    def check_update(self, values: Mapping[str, Any]) -> None:
+        """Check that an agent could be changed."""
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        found = agents.get(values["agent"])
+        agents.check_changed(found, self._changed(found, _without(values, "agent")), Caller(agents.tract))
+
+    def check_retire(self, values: Mapping[str, Any]) -> None:
+        """Check that an agent could be retired."""
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        agents.check_owned(agents.get(values["agent"]), Caller(agents.tract), "retire")
+
+    def check_promote(self, values: Mapping[str, Any]) -> None:
+        """Check that an agent could be promoted."""
+        from tract_jupyter.agents.running import Caller
+
+        agents = self._agents()
+        found = agents.get(values["agent"])
+        agents.check_owned(found, Caller(agents.tract), "promote")
+        found.check_file()
+        agents.check_target(Path(values["path"]))
+
+    def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
+        """Return what a person is shown besides the values of a call."""
+        from tract_jupyter.agents.details import details_of
+
+        agents = self._agents()
+        if what == "create":
+            return details_of(agents, self._definition(**values), None, actor)
+        found = agents.get(values["agent"])
+        if what == "promote":
+            return details_of(agents, found.definition, found, actor)
+        return details_of(agents, self._changed(found, _without(values, "agent")), found, actor)
+
+    # ---
+
+    def _definition(
+        self, name: str, instructions: str, description: str, model: str | None, tools: list[str] | None,
+        toolsets: list[str] | None, budget: Budget | None,
+    ) -> Any:  # fmt: skip
+        from tract_jupyter.agents.definition import AgentDefinition, read_budget
+
+        return AgentDefinition(
+            name=name, instructions=instructions, description=description, model=model, tools=tuple(tools or ()),
+            toolsets=tuple(toolsets or ()), budget=read_budget(budget),
+        )  # fmt: skip
+
+    def _changed(self, agent: Agent, changes: dict[str, Any]) -> Any:
+        from tract_jupyter.agents.agents import changed_definition
+
+        return changed_definition(agent.definition, changes)
+
+
+def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
