@@ -8,6 +8,7 @@ from functools import wraps
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.storage import Entry
-    from tract_jupyter.toolkit import Autonomy, McpTools, ToolExecutor, ToolsModule
+    from tract_jupyter.toolkit import Autonomy, McpTools, ToolExecutor, ToolsModule, Workspace
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -116,12 +117,14 @@ class Parts:
         self._trust = trust
         self._is_closed = False
         self._said = PersonsWords()
+        self._folder = _here()
         self._has_cassette = True
         self._has_policies: bool | None = None
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
         repository.tell_said = self.note_said
+        repository.files.open = lambda names: self.workspace.read(*names)
 
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any."""
@@ -157,6 +160,7 @@ class Parts:
         )  # fmt: skip
         made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
         made._parts._has_cassette = False  # noqa: SLF001 # the same
+        made._parts._folder = self._folder  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
         return made
 
@@ -434,6 +438,24 @@ class Parts:
         return Autonomy(self.settings, lambda: self.executor)
 
     @part
+    def workspace(self) -> Workspace:
+        """The folders whose files may be attached."""
+        from tract_jupyter.context import store_id
+        from tract_jupyter.review import Settings
+        from tract_jupyter.storage import EventRows, SettingRows
+        from tract_jupyter.toolkit import Workspace
+
+        repository, trust = self._repository, self.review.trust
+        database = repository.database
+
+        def above() -> Iterator[Settings]:
+            for tract_id in repository.family.ancestors():
+                signer = trust.for_tract(store_id(database), tract_id)
+                yield Settings(database, SettingRows(tract_id), EventRows(tract_id), signer)
+
+        return Workspace(self.settings, above, self._folder, lambda: self.executor)
+
+    @part
     def orchestrator(self) -> TractOrchestrator:
         """The model that looks after this context."""
         from tract_jupyter.orchestrator import TractOrchestrator
@@ -602,6 +624,14 @@ class Parts:
             self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
             self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
+
+
+def _here() -> Path | None:
+    """Return the current folder; None where it was removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def _load_built_in() -> None:

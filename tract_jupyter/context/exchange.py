@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.commits import first_line
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import Priority, brief_repr, check_choice, text_of, tracked
+from tract_jupyter.models import Priority, brief_repr, check_choice, told_text, tracked
 from tract_jupyter.storage import APPEND, Entry, from_json
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _entry(timeline: Timeline, step: Step, rows: dict[str, Entry], added: tuple[
     metadata = {**from_json(step.metadata_json, dict), **from_json(winner.metadata_json, dict)}
     message, row = timeline.message(step), rows[step.commit_hash]
     made = entry_of(message, json.loads(winner.payload), metadata, sorted({*row.tags, *added}))
-    if row.message != first_line(text_of(row.content)):
+    if row.message != first_line(told_text(row.content)):
         made["message"] = row.message
     source = timeline.priority_source(step.commit_hash)
     criteria = (rows[source.commit_hash] if source else row).retention
