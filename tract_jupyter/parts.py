@@ -160,7 +160,7 @@ class Parts:
         )  # fmt: skip
         made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
         made._parts._has_cassette = False  # noqa: SLF001 # the same
-        made._parts._folder = self._folder  # noqa: SLF001 # the same
+        made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
         return made
 
@@ -527,7 +527,8 @@ class Parts:
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
         account = None if self._account is None else self._account()
-        return ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
+        counted, read = self._repository.corrections.count, self._repository.files.read
+        return ConfiguredLLM(Spending(counted, account), self.cassette, read)
 
     @part
     def models(self) -> Models:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.exceptions import AttachmentError, ContentError, WorkspaceError
-from tract_jupyter.llm import key_lines
 from tract_jupyter.models import (
     LONGEST_NAME,
     MOST_BYTES,
@@ -83,12 +82,18 @@ def _read(roots: Sequence[Path], name: str | Path) -> AttachedFile:
     except OSError as error:
         raise _cannot(error, told) from None
     file = AttachedFile.of(path.relative_to(root).as_posix(), data)
+    _check_keys(file, told)
+    return file
+
+
+def _check_keys(file: AttachedFile, told: str) -> None:
+    from tract_jupyter.llm import key_lines
+
     lines = key_lines(file.text) if file.attachment.kind == "text" else []
     if lines:
         raise AttachmentError(
             f"{told} holds something like a key (line {lines[0] - 1}), so it was not attached; take it out first"
         )
-    return file
 
 
 def _resolved(roots: Sequence[Path], name: str | Path, told: str) -> Path:

@@ -10,6 +10,7 @@ from .attachment import Reader as Reader
 from .attachment import anthropic_block as anthropic_block
 from .attachment import check_together as check_together
 from .attachment import inline_media as inline_media
+from .attachment import is_media as is_media
 from .attachment import media_tokens as media_tokens
 from .attachment import named_text as named_text
 from .attachment import no_reader as no_reader

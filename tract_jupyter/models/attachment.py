@@ -410,25 +410,44 @@ def _with_parts(message: Mapping[str, Any], attachments: list[Attachment], read:
     return {**rest, "content": attached_parts(attachments, str(message.get("content") or ""), read)}
 
 
+_MEDIA_PARTS: Final = frozenset({"image_url", "file", "input_image", "input_file", "image", "document"})
+
+
+def is_media(value: Any) -> bool:
+    """Return True for a part or block of a message that is an image or a file, in any dialect, with its bytes."""
+    return (
+        isinstance(value, dict)
+        and value.get("type") in _MEDIA_PARTS
+        and next(_inline(value), None) is not None
+    )
+
+
 def inline_media(value: Any) -> Iterator[bytes]:
-    """Yield the images and PDFs within a request of any dialect."""
-    if isinstance(value, str):
-        found = _DATA_URL.fullmatch(value) if value.startswith("data:") else None
-        if found is not None:
-            yield _decoded(found[2])
-    elif isinstance(value, dict):
-        if value.get("type") == "base64" and isinstance(value.get("data"), str):
-            yield _decoded(value["data"])
-        else:
-            for each in value.values():
-                yield from inline_media(each)
-    elif isinstance(value, list | tuple):
+    """Yield the images and PDFs within messages of any dialect; empty bytes for what is no base64."""
+    for text in _inline(value):
+        try:
+            yield base64.b64decode(text)
+        except ValueError:
+            yield b""
+
+
+def _inline(value: Any) -> Iterator[str]:
+    if isinstance(value, list | tuple):
         for each in value:
-            yield from inline_media(each)
+            yield from _inline(each)
+    elif isinstance(value, dict) and value.get("type") in _MEDIA_PARTS:
+        yield from _inline_data(value)
+    elif isinstance(value, dict) and not isinstance(value.get("content"), str):
+        yield from _inline(value.get("content"))
 
 
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text)
-    except ValueError:
-        return b""
+def _inline_data(part: Mapping[str, Any]) -> Iterator[str]:
+    for value in part.values():
+        if isinstance(value, str) and value.startswith("data:"):
+            found = _DATA_URL.fullmatch(value)
+            if found is not None:
+                yield found[2]
+        elif isinstance(value, dict) and value.get("type") == "base64":
+            yield str(value.get("data") or "")
+        elif isinstance(value, dict):
+            yield from _inline_data(value)

@@ -518,7 +518,7 @@ def attached_hashes(payload: bytes) -> set[str]:
 
 def has_attachments(entry: Entry) -> bool:
     """Return True if a commit has attachments. Costs next to nothing."""
-    return entry.payload.startswith(_ATTACHED) and entry.content_type == _DIALOGUE
+    return entry.content_type == _DIALOGUE and (entry.payload or b"").startswith(_ATTACHED)
 
 
 def checked(content_hash: str, payload: object) -> bytes:

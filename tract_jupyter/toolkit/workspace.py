@@ -43,7 +43,7 @@ class Workspace:
     ) -> None:
         self._settings = settings
         self._above = above
-        self._folder = folder
+        self._default = folder
         self._executor = executor
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Workspace:
             stored = settings.find(_SETTINGS)
             if stored is not None:
                 return _stored_roots(stored)
-        return () if self._folder is None else (self._folder,)
+        return () if self._default is None else (self._default,)
 
     @roots.setter
     def roots(self, folders: Sequence[str | Path]) -> None:
@@ -75,16 +75,35 @@ class Workspace:
         if isinstance(folders, str | Path):
             raise AttachmentError(f"roots is a list of folders, such as [{str(folders)!r}]")
         wanted = tuple(dict.fromkeys(map(_folder, folders)))
-        if call_notes() is not None or current_caller(self._executor()) is not None:
-            now = self.roots
-            more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
-            if more is not None:
-                raise CodeDecisionError(
-                    "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
-                    f"workspace, and not add {str(more)!r}. Set t.workspace.roots in a cell of your own"
-                )
+        self._check_person(wanted)
         values: dict[str, Any] = {"roots": [str(one) for one in wanted]}
         self._settings.save(_SETTINGS, values, values)
+
+    @property
+    def default(self) -> Path | None:
+        """The root as long as none are stored: the current folder when the tract was opened; of this process alone."""
+        return self._default
+
+    @default.setter
+    def default(self, folder: str | Path) -> None:
+        """Set it.
+
+        Raises:
+            AttachmentError: it is no folder.
+            CodeDecisionError: a script, or what a tool call runs, wants more than there is.
+        """
+        wanted = _folder(folder)
+        self._check_person((wanted,))
+        self._default = wanted
+
+    def _check_person(self, wanted: Sequence[Path]) -> None:
+        now = self.roots
+        more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
+        if more is not None and (call_notes() is not None or current_caller(self._executor()) is not None):
+            raise CodeDecisionError(
+                "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
+                f"workspace, and not add {str(more)!r}. Set t.workspace.roots in a cell of your own"
+            )
 
     def read(self, *names: str | Path) -> list[AttachedFile]:
         """Return files of the workspace, to be attached: all of them, or none.
