@@ -2,6 +2,8 @@
 
 TractError
 ├── ContentError              what should be committed is not valid content
+│   └── AttachmentError       a file cannot be attached: what it is, why, what to do
+│       └── WorkspaceError    ... as it is outside of the workspace
 ├── CommitNotFoundError       no commit has this hash or prefix
 ├── AmbiguousPrefixError      several commits have it
 ├── EditTargetError           an edit names no commit that can be edited
@@ -145,6 +147,14 @@ def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
 
 class ContentError(TractError, ValueError):
     """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is not valid Unicode."""
+
+
+class AttachmentError(ContentError):
+    """A file that cannot be attached: not there, no file, too large, or of a type that no model takes."""
+
+
+class WorkspaceError(AttachmentError):
+    """A file that may not be read, as it lies outside of the workspace: a matter of permission."""
 
 
 class CommitNotFoundError(TractError, LookupError):

@@ -14,7 +14,7 @@ from tract_jupyter.parts import Parts, arguments_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tract_jupyter.context import CommitOptions
+    from tract_jupyter.context import Attachable, CommitOptions
     from tract_jupyter.hooks.builtin import (
         PendingCompress,
         PendingGC,
@@ -475,6 +475,7 @@ class HookedContext(VersionedContext):
         text: str | None,
         *,
         name: str | None = None,
+        attachments: Sequence[Attachable] = (),
         trigger: Trigger | str = "generate",
         profile: str | OperationProfile | None = None,
         on_event: OnEvent | None = None,
@@ -495,6 +496,8 @@ class HookedContext(VersionedContext):
                 was missing, Stop, an error, or the end of the process. What was done is not done again, and a turn
                 that has its answer only returns it.
             name: who, among several.
+            attachments: images, PDFs and texts that go with it: paths within the workspace, or what `workspace.read`
+                gave.
             trigger: as for `generate`, like all that follow.
             profile: see `generate`.
             on_event: see `generate`.
@@ -506,6 +509,7 @@ class HookedContext(VersionedContext):
             **options: as for `generate`.
 
         Raises:
+            AttachmentError: a file cannot be attached; nothing is committed or sent.
             ContentError: the text is empty; nothing is committed or sent.
             TractError: as `generate` does; without a client nothing is committed.
         """
@@ -518,8 +522,8 @@ class HookedContext(VersionedContext):
             if isinstance(text, str):
                 self._parts.note_said(text)
             return self._parts.runs.chat(
-                text, name, ReplyRequest.of(options), trigger=trigger, profile=profile, on_event=on_event,
-                options=run, turn=turn,
+                text, name, ReplyRequest.of(options), attachments=attachments, trigger=trigger, profile=profile,
+                on_event=on_event, options=run, turn=turn,
             )  # fmt: skip
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:

@@ -8,6 +8,7 @@ from functools import wraps
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
@@ -32,7 +33,15 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts import Scripts
     from tract_jupyter.session import Session
     from tract_jupyter.storage import Entry
-    from tract_jupyter.toolkit import Autonomy, Delegation, McpTools, ToolExecutor, ToolProfile, ToolsModule
+    from tract_jupyter.toolkit import (
+        Autonomy,
+        Delegation,
+        McpTools,
+        ToolExecutor,
+        ToolProfile,
+        ToolsModule,
+        Workspace,
+    )
     from tract_jupyter.tract import Tract
 
 Arguments = ParamSpec("Arguments")
@@ -124,12 +133,14 @@ class Parts:
         self._trust = trust
         self._is_closed = False
         self._said = PersonsWords()
+        self._folder = _here()
         self._has_cassette = True
         self._has_policies: bool | None = None
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
         repository.tell_said = self.note_said
+        repository.files.open = lambda names: self.workspace.read(*names)
 
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any; and its own session."""
@@ -180,6 +191,7 @@ class Parts:
         )  # fmt: skip
         made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
         made._parts._has_cassette = False  # noqa: SLF001 # the same
+        made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
         return made
 
@@ -520,6 +532,24 @@ class Parts:
         return Autonomy(self.settings, lambda: self.executor, above)
 
     @part
+    def workspace(self) -> Workspace:
+        """The folders whose files may be attached."""
+        from tract_jupyter.context import store_id
+        from tract_jupyter.review import Settings
+        from tract_jupyter.storage import EventRows, SettingRows
+        from tract_jupyter.toolkit import Workspace
+
+        repository, trust = self._repository, self.review.trust
+        database = repository.database
+
+        def above() -> Iterator[Settings]:
+            for tract_id in repository.family.ancestors():
+                signer = trust.for_tract(store_id(database), tract_id)
+                yield Settings(database, SettingRows(tract_id), EventRows(tract_id), signer)
+
+        return Workspace(self.settings, above, self._folder, lambda: self.executor)
+
+    @part
     def orchestrator(self) -> TractOrchestrator:
         """The model that looks after this context."""
         from tract_jupyter.orchestrator import TractOrchestrator
@@ -605,17 +635,15 @@ class Parts:
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
         account = None if self._account is None else self._account()
-        made = ConfiguredLLM(Spending(self._repository.corrections.count, account), self.cassette)
-        made.follows = self._models_above
-        return made
-
-    def _models_above(self) -> ConfiguredLLM | None:
-        """Return who is asked in the tract above; None if there is no tract above, or not any more."""
-        stands = self.delegation
-        try:
-            return None if stands is None else stands.parent()._parts.llm  # noqa: SLF001 # its own class
-        except TractError:
-            return None
+    from tract_jupyter.toolkit import (
+        Autonomy,
+        Delegation,
+        McpTools,
+        ToolExecutor,
+        ToolProfile,
+        ToolsModule,
+        Workspace,
+    )
 
     @part
     def models(self) -> Models:
@@ -722,6 +750,14 @@ class Parts:
             self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
             self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
+
+
+def _here() -> Path | None:
+    """Return the current folder; None where it was removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def _load_built_in() -> None:

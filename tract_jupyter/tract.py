@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ToolProfile,
         Toolset,
         ToolsModule,
+        Workspace,
     )
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -320,6 +321,11 @@ class Tract(HookedContext):
     def autonomy(self) -> Autonomy:
         """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
         return self._parts.autonomy
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folders whose files may be attached to messages: `roots`, `read`."""
+        return self._parts.workspace
 
     @property
     def scripts(self) -> Scripts:

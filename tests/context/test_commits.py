@@ -20,7 +20,8 @@ def test_every_kind_of_content_comes_back_as_it_was(tract, model, role, text, pr
     assert by_model.content_hash == by_dict.content_hash
     assert by_model.commit_hash != by_dict.commit_hash
     assert by_model.priority is by_dict.priority is priority
-    assert tract.get_content(by_model.commit_hash) == dict(model)
+    said = {name: value for name, value in dict(model).items() if (name, value) != ("attachments", ())}
+    assert tract.get_content(by_model.commit_hash) == said
     shown = [] if priority is Priority.SKIP else [(role, text)] * 2
     assert [(message.role, message.content) for message in tract.compile().messages] == shown
 

@@ -590,12 +590,14 @@ class Agents:
             AgentError: that is no place for it.
         """
         given = Path(path).expanduser()
-        target = (given if given.is_absolute() else Path.cwd() / given).resolve()
+        roots = self.tract.workspace.roots
+        if not roots:
+            raise AgentError("bad_path", "the workspace has no folder to put it in; t.workspace.roots sets one")
+        target = (given if given.is_absolute() else roots[0] / given).resolve()
         if target.suffix != ENDING:
             raise AgentError(
                 "bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance"
             )
-        roots = [Path.cwd().resolve()]
         if not any(target.is_relative_to(root) for root in roots):
             raise AgentError(
                 "bad_path", f"{given} is outside of the workspace {roots[0]}; choose a place within"

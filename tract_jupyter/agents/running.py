@@ -26,7 +26,7 @@ from tract_jupyter.agents.rights import (
 from tract_jupyter.exceptions import AgentError, BranchExistsError, TractError
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnOutcome
-from tract_jupyter.toolkit import Toolset, acting_level, call_notes, child_actor, current_profile
+from tract_jupyter.toolkit import Toolset, acting_level, call_notes, agent_actor, current_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +113,7 @@ class Caller:
 
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""
-        return child_actor("" if self.running is None else self.running.call.actor, agent.id)
+        return agent_actor("" if self.running is None else self.running.call.actor, agent.id)
 
     @property
     def name(self) -> str:

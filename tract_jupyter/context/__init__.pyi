@@ -9,6 +9,9 @@ from .compress import Compressor as Compressor
 from .compress import CompressScope as CompressScope
 from .compress import Range as Range
 from .diff import diff_contexts as diff_contexts
+from .files import Attachable as Attachable
+from .files import Files as Files
+from .files import read_files as read_files
 from .gc import Choice as Choice
 from .gc import Reach as Reach
 from .gc import Retain as Retain

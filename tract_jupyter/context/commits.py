@@ -14,6 +14,7 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.models import (
+    APPROXIMATE,
     BudgetAction,
     CommitOperation,
     Priority,
@@ -27,6 +28,7 @@ from tract_jupyter.models import (
     several,
     sha256,
     text_of,
+    told_text,
 )
 from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
 
@@ -36,12 +38,13 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
+    from tract_jupyter.context.files import Attachable, Files
     from tract_jupyter.context.refs import Refs
     from tract_jupyter.context.timeline import Timelines, Totals
     from tract_jupyter.context.tokens import Corrections
     from tract_jupyter.context.toolsets import Toolsets
     from tract_jupyter.context.writer import Writer
-    from tract_jupyter.models import CommitInfo, ContentTypes, TokenBudget, TokenCounter
+    from tract_jupyter.models import AttachedFile, CommitInfo, ContentTypes, TokenBudget, TokenCounter
     from tract_jupyter.storage import CommitRows, Database, Entry, Position
 
 
@@ -62,8 +65,23 @@ def draft(
     generation_config: dict[str, Any] | None = None,
     tags: Iterable[str] = (),
     tools_hash: str | None = None,
+    files: Sequence[AttachedFile] = (),
 ) -> Draft:
     """Make a draft of a checked content.
+
+    Args:
+        content: what is committed.
+        counter: counts its tokens.
+        operation: as of `Tract.commit`, like all that follow but the last two.
+        edit_target: see there.
+        message: see there.
+        priority: see there.
+        retention: what a compression must keep of it.
+        metadata: see `Tract.commit`.
+        generation_config: see there.
+        tags: see there.
+        tools_hash: of the tools that are offered.
+        files: its attachments. With an image or a PDF, the number of tokens is an estimate.
 
     Raises:
         ContentError: something of it has no JSON form, or is of the wrong type.
@@ -78,13 +96,15 @@ def draft(
     if metadata and metadata.get("tool_calls"):
         metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
         tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
+    tokens += sum(one.tokens(counter.count_text) for one in files)
+    is_exact = all(one.attachment.kind == "text" for one in files)
     return Draft(
         content["content_type"],
         payload,
         sha256(payload),
-        first_line(text) if message is None else _checked_message(message),
+        first_line(told_text(content)) if message is None else _checked_message(message),
         tokens,
-        counter.name,
+        counter.name if is_exact else APPROXIMATE,
         operation,
         edit_target,
         None if priority is None else Priority(priority).value,
@@ -93,6 +113,7 @@ def draft(
         canonical_json(generation_config) if generation_config else EMPTY,
         _tags_json(tags) if tags else NO_TAGS,
         tools_hash,
+        files=tuple(one.data for one in files),
     )
 
 
@@ -177,6 +198,7 @@ class CommitOptions(TypedDict, total=False):
     generation_config: dict[str, Any] | None
     tools: list[dict[str, Any]] | None
     tags: Iterable[str]
+    attachments: Sequence[Attachable]
 
 
 OPTIONS: Final = tuple(CommitOptions.__annotations__)
@@ -234,7 +256,10 @@ class Commits:
         types: ContentTypes,
         toolsets: Toolsets,
         corrections: Corrections,
+        *,
+        files: Files,
     ) -> None:
+        self._files = files
         self._database = database
         self._rows = rows
         self._refs = refs
@@ -280,9 +305,7 @@ class Commits:
         self, content: BaseModel | dict[str, Any], target: str | None, options: Mapping[str, Any]
     ) -> CommitInfo:
         kind = APPEND if target is None else EDIT
-        made = draft(
-            self._types.validated(content), self.counter, operation=kind, edit_target=target, **options
-        )
+        made = self.draft(content, operation=kind, edit_target=target, **options)
         return self._told(self._writer.append(made, self._budget_check()))
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
@@ -401,9 +424,12 @@ class Commits:
             )
         return entry
 
-    def draft(self, content: BaseModel | dict[str, Any], **options: Any) -> Draft:
+    def draft(
+        self, content: BaseModel | dict[str, Any], *, attachments: Sequence[Attachable] = (), **options: Any
+    ) -> Draft:
         """Return a checked draft, for a plan."""
-        return draft(self._types.validated(content), self.counter, **options)
+        whole, files = self._files.attached(self._types.validated(content), attachments)
+        return draft(whole, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:
         """Return the commit that an edit names, if it can be edited here.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context.timeline import Timelines
     from tract_jupyter.context.tokens import Corrections
     from tract_jupyter.context.toolsets import Toolsets
-    from tract_jupyter.models import Message
+    from tract_jupyter.models import Message, Reader
     from tract_jupyter.storage import CompileRecord, CompileRows, Database, Step
 
 
@@ -50,7 +50,9 @@ class Compiler:
         refs: Refs,
         limit: Callable[[], int | None],
         corrections: Corrections,
+        read: Reader,
     ) -> None:
+        self._read = read
         self._timelines = timelines
         self._toolsets = toolsets
         self._refs = refs
@@ -84,7 +86,7 @@ class Compiler:
             if last is not None:
                 timeline = _until(timeline, last)
             context = timeline.context(
-                self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit()
+                self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit(), self._read
             )
             if not include_reasoning and not include_edit_annotations:
                 return self._corrections.context(context)
@@ -97,7 +99,9 @@ class Compiler:
             timeline = self._timelines.at(head)
             return self._corrections.context(
                 timeline.context(
-                    self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit()
+                    self._toolsets.get(used) if (used := timeline.tools_hash) else (),
+                    self._limit(),
+                    self._read,
                 )
             )
 

@@ -107,7 +107,7 @@ def _by_commit(message: Message) -> Hashable:
 def _by_text(message: Message) -> Hashable:
     return (
         message.role,
-        message.content,
+        message.told,
         message.tool_call_id,
         tuple(call.id for call in message.tool_calls),
     )
@@ -136,6 +136,7 @@ def _is_same(old: Message, new: Message) -> bool:
         return True
     return (
         old.content == new.content
+        and old.attachments == new.attachments
         and old.role == new.role
         and old.priority == new.priority
         and old.name == new.name

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.commits import first_line
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import Priority, brief_repr, check_choice, text_of, tracked
+from tract_jupyter.models import (
+    Priority,
+    anthropic_messages,
+    brief_repr,
+    check_choice,
+    openai_messages,
+    told_text,
+    tracked,
+)
 from tract_jupyter.storage import APPEND, Entry, from_json
 
 if TYPE_CHECKING:
@@ -52,6 +60,8 @@ class Exchange:
     ) -> Any:
         """Return the context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`.
 
+        Attachments are named, without their bytes: `compile().to_openai()` has those.
+
         Args:
             shape: whose it is.
             at_commit: hash, prefix or branch of a commit; HEAD if left out.
@@ -62,7 +72,8 @@ class Exchange:
         """
         check_choice(shape, ("openai", "anthropic"), "shape")
         context = self._repository.compiler.compile(at_commit=at_commit)
-        return context.to_anthropic() if shape == "anthropic" else context.to_openai()
+        messages = context.messages  # without a reader, which would bring the bytes along
+        return anthropic_messages(messages) if shape == "anthropic" else openai_messages(messages)
 
     def import_notebook(
         self, source: Mapping[str, Any] | str | Path, *, output_limit: int = 4_000
@@ -135,7 +146,7 @@ def _entry(timeline: Timeline, step: Step, rows: dict[str, Entry], added: tuple[
     metadata = {**from_json(step.metadata_json, dict), **from_json(winner.metadata_json, dict)}
     message, row = timeline.message(step), rows[step.commit_hash]
     made = entry_of(message, json.loads(winner.payload), metadata, sorted({*row.tags, *added}))
-    if row.message != first_line(text_of(row.content)):
+    if row.message != first_line(told_text(row.content)):
         made["message"] = row.message
     source = timeline.priority_source(step.commit_hash)
     criteria = (rows[source.commit_hash] if source else row).retention

@@ -18,7 +18,7 @@ from sqlalchemy import func, select, text
 from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models import COMPRESSED_FROM, GCResult, working
-from tract_jupyter.storage import from_json, schema, to_text
+from tract_jupyter.storage import attached_contents, attached_hashes, from_json, schema, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -103,6 +103,10 @@ class Reach:
             query = select(_BLOB.content_hash, _BLOB.payload).where(_BLOB.content_hash.in_(group))
             found.update((row.content_hash, row.payload) for row in connection.execute(query))
         return found
+
+    def attached(self, connection: Connection) -> dict[str, set[str]]:
+        """Return the hashes of the attachments of each content of the store that has some."""
+        return {name: attached_hashes(payload) for name, payload in attached_contents(connection)}
 
     def size(self, connection: Connection, hashes: Collection[str]) -> int:
         """Return the bytes of these blobs."""
@@ -237,12 +241,20 @@ class _Garbage:
         return None if old else head.commit_hash
 
     def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
-        """Return the contents and tools of what goes, less those of what stays."""
+        """Return the contents, attachments and tools of what goes, less those of what stays."""
         gone = [self._nodes[name] for name in self.commits]
+        if not gone:
+            return set()
         tools = {node.tools_hash for node in kept if node.tools_hash} | ({offered} if offered else set())
         old_tools = {node.tools_hash for node in gone if node.tools_hash} - tools
-        used = {node.content_hash for node in kept} | tools | self._schemas(tools)
-        return ({node.content_hash for node in gone} | old_tools | self._schemas(old_tools)) - used
+        contents, old_contents = ({node.content_hash for node in each} for each in (kept, gone))
+        attached = self._reach.attached(self._connection)
+        files, old_files = (
+            {name for content in each & attached.keys() for name in attached[content]}
+            for each in (contents, old_contents)
+        )
+        used = contents | files | tools | self._schemas(tools)
+        return (old_contents | old_files | old_tools | self._schemas(old_tools)) - used
 
     def _schemas(self, tools: set[str]) -> set[str]:
         """Return the tool schemas that lists of tools name."""

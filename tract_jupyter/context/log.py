@@ -240,7 +240,7 @@ class History:
             found = [
                 step.commit_hash
                 for step in reversed(timeline.steps)
-                if step.operation == APPEND and needle in timeline.message(step).content.casefold()
+                if step.operation == APPEND and needle in timeline.message(step).told.casefold()
             ][:limit]
         return self._repository.commits.infos(self._repository.commits.entries(found), head)
 

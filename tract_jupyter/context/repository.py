@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.commits import Commits
 from tract_jupyter.context.compile import Compiler, CompileRecords
+from tract_jupyter.context.files import Files
 from tract_jupyter.context.identity import find_or_make_tract
 from tract_jupyter.context.log import History
 from tract_jupyter.context.refs import Refs
@@ -29,7 +30,7 @@ from tract_jupyter.models import (
     check_text,
     check_words,
     commit_text,
-    text_of,
+    told_text,
 )
 from tract_jupyter.storage import (
     AGENT_HEAD,
@@ -101,12 +102,16 @@ class Repository:
         self.writer.on_rollback = self.toolsets.keep_again
         self.types = ContentTypes()
         self.corrections = Corrections(database, self.events, tokenizer or default_counter())
+        self.files = Files(database, self.rows, self.types)
         self.commits = Commits(
-            database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections
+            database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections,
+            files=self.files,
         )  # fmt: skip
         self.commits.budget = budget
         self.tags = Tags(database, TagRows(self.tract_id), self.commits)
-        self.compiler = Compiler(self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections)
+        self.compiler = Compiler(
+            self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections, self.files.read
+        )
         self.tell_rewrite: Callable[[Sequence[str]], None] | None = None
         self.tell_said: Callable[[str], None] | None = None
         self.before_compile: Callable[[], None] | None = None
@@ -159,7 +164,7 @@ class Repository:
             CommitNotFoundError: `name` names nothing.
         """
         info = self.commits.get(name)
-        text = text_of(self.commits.entry(name).content) if info.operation in {APPEND, EDIT} else ""
+        text = told_text(self.commits.entry(name).content) if info.operation in {APPEND, EDIT} else ""
         return commit_text(info, text, self.tags.of(name))
 
     def diff(self, a: str | None, b: str | None) -> DiffResult:

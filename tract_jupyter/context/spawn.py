@@ -136,7 +136,7 @@ def _part(number: int, message: Message) -> str:
     calls = [
         f"calls {call.name}({canonical_json(call.arguments)}) as {call.id}" for call in message.tool_calls
     ]
-    text = [message.content] if message.content else []
+    text = [message.told] if message.told else []
     return "\n".join([f"## {number}. {who}{answer}{failed}", *text, *calls])
 
 

@@ -398,7 +398,7 @@ def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: s
 
 def message_text(message: Message) -> str:
     """Return a message with its role, as text."""
-    return f"[{message.role}] {message.content}"
+    return f"[{message.role}] {message.told}"
 
 
 def _ask(client: LLMClient, system: str, asked: str) -> str:

@@ -21,7 +21,9 @@ from tract_jupyter.models import (
     Priority,
     Rendering,
     ToolCall,
+    attachments_of,
     default_priority,
+    no_reader,
     role_of,
     text_of,
 )
@@ -30,6 +32,7 @@ from tract_jupyter.storage import APPEND, EDIT, EMPTY, MERGE, Draft, Entry, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tract_jupyter.models import Reader
     from tract_jupyter.storage import CommitRows, Database
 
 
@@ -223,16 +226,27 @@ class Timeline:
         return Timeline(self.steps, self.merged, dict(self._made))
 
     def context(
-        self, tools: tuple[dict[str, Any], ...] = (), max_tokens: int | None = None
+        self,
+        tools: tuple[dict[str, Any], ...] = (),
+        max_tokens: int | None = None,
+        read: Reader = no_reader,
     ) -> CompiledContext:
-        """Return the messages. The cost grows with the commits that no context showed yet."""
+        """Return the messages. The cost grows with the commits that no context showed yet.
+
+        Args:
+            tools: that are offered here.
+            max_tokens: the budget.
+            read: gives the bytes of attachments.
+        """
         priority_of = self._priorities.get
         for step in self.steps[self._rendered :]:
             if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
                 self._messages.append(self.message(step))
         self._rendered = len(self.steps)
         messages = Prefix(self._messages, rendering=self._rendering)
-        return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
+        return CompiledContext(
+            messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens, read=read
+        )
 
     def message(self, step: Step) -> Message:
         """Return the message that an append stands for."""
@@ -328,6 +342,7 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         {} if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
         beside if isinstance(beside, dict) else {},
+        attachments_of(content),
     )
 
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.exceptions import StoreError, TractError
-from tract_jupyter.models import tracked, working
-from tract_jupyter.storage import Step, checked, commit_hash, problems
+from tract_jupyter.models import attachments_of, tracked, working
+from tract_jupyter.storage import Step, checked, commit_hash, has_attachments, problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.models import Attachment
     from tract_jupyter.storage import CommitRows, Database, Entry, RefRows
 
 
@@ -49,9 +50,35 @@ def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Da
         parents = commits.merge_parents_of(connection, entries)
         checking = tracked(entries.values(), "Checking commits")
         found = [damage for entry in checking for damage in _of_commit(entry, entries, parents)]
+        found += _of_attachments(connection, commits, entries.values())
         tools = sorted({entry.tools_hash for entry in entries.values() if entry.tools_hash})
         found += [damage for name in tools for damage in _of_tools(connection, commits, name)]
         return [*found, *_of_refs(connection, commits, refs, entries)]
+
+
+def _of_attachments(
+    connection: Connection, commits: CommitRows, entries: Iterable[Entry]
+) -> Iterator[Damage]:
+    named = {
+        one.sha256: (one, entry) for entry in entries if has_attachments(entry) for one in _attached(entry)
+    }
+    for name, (attachment, entry) in sorted(named.items()):
+        try:
+            data = commits.blobs(connection, [name])[name]
+        except TractError as error:
+            yield Damage(name, f"the attachment {attachment} of commit {entry.commit_hash[:12]}: {error}")
+        else:
+            if len(data) != attachment.size:
+                yield Damage(
+                    name, f"the attachment {attachment} has {len(data):,} bytes, not {attachment.size:,}"
+                )
+
+
+def _attached(entry: Entry) -> tuple[Attachment, ...]:
+    try:
+        return attachments_of(entry.content)
+    except ValueError:  # a damaged content, which is told anyway
+        return ()
 
 
 def _of_tools(connection: Connection, commits: CommitRows, tools_hash: str) -> Iterator[Damage]:

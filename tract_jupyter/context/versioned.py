@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context.commits import CommitOptions
     from tract_jupyter.context.compile import CompileRecords, ReorderWarning
     from tract_jupyter.context.exchange import Exchange
+    from tract_jupyter.context.files import Attachable
     from tract_jupyter.context.log import History
     from tract_jupyter.context.spawn import Family
     from tract_jupyter.context.tags import Tags
@@ -109,7 +110,7 @@ class VersionedContext:
 
     # --- writing
 
-    def commit(
+    def commit(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
         self,
         content: BaseModel | dict[str, Any],
         *,
@@ -124,6 +125,7 @@ class VersionedContext:
         generation_config: dict[str, Any] | None = None,
         tools: list[dict[str, Any]] | None = None,
         tags: Iterable[str] = (),
+        attachments: Sequence[Attachable] = (),
     ) -> CommitInfo:
         """Add a commit to the current branch.
 
@@ -140,8 +142,11 @@ class VersionedContext:
             generation_config: model and parameters it was made with.
             tools: the tools offered from here on, in OpenAI's shape, instead of those of `set_tools`.
             tags: labels, part of the commit for good.
+            attachments: images, PDFs and texts that a message of the user carries: paths within the workspace, or what
+                `workspace.read` gave.
 
         Raises:
+            AttachmentError: a file cannot be attached; nothing was committed.
             ContentError: the content, or an option, is not valid.
             EditTargetError: there is nothing to edit.
             CommitNotFoundError: `edit_target` names nothing.
@@ -163,6 +168,7 @@ class VersionedContext:
             generation_config=generation_config,
             tools=tools,
             tags=tags,
+            attachments=attachments,
         )
 
     def system(self, text: str, *, edit: str | None = None, **options: Unpack[CommitOptions]) -> CommitInfo:
@@ -193,7 +199,7 @@ class VersionedContext:
             text: what they say.
             name: who, among several users.
             edit: a commit to replace: hash, prefix or branch.
-            **options: as for `commit`.
+            **options: as for `commit`; `attachments=["data/photo.png"]` sends files along.
 
         Raises:
             TractError: as `commit` does.

@@ -84,6 +84,10 @@ class Buffer:
         if len(self._entries) >= _BUFFERED:
             self.flush()
 
+    def add_files(self, files: Sequence[bytes]) -> None:
+        """Write the bytes of attachments, which are not held back."""
+        self._commits.add_files(self._connection, files)
+
     def flush(self) -> None:
         """Write them.
 
@@ -209,6 +213,7 @@ class Writer:
         self.look_again()
         with self._database.write() as connection:
             if entries:
+                self._commits.add_files(connection, [file for draft in plan.drafts for file in draft.files])
                 self._commits.add(connection, entries, parents)
                 self._commits.copy_run_state(connection, _with_state(plan, entries))
             if not self._refs.move(connection, plan.branch, plan.old, new):
@@ -265,6 +270,7 @@ class Writer:
             with self._database.write() as connection:
                 here = here or self._refs.position(connection)
                 entry = entry or self._placed_alone(here, draft, check)
+                self._commits.add_files(connection, draft.files)
                 self._commits.add(connection, (entry,), {})
                 if not self._refs.move(
                     connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
@@ -280,6 +286,7 @@ class Writer:
         if self._known is not here:  # the budget called somebody who wrote something
             return self._buffered(buffer, draft, check)
         with uninterrupted():
+            buffer.add_files(draft.files)
             buffer.add(here, entry)
             self._take_note(here, entry)
         return entry

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import default_priority, plain, sha256
+from tract_jupyter.models import default_priority, plain, sha256, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,21 +44,11 @@ class DataReference:
         return cls(media_type, len(raw), sha256(raw))
 
     def __str__(self) -> str:
-        return f"[{self.media_type}, {_size(self.bytes)}, sha256 {self.sha256[:_SHOWN_DIGITS]}...]"
+        return f"[{self.media_type}, {size_text(self.bytes)}, sha256 {self.sha256[:_SHOWN_DIGITS]}...]"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reference as it is kept in metadata."""
         return asdict(self)
-
-
-def _size(count: int) -> str:
-    """Return the size in decimal units, as file managers show it."""
-    size, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB"):
-        if size < 1000:  # noqa: PLR2004 # kilo
-            break
-        size, unit = size / 1000, larger
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 _DATA_URL = re.compile(r"data:([^;,]*)(;[^,]*)?,(.*)", re.DOTALL)

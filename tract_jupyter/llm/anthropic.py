@@ -29,7 +29,15 @@ from tract_jupyter.llm.messages import (
     with_own_ids,
 )
 from tract_jupyter.llm.reply import RawCall
-from tract_jupyter.models import NO_TEXT, OPENING, Delta, anthropic_tool, brief_repr, provider_name
+from tract_jupyter.models import (
+    NO_TEXT,
+    OPENING,
+    Delta,
+    anthropic_block,
+    anthropic_tool,
+    brief_repr,
+    provider_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -426,20 +434,18 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
         if kind == "text":
             if str(part.get("text") or "").strip():
                 yield {"type": "text", "text": part["text"]}
+        elif kind in {"image_url", "file"} and (block := anthropic_block(part)) is not None:
+            yield block
         elif kind == "image_url":
-            yield {"type": "image", "source": _image(part["image_url"])}
+            yield {"type": "image", "source": {"type": "url", "url": _url(part["image_url"])}}
         elif kind in {"image", "document", "search_result"}:
             yield part
         else:
-            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text or images")
+            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or PDFs")
 
 
-def _image(given: object) -> dict[str, Any]:
-    url = str(given.get("url") if isinstance(given, dict) else given)
-    found = re.fullmatch(r"data:([\w/+.-]+);base64,(.*)", url, re.DOTALL)
-    if found:
-        return {"type": "base64", "media_type": found[1], "data": found[2]}
-    return {"type": "url", "url": url}
+def _url(given: object) -> str:
+    return str(given.get("url") if isinstance(given, dict) else given)
 
 
 def _used_tools(messages: Sequence[Mapping[str, Any]]) -> list[str]:

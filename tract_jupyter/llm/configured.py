@@ -12,13 +12,13 @@ from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm.connections import Clients, ConfiguredClient, ModelConnection
 from tract_jupyter.llm.providers import HOW_TO_CHOOSE
 from tract_jupyter.llm.spending import Spending
-from tract_jupyter.models import brief_repr, check_choice
+from tract_jupyter.models import brief_repr, check_choice, no_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.llm.cassette import Cassette
-    from tract_jupyter.models import LLMClient
+    from tract_jupyter.models import LLMClient, Reader
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
@@ -83,6 +83,7 @@ class ConfiguredLLM:
     Args:
         spending: sends the requests.
         cassette: records them, or serves what was recorded.
+        read: gives the bytes of attachments.
 
     Attributes:
         clients: the clients of models with an address.
@@ -91,7 +92,13 @@ class ConfiguredLLM:
             gives None, what it said last counts.
     """
 
-    def __init__(self, spending: Spending | None = None, cassette: Cassette | None = None) -> None:
+    def __init__(
+        self,
+        spending: Spending | None = None,
+        cassette: Cassette | None = None,
+        read: Reader = no_reader,
+    ) -> None:
+        self._read = read
         self.spending = spending or Spending()
         self.cassette = cassette
         self.clients = Clients(cassette)
@@ -292,5 +299,5 @@ class ConfiguredLLM:
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}
         return ConfiguredClient(
-            connection, client or self.clients, settings, self.spending, operation, self.cassette
+            connection, client or self.clients, settings, self.spending, operation, self.cassette, self._read
         )

@@ -13,7 +13,7 @@ from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel, SentRequest
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, no_reader, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.messages import Usage
     from tract_jupyter.llm.prices import Cost
     from tract_jupyter.llm.spending import Spending
-    from tract_jupyter.models import LLMClient
+    from tract_jupyter.models import LLMClient, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,8 @@ class ConfiguredClient:
         options: what is sent with each request; the request's own options win.
         spending: sends the requests.
         operation: what they are for.
-        cassette: records them, or serves what was recorded.
+        cassette: records them, or serves what was recorded; of attachments their hashes.
+        read: gives the bytes of attachments.
     """
 
     def __init__(
@@ -257,7 +258,9 @@ class ConfiguredClient:
         spending: Spending,
         operation: str,
         cassette: Cassette | None = None,
+        read: Reader = no_reader,
     ) -> None:
+        self._read = read
         self._connection = connection
         self._cassette = cassette
         self._client = connection.client or client
@@ -287,7 +290,11 @@ class ConfiguredClient:
             client = given.of(self._connection) if isinstance(given, Clients) else given
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
             return self._spending.ask(
-                client, messages, {**sent, **streamed}, asked=asked, operation=self._operation
+                client,
+                with_parts(messages, self._read),
+                {**sent, **streamed},
+                asked=asked,
+                operation=self._operation,
             )
 
         def described() -> SentRequest:
@@ -306,7 +313,8 @@ class ConfiguredClient:
         given = self._client
         client = given.of(self._connection) if isinstance(given, Clients) else given
         ask = getattr(client, "replies_with_blocks", None)
-        return None if ask is None else tuple(ask(messages, **{**self._options, **options}))
+        whole = {**self._options, **options}
+        return None if ask is None else tuple(ask(with_parts(messages, self._read), **whole))
 
     def price(self, usage: Usage) -> Cost | None:
         """Return what a request with these tokens costs; None if the price is unknown."""

@@ -50,6 +50,16 @@ _CONNECT_TIMEOUT: Final = 10.0  # seconds
 _OK: Final = 200
 _DONE: Final = b"[DONE]"
 
+_ATTACHMENTS: Final = {
+    r"(?i)(image|vision|multimodal|mmproj|\bpdf\b|document block|input_file|file content).{0,80}"
+    r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
+    r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
+    r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)":
+        "This model does not take such attachments: ask one that does, as t.models.use('anthropic/claude-sonnet-5-5'), "
+        "or say it again without them",
+}  # fmt: skip
+"""What to do where a model takes no images or files, in the words of providers and servers."""
+
 T = TypeVar("T")
 BeforeRetry = Callable[[Mapping[str, Any]], object]
 """Is given what a try has used that failed, and raises what refuses the next one."""
@@ -131,7 +141,7 @@ class HTTPClient(ABC):
             [key, *headers.values()],
             about_key=about_key or self._about_key(api_key, headers),
             about_url=self.about_url,
-            hints=self.hints,
+            hints={**self.hints, **_ATTACHMENTS},
         )
         self._about_model = (
             about_model or f"give one to {type(self).__name__}(model), or as chat(messages, model=...)"

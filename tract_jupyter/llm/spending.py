@@ -21,7 +21,15 @@ from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
 from tract_jupyter.llm.reply import Reply
-from tract_jupyter.models import brief_repr, canonical_json, counted, safe_repr
+from tract_jupyter.models import (
+    brief_repr,
+    canonical_json,
+    counted,
+    inline_media,
+    is_media,
+    media_tokens,
+    safe_repr,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -509,7 +517,8 @@ class Spending:
         for one in messages:
             said = one.get("content") if isinstance(one, dict) and one.keys() == _PLAIN else None
             texts.append(said if isinstance(said, str) else _text(one))
-        return self._count("\n".join(texts)) + _PER_MESSAGE * len(messages)
+        media = sum(map(media_tokens, inline_media(messages)))
+        return self._count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
 
 
 _PLAIN: Final = frozenset({"role", "content"})
@@ -587,6 +596,8 @@ def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
+    if is_media(value):
+        return ""
     if isinstance(value, list | tuple):
         return "\n".join(map(_text, value))
     if isinstance(value, dict) and ("role" in value or set(value) == {"type", "text"}):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop.answers import CallAnswer
     from tract_jupyter.loop.turn import StoredTurn
-    from tract_jupyter.models import ChatResponse, CommitInfo, Delta
+    from tract_jupyter.models import Attachment, ChatResponse, CommitInfo, Delta
     from tract_jupyter.review import Decision
     from tract_jupyter.toolkit import CallNotes
 
@@ -48,12 +48,14 @@ class TurnBegan:
         text: what the user said.
         at: when.
         is_resumed: it goes on.
+        attachments: what goes with it.
     """
 
     question: str
     text: str
     at: datetime
     is_resumed: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tract_jupyter.loop.events import (
 )
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import CUT
-from tract_jupyter.models import TurnOutcome
+from tract_jupyter.models import TurnOutcome, named_text, parse_message
 from tract_jupyter.review import Decision
 from tract_jupyter.storage import APPEND, from_json, read_moment
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop.events import TurnEvent
-    from tract_jupyter.models import Message
+    from tract_jupyter.models import Attachment, Message
     from tract_jupyter.review import Ledger
     from tract_jupyter.storage import Event
 
@@ -57,6 +57,7 @@ class PastTurn:
         at: when.
         said: the replies, and the answers of calls, in their order.
         is_last: nothing was said after it.
+        attachments: what went with it.
     """
 
     question: str
@@ -64,6 +65,12 @@ class PastTurn:
     at: datetime
     said: tuple[Said, ...]
     is_last: bool = False
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What the user said, without what was sent beside it, and the names of attachments."""
+        return named_text(self.attachments, parse_message(self.text)[1])
 
     @property
     def model(self) -> str:
@@ -93,7 +100,9 @@ def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
 
 def _turn(question: Said, said: Sequence[Said], *, is_last: bool = False) -> PastTurn:
     message = question.message
-    return PastTurn(message.commit_hash, message.content, question.at, tuple(said), is_last)
+    return PastTurn(
+        message.commit_hash, message.content, question.at, tuple(said), is_last, message.attachments
+    )
 
 
 def _said(repository: Repository, head: str | None) -> Iterator[Said]:
@@ -120,7 +129,11 @@ def question_of(repository: Repository) -> TurnBegan:
             if message.role == "user":
                 is_resumed = bool(said)
                 return TurnBegan(
-                    message.commit_hash, message.content, read_moment(step.created_at), is_resumed
+                    message.commit_hash,
+                    message.content,
+                    read_moment(step.created_at),
+                    is_resumed,
+                    message.attachments,
                 )
             if message.role in {"assistant", "tool"}:
                 said.append(message.commit_hash)
@@ -179,7 +192,7 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
     with repository.database.read() as connection:
         kept = repository.events.newest(connection, "turn.*", _MOST_EVENTS)
     known = _known_calls(kept)
-    events: list[TurnEvent] = [TurnBegan(turn.question, turn.text, turn.at)]
+    events: list[TurnEvent] = [TurnBegan(turn.question, turn.text, turn.at, attachments=turn.attachments)]
     resumed = [one.created_at for one in kept if _is_of(one, RESUME_EVENT, turn)]
     again = TurnBegan(turn.question, turn.text, turn.at, is_resumed=True)
     requests = 0

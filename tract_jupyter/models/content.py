@@ -13,9 +13,18 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.attachment import MOST_FILES, Attachment, named_text
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
 
@@ -60,12 +69,20 @@ class InstructionContent(Content):
 
 
 class DialogueContent(Content):
-    """A turn of the conversation."""
+    """A turn of the conversation. One of the user may have attachments, whose bytes lie in the store."""
 
     content_type: Literal["dialogue"] = "dialogue"
     role: Role
     text: str
     name: str | None = None
+    attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
+
+    @field_validator("attachments")
+    @classmethod
+    def _of_the_user(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
+        if given and info.data.get("role", "user") != "user":
+            raise ValueError("only a message of the user has attachments")
+        return given
 
 
 class ToolIOContent(Content):
@@ -173,9 +190,13 @@ class ContentTypes:
             given = content.get("content_type")
             if isinstance(given, str) and given in self._custom:
                 return self._custom_dict(content)
-        return dict(
-            validate_content(content).__dict__
-        )  # the fields; iterating a model takes ten times as long
+        valid = validate_content(content)
+        fields = dict(valid.__dict__)  # iterating a model takes ten times as long
+        if isinstance(valid, DialogueContent):  # without attachments it is what it was before there were any
+            del fields["attachments"]
+            if valid.attachments:
+                fields["attachments"] = [one.model_dump() for one in valid.attachments]
+        return fields
 
     def _custom_dict(self, content: dict[str, Any]) -> dict[str, Any]:
         name = content["content_type"]
@@ -256,8 +277,19 @@ def role_of(content: Mapping[str, Any]) -> str:
     return _ROLES.get(content_type, "assistant")
 
 
+def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    """Return the attachments of the message."""
+    given = content.get("attachments") if content["content_type"] == "dialogue" else None
+    return tuple(Attachment(**one) for one in given) if given else ()
+
+
+def told_text(content: Mapping[str, Any]) -> str:
+    """Return the text of the message as a person reads it: with a line before it for each attachment."""
+    return named_text(attachments_of(content), text_of(content))
+
+
 def text_of(content: Mapping[str, Any]) -> str:
-    """Return the text of the message."""
+    """Return the text of the message, without its attachments."""
     content_type = content["content_type"]
     if content_type in _PLAIN_TEXT:
         text: str = content["text"]

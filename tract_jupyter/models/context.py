@@ -21,12 +21,19 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from textwrap import indent, shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.attachment import (
+    Attachment,
+    anthropic_block,
+    attached_parts,
+    named_text,
+    no_reader,
+)
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
@@ -34,6 +41,7 @@ from tract_jupyter.models.content import Priority
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tract_jupyter.models.attachment import Reader
     from tract_jupyter.models.commit import CommitInfo, Correction
     from tract_jupyter.models.toolcall import ToolCall
 
@@ -64,9 +72,16 @@ class Message(NamedTuple):
     """Of a `tool_io` content: `call` or `result`."""
     provider_fields: Mapping[str, Any] = _NOTHING
     """Of a reply, what its provider sent besides: `reasoning`, `reasoning_field`, `provider_blocks`."""
+    attachments: tuple[Attachment, ...] = ()
+    """Of a message of the user."""
+
+    @property
+    def told(self) -> str:
+        """The text as a person reads it: with a line before it for each attachment, which names it."""
+        return named_text(self.attachments, self.content) if self.attachments else self.content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the shape that OpenAI's chat completions take."""
+        """Return the shape that OpenAI's chat completions take; of attachments only their names."""
         return openai_message(self)
 
 
@@ -87,6 +102,8 @@ class CompiledContext:
     max_tokens: int | None = None
     """The budget, where one is set."""
     corrected_by: Correction | None = None
+    read: Reader = field(default=no_reader, repr=False, compare=False)
+    """Gives the bytes of an attachment, by their hash."""
 
     @classmethod
     def empty(cls, token_source: str) -> Self:
@@ -115,7 +132,7 @@ class CompiledContext:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
-        return openai_messages(self.messages)
+        return openai_messages(self.messages, self.read)
 
     def to_openai(self) -> list[dict[str, Any]]:
         """Return the same as `to_dicts`."""
@@ -123,7 +140,7 @@ class CompiledContext:
 
     def to_anthropic(self) -> dict[str, Any]:
         """Return `system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
-        return anthropic_messages(self.messages)
+        return anthropic_messages(self.messages, self.read)
 
     def to_openai_params(self) -> dict[str, Any]:
         """Return keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
@@ -182,7 +199,7 @@ def context_text(context: CompiledContext, style: Style = "table") -> str:
 def _chat(message: Message) -> str:
     calls = "".join(f"\n{call.name}({call.arguments})" for call in message.tool_calls)
     name = f" {message.name}" if message.name else ""
-    return f"── {message.role}{name} ({message.commit_hash[:8]})\n{message.content}{calls}\n"
+    return f"── {message.role}{name} ({message.commit_hash[:8]})\n{message.told}{calls}\n"
 
 
 def _table(message: Message) -> str:
@@ -196,7 +213,7 @@ def _compact(message: Message) -> str:
 
 def _short(message: Message) -> str:
     called = " ".join(f"→ {call.name}" for call in message.tool_calls)
-    return shorten(f"{message.content} {called}", _WIDTH, placeholder=" …")
+    return shorten(f"{message.told} {called}", _WIDTH, placeholder=" …")
 
 
 _STYLES = {"table": _table, "chat": _chat, "compact": _compact}
@@ -212,12 +229,16 @@ _LONGEST_ID = 40  # OpenAI's limit; Anthropic's is longer
 _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def openai_message(message: Message) -> dict[str, Any]:
+def openai_message(message: Message, read: Reader | None = None) -> dict[str, Any]:
     """Return one message in OpenAI's shape, regardless of its neighbours.
 
     A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the
     tool. A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no
     place for `is_error`.
+
+    Args:
+        message: the message.
+        read: gives the bytes of attachments; without it they are only named.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -227,7 +248,9 @@ def openai_message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         message = as_user(message)
     calls = _openai_calls(message) if message.role == "assistant" else []
-    shape: dict[str, Any] = {"role": message.role, "content": message.content}
+    shape: dict[str, Any] = {"role": message.role, "content": message.told}
+    if message.attachments and read is not None:
+        shape["content"] = attached_parts(message.attachments, message.content, read)
     if calls:
         shape["content"] = message.content or None
         shape["tool_calls"] = calls
@@ -237,13 +260,17 @@ def openai_message(message: Message) -> dict[str, Any]:
     return shape
 
 
-def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def openai_messages(messages: Sequence[Message], read: Reader | None = None) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
+
+    Args:
+        messages: the messages.
+        read: gives the bytes of attachments; without it they are only named.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
-    return [openai_message(message) for message in paired(messages)]
+    return [openai_message(message, read) for message in paired(messages)]
 
 
 def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -320,14 +347,22 @@ def _complete(messages: Sequence[Message]) -> int:
 
 
 def sent_message(message: Message) -> dict[str, Any]:
-    """Return one message as clients take it: as `openai_message`, with what OpenAI has no place for."""
+    """Return one message in the form between rooms: as `openai_message`, with what OpenAI has no place for.
+
+    Attachments are values there; `with_parts` puts their bytes in their place before a client gets them.
+    """
     shape = openai_message(message)
+    if message.attachments:
+        shape |= {
+            "content": message.content,
+            "attachments": [one.model_dump() for one in message.attachments],
+        }
     if message.is_error and message.role == "tool":
         shape["is_error"] = True
     return {**shape, **message.provider_fields} if message.role == "assistant" else shape
 
 
-def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
+def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) -> dict[str, Any]:
     """Return `messages` in Anthropic's shape, and `system` if there is any.
 
     What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins:
@@ -335,13 +370,17 @@ def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
     `OPENING` does. Blank texts are left out. Names of participants have no place here. A message of one text is a
     plain string.
 
+    Args:
+        messages: the messages.
+        read: gives the bytes of attachments; without it they are only named.
+
     Raises:
         ContentError: a tool call has arguments without a JSON form.
     """
     system = [m.content for m in messages if m.role == "system" and m.content.strip()]
     turns: list[dict[str, Any]] = []
     for message in paired([m for m in messages if m.role != "system"]):
-        role, blocks = _anthropic_blocks(message)
+        role, blocks = _anthropic_blocks(message, read)
         if blocks and turns and turns[-1]["role"] == role:
             turns[-1]["content"].extend(blocks)
         elif blocks:
@@ -383,12 +422,13 @@ def _openai_calls(message: Message) -> list[dict[str, Any]]:
     return calls
 
 
-def _anthropic_blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
+def _anthropic_blocks(message: Message, read: Reader | None) -> tuple[str, list[dict[str, Any]]]:
     if message.role == "tool":
         return "user", [_tool_result(message)]
-    blocks: list[dict[str, Any]] = (
-        [{"type": "text", "text": message.content}] if message.content.strip() else []
-    )
+    if message.attachments and read is not None:
+        parts = attached_parts(message.attachments, message.content, read)
+        return message.role, [anthropic_block(part) or part for part in parts]
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": message.told}] if message.told.strip() else []
     calls = message.tool_calls if message.role == "assistant" else ()
     uses = ({**c.to_anthropic(), "id": _anthropic_id(c.id), "name": provider_name(c.name)} for c in calls)
     return message.role, [*blocks, *uses]

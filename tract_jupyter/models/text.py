@@ -46,6 +46,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def size_text(count: int) -> str:
+    """Return a number of bytes in decimal units, as file managers show it."""
+    size, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:  # noqa: PLR2004 # kilo
+            break
+        size, unit = size / 1000, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def left_out(number: int) -> str:
     """Return the line that stands in the place of characters that were left out."""
     return f"\n… {counted(number, 'character')} left out …\n"

@@ -240,6 +240,8 @@ class NotebookSession:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
+        if not _is_here(self._folder):  # a cell went elsewhere before the first one that needs the tract
+            tract.workspace.default = self._folder
         if self.config.model:
             try:
                 tract.models.use(self.config.model)

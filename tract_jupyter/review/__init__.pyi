@@ -88,6 +88,7 @@ from .reviewable import Asked as Asked
 from .reviewable import Reviewable as Reviewable
 from .reviewable import outcome_text as outcome_text
 from .reviewer import Reviewer as Reviewer
+from .settings import Setting as Setting
 from .settings import Settings as Settings
 from .signed_store import ActiveStore as ActiveStore
 from .signed_store import SignedStore as SignedStore

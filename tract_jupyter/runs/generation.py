@@ -19,6 +19,7 @@ from tract_jupyter.llm import ask_model, sent_of
 from tract_jupyter.models import (
     APPROXIMATE,
     PROVIDER_FIELDS,
+    Attachment,
     ChatResponse,
     PendingStatus,
     ToolCall,
@@ -32,9 +33,9 @@ from tract_jupyter.review import deciding
 from tract_jupyter.runs.turns import Turns, left_open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.context import Repository
+    from tract_jupyter.context import Attachable, Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import PendingGeneration
     from tract_jupyter.llm import ConfiguredLLM
@@ -157,7 +158,12 @@ class Generation:
             return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
 
     def chat(
-        self, text: str, name: str | None, generate: Callable[[], ChatResponse], prepare: Callable[[], None]
+        self,
+        text: str,
+        name: str | None,
+        generate: Callable[[], ChatResponse],
+        prepare: Callable[[], None],
+        attachments: Sequence[Attachable] = (),
     ) -> ChatResponse:
         """Commit what the user says, and have the reply generated; see `Tract.chat`.
 
@@ -166,8 +172,10 @@ class Generation:
             name: who, among several.
             generate: makes the reply.
             prepare: is called before it is committed, once it is clear that something new is said.
+            attachments: what goes with it.
 
         Raises:
+            AttachmentError: a file cannot be attached.
             ContentError: the text is empty.
         """
         if not check_text(text, "what the user says").strip():
@@ -177,13 +185,15 @@ class Generation:
             )
         self._llm.check()
         here = self.check_place()
-        content = {"text": text, "name": name, "role": "user"}
+        files = self._repository.files.given(attachments)
+        content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
+        attached = [one.attachment.model_dump() for one in files] or None
 
         def say() -> CommitInfo:
             prepare()
-            return self._repository.commits.commit({"content_type": "dialogue", **content})
+            return self._repository.commits.commit({"content_type": "dialogue", **content}, attachments=files)
 
-        with self.turns.asking(here, content, say) as turn:
+        with self.turns.asking(here, {**content, "attachments": attached}, say) as turn:
             if not turn.waits:
                 return generate()
         return generate()  # what waits is taken up, where it is just this
@@ -336,6 +346,7 @@ class Generation:
                 parts = [message.get("content") or canonical_json(message) for message in fields["prompt"]]
                 texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
                 estimated = sum(count(text) + PER_MESSAGE for text in texts)
+                estimated += sum(self._attached_tokens(message) for message in fields["prompt"])
             estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
             again = (
                 text
@@ -376,7 +387,17 @@ class Generation:
     def tokens_of(self, messages: Iterable[RunMessage]) -> int:
         """Return the tokens of a prompt, as they are counted or estimated here."""
         counter = self._repository.counter
-        return sum(counter.count_text(one.content) + PER_MESSAGE for one in messages)
+        return sum(
+            counter.count_text(one.content) + self._attached_tokens(one.extra) + PER_MESSAGE
+            for one in messages
+        )
+
+    def _attached_tokens(self, message: Mapping[str, Any]) -> int:
+        given = message.get("attachments")
+        if not given:
+            return 0
+        attachments = [Attachment(**one) for one in given]
+        return self._repository.files.tokens(attachments, self._repository.counter.count_text)
 
     def check_place(self) -> Position:
         """Return where a reply goes, if it can."""

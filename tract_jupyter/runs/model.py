@@ -213,7 +213,7 @@ class RunMessage(Data):
         key: its identity within the run.
         label: the operation that added it, or changed it last.
         pieces: where its text comes from, if not all of it from `label`; joined they are `content`.
-        extra: what else a provider is sent of it: `name`, `tool_calls`, `tool_call_id`.
+        extra: what else a provider is sent of it: `name`, `tool_calls`, `tool_call_id`, `attachments`.
     """
 
     role: str

@@ -196,7 +196,7 @@ class Prompt:
         said = [
             one
             for one in self.messages
-            if one.content.strip() or one.extra.get("tool_calls") or one.extra.get("tool_call_id")
+            if one.content.strip() or any(map(one.extra.get, ("tool_calls", "tool_call_id", "attachments")))
         ]
         return tuple(said)
 

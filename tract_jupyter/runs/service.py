@@ -44,7 +44,7 @@ from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.context import Repository
+    from tract_jupyter.context import Attachable, Repository
     from tract_jupyter.llm import ConfiguredLLM, Cost, Models
     from tract_jupyter.loop import Offer, ToolLoop
     from tract_jupyter.models import ChatResponse, CompiledContext, Validator
@@ -207,6 +207,7 @@ class Runs:
         name: str | None,
         asked: ReplyRequest,
         *,
+        attachments: Sequence[Attachable],
         trigger: Trigger | str,
         profile: str | OperationProfile | None,
         on_event: OnEvent | None,
@@ -224,13 +225,18 @@ class Runs:
 
         try:
             if text is None:
+                if attachments:
+                    raise ContentError(
+                        "chat(None) goes on with a turn as it was begun, so it takes no attachments; say something "
+                        "with them"
+                    )
                 is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
                 answered = None if is_open else loop.last_response()
                 response = answered or go_on(loop.going_on(turn, is_set_aside=is_open))
             else:
                 said = text
                 response = self._generation.chat(
-                    said, name, go_on, lambda: self._make_loop().before_saying(turn, said)
+                    said, name, go_on, lambda: self._make_loop().before_saying(turn, said), attachments
                 )
         except StoppedEarlyError as stopped:
             response = stopped.response

@@ -15,8 +15,11 @@ from .commits import Draft as Draft
 from .commits import Entry as Entry
 from .commits import Lineage as Lineage
 from .commits import Step as Step
+from .commits import attached_contents as attached_contents
+from .commits import attached_hashes as attached_hashes
 from .commits import checked as checked
 from .commits import commit_hash as commit_hash
+from .commits import has_attachments as has_attachments
 from .database import Database as Database
 from .database import SharedDatabase as SharedDatabase
 from .engines import MEMORY as MEMORY

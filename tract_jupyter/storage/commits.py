@@ -9,9 +9,9 @@ from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import bindparam, case, literal_column, select, true, union_all
+from sqlalchemy import LargeBinary, bindparam, case, func, literal_column, select, true, union_all
 
-from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.exceptions import StoreCorruptError, StoreReferenceError
 from tract_jupyter.models import (
     CommitInfo,
     CommitOperation,
@@ -25,7 +25,7 @@ from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import blobs, commit_parents, commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import CTE, ColumnElement, Connection, Insert, ScalarSelect, Select, Update
 
@@ -190,6 +190,8 @@ class Draft(NamedTuple):
     merge_parents: tuple[str, ...] = ()
     source: str | None = None
     """The commit that this is a copy of; later drafts of the same plan may edit or annotate that one."""
+    files: tuple[bytes, ...] = ()
+    """The bytes of its attachments, where they may not be in the store yet."""
 
     @classmethod
     def of(cls, entry: Entry, **changes: Any) -> Draft:
@@ -316,7 +318,11 @@ class CommitRows:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, entries: Sequence[Entry], parents: MergeParents) -> None:
-        """Add commits and their contents, each unless it is there: what has the same hash is the same thing."""
+        """Add commits and their contents, each unless it is there: what has the same hash is the same thing.
+
+        Raises:
+            StoreReferenceError: the bytes of an attachment are not there.
+        """
         _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
         _ADD_COMMIT.run_all(connection, [(*entry[:-1], entry.parent_hash) for entry in entries])
         if parents:
@@ -326,6 +332,28 @@ class CommitRows:
                 for position, parent in enumerate(others, 1)
             ]
             _ADD_PARENT.run_all(connection, rows)
+        for entry in entries:
+            if has_attachments(entry):
+                self._check_attached(connection, entry)
+
+    def add_files(self, connection: Connection, files: Sequence[bytes]) -> None:
+        """Keep the bytes of attachments, each once."""
+        if files:
+            _ADD_BLOB.run_all(connection, [(sha256(one), one) for one in files])
+
+    def own_attached(self, connection: Connection) -> list[dict[str, Any]]:
+        """Return the contents of this tract that have attachments."""
+        return [json.loads(payload) for _, payload in attached_contents(connection, *self._own())]
+
+    def _check_attached(self, connection: Connection, entry: Entry) -> None:
+        """Check that a commit's attachments are there: a copy's may have been removed with the original."""
+        named = attached_hashes(entry.payload)
+        found = select(blobs.c.content_hash).where(blobs.c.content_hash.in_(named))
+        if named.difference(connection.scalars(found)):
+            raise StoreReferenceError(
+                "an attachment of what should be committed was removed from the store meanwhile, so nothing was "
+                "committed; give its file again"
+            )
 
     def copy_run_state(self, connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
         """Have runs remember at copies what they did at the originals; pairs of original and copy."""
@@ -464,6 +492,33 @@ class CommitRows:
 
     def _own(self) -> tuple[ColumnElement[bool], ...]:
         return (commits.c.tract_id == self.tract_id,)
+
+
+_DIALOGUE: Final = "dialogue"
+_ATTACHED: Final = b'{"attachments":['
+"""How the content of a dialogue that has attachments begins: keys are sorted."""
+
+
+def attached_contents(connection: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, bytes]]:
+    """Yield (hash, payload) of the contents that have attachments, of the whole store or of some commits."""
+    begins = func.substr(blobs.c.payload, 1, len(_ATTACHED), type_=LargeBinary) == _ATTACHED
+    query = select(blobs.c.content_hash, blobs.c.payload).join(
+        commits, commits.c.content_hash == blobs.c.content_hash
+    )
+    for row in connection.execute(
+        query.where(commits.c.content_type == _DIALOGUE, begins, *where).distinct()
+    ):
+        yield row.content_hash, row.payload
+
+
+def attached_hashes(payload: bytes) -> set[str]:
+    """Return the hashes of the attachments of such a content."""
+    return {str(one["sha256"]) for one in json.loads(payload)["attachments"]}
+
+
+def has_attachments(entry: Entry) -> bool:
+    """Return True if a commit has attachments. Costs next to nothing."""
+    return entry.content_type == _DIALOGUE and (entry.payload or b"").startswith(_ATTACHED)
 
 
 def checked(content_hash: str, payload: object) -> bytes:

@@ -82,3 +82,4 @@ from .toolset import SchemaFormat as SchemaFormat
 from .toolset import Toolset as Toolset
 from .toolset import to_anthropic as to_anthropic
 from .toolset import to_openai as to_openai
+from .workspace import Workspace as Workspace

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from tract_jupyter.context import VersionedContext  # noqa: TC001 # the tool's signature is read
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.llm import ModelOperation  # noqa: TC001 # the tool's schema is made of it
+from tract_jupyter.models import openai_messages
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 
 if TYPE_CHECKING:
@@ -409,7 +410,7 @@ def compile_(tract: VersionedContext) -> dict[str, Any]:
     """
     context = tract.compile()
     return {
-        "messages": context.to_dicts(),
+        "messages": openai_messages(context.messages),
         "token_count": context.token_count,
         "token_source": context.token_source,
     }

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.attachments import png
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.models import SentContext, message_with, parse_message
-from tract_jupyter.notebook.chat import (
-    MOST_BYTES,
-    file_context,
-    variable_context,
-)
+from tract_jupyter.models import MOST_TEXT, SentContext, message_with, parse_message
+from tract_jupyter.notebook.chat import file_context, variable_context
 
 KEY = "sk-" + "a1B2" * 12
 
@@ -116,58 +113,55 @@ def test_a_variable_that_there_is_not():
         variable_context({"df": 1}, ["dff"])
 
 
-def test_a_key_is_not_sent(tmp_path):
-    with pytest.raises(OperationError, match="something like a key"):
-        variable_context({"x": KEY}, ["x"])
-    (tmp_path / "a.txt").write_text(f"hello\nkey = {KEY}\n")
-    with pytest.raises(OperationError, match="line 2"):
-        file_context(tmp_path, ["a.txt"])
-
-
-def test_a_file_of_the_folder_is_sent(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a.txt").write_text("one\ntwo")
-    assert file_context(tmp_path, ["data/a.txt"]) == [SentContext("data/a.txt", "file, 2 lines", "one\ntwo")]
-
-
-def test_a_file_that_becomes_a_link_in_between_is_not_read(tmp_path, monkeypatch):
+@pytest.fixture
+def workspace(tmp_path):
+    """A workspace that is a folder of its own, with something beside it."""
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "outside.txt").write_text("secret")
-    (folder / "notes.txt").write_text("notes")
-    opens = Path.open
+    with Tract.open() as tract:
+        tract.workspace.default = folder
+        yield tract.workspace
 
-    def swapped(path, *args):
-        path.unlink()
-        path.symlink_to(tmp_path / "outside.txt")
-        return opens(path, *args)
 
-    monkeypatch.setattr(Path, "open", swapped)
-    with pytest.raises(OperationError, match="replaced while it was read, so nothing was sent"):
-        file_context(folder, ["notes.txt"])
+def test_a_key_is_not_sent(workspace):
+    with pytest.raises(OperationError, match="something like a key"):
+        variable_context({"x": KEY}, ["x"])
+    (workspace.default / "a.txt").write_text(f"hello\nkey = {KEY}\n")
+    with pytest.raises(OperationError, match="line 2"):
+        file_context(workspace, ["a.txt"])
+
+
+def test_texts_of_the_folder_are_sent_and_images_attached(workspace):
+    folder = workspace.default
+    (folder / "data").mkdir()
+    (folder / "data" / "a.txt").write_text("one\ntwo")
+    (folder / "dot.png").write_bytes(png(2, 3))
+    texts, files = file_context(workspace, ["data/a.txt", "dot.png", "data/../data/a.txt"])
+    assert texts == [SentContext("data/a.txt", "file, 2 lines", "one\ntwo")]
+    assert [str(one.attachment) for one in files] == ["[dot.png, image/png, 68 B]"]
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("missing.txt", "there is no file"),
-        ("../outside.txt", "outside of the notebook's folder"),
-        ("link.txt", "outside of the notebook's folder"),
+        ("../outside.txt", "outside of the workspace"),
+        ("../nothing.txt", "outside of the workspace"),
+        ("link.txt", "outside of the workspace"),
         (".", "is no file"),
-        ("binary", "is not text"),
-        ("large.txt", "at most 98 are sent"),
+        ("binary", "neither text in UTF-8 nor an image"),
+        ("large.txt", "at most 100,000"),
         ("a\0b", "there is no file"),
     ],
 )
-def test_files_that_are_not_sent(tmp_path, name, told):
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (tmp_path / "outside.txt").write_text("secret")
-    (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
+def test_files_that_are_not_sent(workspace, name, told):
+    folder = workspace.default
+    (folder / "link.txt").symlink_to(folder.parent / "outside.txt")
     (folder / "binary").write_bytes(b"\xff\xfe\x00")
-    (folder / "large.txt").write_text("x" * (MOST_BYTES + 1))
-    with pytest.raises(OperationError, match=told):
-        file_context(folder, [name])
+    (folder / "large.txt").write_text("x" * (MOST_TEXT + 1))
+    with pytest.raises(OperationError, match=rf"{told}.*Nothing was sent"):
+        file_context(workspace, [name])
 
 
 def test_of_a_wide_table_only_the_first_columns_are_sent():

@@ -1,4 +1,3 @@
-from .context import MOST_BYTES as MOST_BYTES
 from .context import file_context as file_context
 from .context import variable_context as variable_context
 from .displays import StaticDisplay as StaticDisplay

@@ -30,10 +30,11 @@ from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.prompts import PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.llm import StopSignal
     from tract_jupyter.loop import PastTurn
+    from tract_jupyter.models import AttachedFile
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.session import NotebookSession
@@ -92,10 +93,11 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         await _retry(notebook, options)
         return
     tools = _tools(options)
-    message = message_with(_sent(notebook, options), text)
+    sent, files = _sent(notebook, options)
+    message = message_with(sent, text)
     _check_model(notebook.tract, options.model)
     log = TurnLog(TractSource(notebook.tract), replayed=replayed_from(notebook.tract))
-    await _carry_out(notebook, message, log, options, tools)
+    await _carry_out(notebook, message, log, options, tools, attachments=files)
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
@@ -131,7 +133,7 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
 
 def _asked_anew(tract: Tract, turn: PastTurn) -> TurnLog:
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract))
-    log.begin(turn.text)
+    log.begin(turn.text, turn.attachments)
     return log
 
 
@@ -210,16 +212,17 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 
-def _sent(notebook: NotebookSession, options: ChatOptions) -> list[SentContext]:
-    """Return all that is sent beside the text."""
+def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentContext], list[AttachedFile]]:
+    """Return all that is sent beside the text, and the images and PDFs among the files."""
     shell = notebook.shell
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
+    texts, files = file_context(notebook.tract.workspace, options.files) if options.files else ([], [])
     return [
         *sent,
         *(cell_context(shell, options.cells) if options.cells else ()),
         *variable_context(shell.user_ns, options.variables),
-        *file_context(notebook.path_of("."), options.files),
-    ]
+        *texts,
+    ], files
 
 
 def _check_model(tract: Tract, model: str | None) -> None:
@@ -237,6 +240,7 @@ async def _carry_out(
     options: ChatOptions,
     tools: Any,
     *,
+    attachments: Sequence[AttachedFile] = (),
     begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Have a turn carried out, and show it until its end; `begin` is called once the model can be asked."""
@@ -254,7 +258,9 @@ async def _carry_out(
             try:
                 with _asked(tract, options.model) as given, gathering(notebook, board):
                     begin()
-                    return tract.chat(message, tools=tools, on_turn=board.take, **given)
+                    return tract.chat(
+                        message, attachments=attachments, tools=tools, on_turn=board.take, **given
+                    )
             except Exception as error:
                 if board.is_up:
                     log.fail(str(error))

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import AttachmentError, OperationError, nearest
 from tract_jupyter.llm import key_lines
 from tract_jupyter.models import SentContext, counted, cut_middle, safe_repr, shortened
 
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-MOST_BYTES: Final = 100_000
-"""Of a file."""
+    from tract_jupyter.models import AttachedFile
+    from tract_jupyter.toolkit import Workspace
+
 _LONGEST: Final = 6_000  # characters of one variable, or of one cell's output
 _MOST_CELLS: Final = 50
 _HEAD: Final = 5
@@ -201,57 +201,27 @@ def _rows(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
 # --- files
 
 
-def file_context(folder: Path, names: Sequence[str]) -> list[SentContext]:
-    """Return texts of files.
+def file_context(workspace: Workspace, names: Sequence[str]) -> tuple[list[SentContext], list[AttachedFile]]:
+    """Return texts of files, and the images and PDFs among them, which are attached.
 
     Args:
-        folder: the workspace; what lies outside is refused, wherever a link leads.
-        names: paths, relative to it.
+        workspace: what lies outside is refused, wherever a link leads.
+        names: paths, relative to its first root.
 
     Raises:
-        OperationError: one is outside, is not there, is too large, is not text, or holds something like a key.
+        OperationError: one is outside, is not there, is too large, cannot be attached, or holds something like a key.
     """
-    root = folder.resolve()
-    found = {one.name: one for one in (_file(root, name) for name in dict.fromkeys(names))}
-    return [_checked(one) for one in found.values()]
-
-
-def _file(root: Path, name: str) -> SentContext:
-    told = shortened(name, 200)
     try:
-        path = (root / name).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):
-        raise OperationError(f"there is no file {told!r} in {root.name!r}. Nothing was sent") from None
-    if not path.is_relative_to(root):
-        raise OperationError(
-            f"{told!r} is outside of the notebook's folder {root.name!r}, so nothing was sent; copy it there if the "
-            "model is to have it"
-        )
-    if not path.is_file():
-        raise OperationError(f"{told!r} is no file. Nothing was sent")
-    try:
-        with path.open("rb") as opened:
-            if _place_of(opened, path) != path:  # what was checked is not what was opened
-                raise OperationError(f"{told!r} was replaced while it was read, so nothing was sent")
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise OperationError(
-                f"{told!r} has {path.stat().st_size / _KIB:,.0f} KiB, and at most {MOST_BYTES / _KIB:,.0f} are sent, "
-                "so nothing was. Load it, and name the variable with --vars"
-            )
-        text = content.decode()
-    except UnicodeDecodeError:
-        raise OperationError(f"{told!r} is not text in UTF-8. Nothing was sent") from None
-    except OSError as error:
-        raise OperationError(f"{told!r} cannot be read: {error.strerror}. Nothing was sent") from None
-    shown = str(path.relative_to(root))
-    return SentContext(shown, f"file, {counted(text.count(chr(10)) + 1, 'line')}", text)
+        files = workspace.read(*dict.fromkeys(names))
+    except AttachmentError as error:
+        raise OperationError(f"{error}. Nothing was sent") from None
+    found = {one.attachment.name: one for one in files}.values()
+    return [_text_of(one) for one in found if one.text], [one for one in found if not one.text]
 
 
-def _place_of(opened: BinaryIO, path: Path) -> Path:
-    """Return where an open file is: from the system where it says so, by its name otherwise."""
-    link = Path(f"/proc/self/fd/{opened.fileno()}")
-    return (link if link.exists() else path).resolve(strict=True)
+def _text_of(file: AttachedFile) -> SentContext:
+    text = file.data.decode("utf-8-sig")
+    return SentContext(file.attachment.name, f"file, {counted(text.count(chr(10)) + 1, 'line')}", text)
 
 
 # --- cells

@@ -22,6 +22,7 @@ from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.parts import (
     RUNS_SCRIPTS,
     AskedInCall,
+    AttachedPart,
     CallPart,
     ContextPart,
     NotePart,
@@ -32,11 +33,12 @@ from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, DrawnTurn
 from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.models import Attachment
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
     from tract_jupyter.review import Ticket
@@ -108,7 +110,7 @@ class TurnLog:
     _open_since: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def begin(self, text: str) -> None:
+    def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Show what is sent with a message, before it is sent; and count the time from now on."""
         with self._lock:
             self._began = self.clock()
@@ -118,6 +120,7 @@ class TurnLog:
                     ContextPart(f"x{number}", one, self.source.count(one.text))
                     for number, one in enumerate(sent)
                 ]
+                self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
 
     def add(self, event: TurnEvent) -> None:
         """Take what happened next."""
@@ -281,7 +284,7 @@ class TurnLog:
 
     def _take_beginning(self, event: TurnBegan) -> None:
         if not self._turn_id:
-            self.begin(event.text) if self._began is None else None
+            self.begin(event.text, event.attachments) if self._began is None else None
         self._turn_id = event.question
         self._ended = None
         self._waits.clear()  # the time counts from here on

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.llm import BY_PERSON
-from tract_jupyter.models import counted, one_line, printable, shortened
+from tract_jupyter.models import counted, one_line, printable, shortened, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.rows import (
     LONGEST_RESULT,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallEnded
-    from tract_jupyter.models import SentContext
+    from tract_jupyter.models import Attachment, SentContext
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"
@@ -74,6 +74,29 @@ class ContextPart:
         return RowParts(
             "done", f"With {self.sent.name}", brief=escaped(self.sent.what), brief_text=self.sent.what,
             aside=counted(size, "character"), tokens=tokens_text(self.tokens), body=body,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AttachedPart:
+    """An attachment of the message: what it is, and never its content."""
+
+    id: str
+    attachment: Attachment
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
+        """Return the row."""
+        return [TurnBlock(self.id, row_html(self._row()), kind="row")]
+
+    def text(self) -> str:
+        """Return the row as text."""
+        return row_text(self._row())
+
+    def _row(self) -> RowParts:
+        one = self.attachment
+        return RowParts(
+            "done", f"With {one.name}", brief=escaped(one.media_type), brief_text=one.media_type,
+            aside=size_text(one.size),
         )  # fmt: skip
 
 

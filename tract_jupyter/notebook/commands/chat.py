@@ -54,7 +54,6 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
 
 def _undo(notebook: NotebookSession) -> GridView:
     """Take the last turn back."""
-    from tract_jupyter.models import parse_message
     from tract_jupyter.notebook.chat.source import undo_turn
 
     tract = notebook.tract
@@ -63,7 +62,7 @@ def _undo(notebook: NotebookSession) -> GridView:
         raise OperationError("there is no turn to undo on this branch")
     is_first = tract.get_commit(turns[-1].question).parent_hash is None
     undo_turn(tract, turns[-1].question)
-    said = one_line(parse_message(turns[-1].text)[1], _SAID)
+    said = one_line(turns[-1].told, _SAID)
     back = "" if is_first else " %tract undo --yes puts the turn back."
     return GridView(f"Undone: {said}", (f"What its calls did outside the context stays done.{back}",))
 
@@ -83,7 +82,6 @@ def _turns(notebook: NotebookSession) -> GridView:
 
 
 def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
-    from tract_jupyter.models import parse_message
     from tract_jupyter.notebook.chat.markdown import markdown_text
 
     replies = [one.message for one in turn.said if one.message.role == "assistant"]
@@ -92,7 +90,7 @@ def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
         f"{number:,}",
         turn.question[:8],
         ago(turn.at, now).replace(" ", "\N{NO-BREAK SPACE}"),
-        one_line(parse_message(turn.text)[1], _SAID),
+        one_line(turn.told, _SAID),
         f"{calls:,}" if calls else "",
         one_line(turn.model, 40),
         one_line(markdown_text(replies[-1].content), _SAID) if replies else "no reply",

@@ -13,10 +13,11 @@ from tract_jupyter.notebook.orchestration.parts import MEANS, AssessmentPart, He
 from tract_jupyter.orchestrator import parted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallAsked, CallEnded, RequestBegan, TurnEnded
+    from tract_jupyter.models import Attachment
     from tract_jupyter.notebook.chat.parts import CallPart
     from tract_jupyter.tract import Tract
 
@@ -52,7 +53,7 @@ class RunLog(TurnLog):
     branch: str = ""
     named_tract: str = "tract"
 
-    def begin(self, text: str) -> None:
+    def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:  # noqa: ARG002 # it has none
         """Show what the model is told; and count the time from now on."""
         with self._lock:
             self._began = self.clock()

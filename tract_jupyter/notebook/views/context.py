@@ -30,17 +30,18 @@ def speaker(message: Message) -> str:
 
 def preview(message: Message, limit: int) -> str:
     """Return the first line of the text, or the tools that are called where there is no text."""
-    text = message.content.lstrip()[: 4 * limit]
+    whole = message.told
+    text = whole.lstrip()[: 4 * limit]
     line = text.partition("\n")[0]
     if not text:
         return one_line(" ".join(map(_call_text, message.tool_calls)), limit)
-    rest = " …" if len(message.content.rstrip()) > len(line) and len(line) < limit else ""
+    rest = " …" if len(whole.rstrip()) > len(line) and len(line) < limit else ""
     return one_line(f"{line.rstrip()}{rest}", limit)
 
 
 def full_text(message: Message) -> str:
     """Return the text as it is, and a line for each tool call."""
-    return "\n".join([*([message.content] if message.content else []), *map(_call_text, message.tool_calls)])
+    return "\n".join([*([message.told] if message.told else []), *map(_call_text, message.tool_calls)])
 
 
 def _call_text(call: ToolCall) -> str:

@@ -1,0 +1,453 @@
+"""Attachments: files that a message of the user carries, as values; their type by content, and their tokens.
+
+What a file is, its bytes say, and its name must not contradict them. Figures for images and PDFs are estimates.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tract_jupyter.exceptions import AttachmentError, ContentError
+from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models.sent_context import SentContext
+from tract_jupyter.models.text import counted, one_line, printable, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Reader: TypeAlias = Callable[[str], bytes]
+"""Gives the bytes of a hash."""
+
+MOST_BYTES: Final = 3_700_000
+"""Of an image or a PDF: 5 MB once they are base64, in which they are sent and which providers measure."""
+MOST_TEXT: Final = 100_000
+"""Bytes of a text."""
+MOST_TOGETHER: Final = 15_000_000
+"""Bytes of all attachments of a message: 20 MB once they are base64, of the 32 that a request may have."""
+MOST_FILES: Final = 20
+"""Attachments of a message."""
+MOST_PIXELS: Final = 8_000
+"""Of an image's width or height; providers refuse larger ones."""
+LONGEST_NAME: Final = 200
+
+Kind = Literal["image", "PDF", "text"]
+PDF: Final = "application/pdf"
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_TEXTS: Final = {
+    ".txt": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".markdown": "text/markdown",
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".html": "text/html", ".json": "application/json",
+    ".jsonl": "application/x-ndjson", ".yaml": "application/yaml", ".yml": "application/yaml",
+    ".toml": "application/toml", ".xml": "application/xml", ".py": "text/x-python",
+}  # fmt: skip
+_NAMED: Final[dict[str, Kind]] = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp"), "image"),
+    ".pdf": "PDF",
+    **dict.fromkeys(_TEXTS, "text"),
+}
+_MEDIA_TYPES: Final = frozenset({*_IMAGES, PDF, *_TEXTS.values()})
+_ALLOWED: Final = "PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"
+
+
+def kind_of(media_type: str) -> Kind:
+    """Return what kind of attachment a media type is."""
+    return "image" if media_type in _IMAGES else "PDF" if media_type == PDF else "text"
+
+
+def _name(given: str) -> str:
+    if one_line(given, LONGEST_NAME) != given or not given:
+        raise ValueError(f"a name is 1 to {LONGEST_NAME} characters that can be shown, in one line")
+    return given
+
+
+def _media_type(given: str) -> str:
+    if given not in _MEDIA_TYPES:
+        raise ValueError(f"this type cannot be attached; there are {', '.join(sorted(_MEDIA_TYPES))}")
+    return given
+
+
+class Attachment(BaseModel):
+    """A file that a message carries; its bytes lie in the store, once for each hash.
+
+    Attributes:
+        name: the path within its workspace, in one line that can be shown.
+        media_type: what its content is.
+        sha256: of its bytes, 64 hex digits.
+        size: in bytes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    name: Annotated[str, AfterValidator(_name)]
+    media_type: Annotated[str, AfterValidator(_media_type)]
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size: int = Field(gt=0)
+
+    @property
+    def kind(self) -> Kind:
+        """What it is: an image, a PDF or a text."""
+        return kind_of(self.media_type)
+
+    def __str__(self) -> str:
+        return f"[{self.name}, {self.media_type}, {size_text(self.size)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """An attachment with its bytes: a file that was read, to be given to `user`, `chat` or `commit`."""
+
+    attachment: Attachment
+    data: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> AttachedFile:
+        """Return a file of that name and content.
+
+        Raises:
+            AttachmentError: it is empty, too large, of a type that cannot be attached or that its name contradicts.
+        """
+        told = repr(printable(name, LONGEST_NAME))
+        if not data:
+            raise AttachmentError(f"{told} is empty, so there is nothing to attach; give a file with content")
+        media_type = _type_of(name, data, told)
+        _check_size(media_type, data, told)
+        shown = one_line(name, LONGEST_NAME) or "file"
+        return cls(Attachment(name=shown, media_type=media_type, sha256=sha256(data), size=len(data)), data)
+
+    @property
+    def text(self) -> str:
+        """A text as a model is sent it: between marks that it cannot hold, under its name; empty for others."""
+        if self.attachment.kind != "text":
+            return ""
+        text = self.data.decode("utf-8-sig")
+        lines = counted(text.count("\n") + 1, "line")
+        return SentContext(
+            self.attachment.name, f"file, {self.attachment.media_type}, {lines}", text
+        ).delimited()
+
+    def tokens(self, count: Callable[[str], int]) -> int:
+        """Return its tokens: of a text as `count` counts them, of others an estimate."""
+        return count(self.text) if self.attachment.kind == "text" else media_tokens(self.data)
+
+
+def check_together(files: Sequence[AttachedFile]) -> None:
+    """Check that one message can carry these.
+
+    Raises:
+        AttachmentError: they are too many, or too large together.
+    """
+    if len(files) > MOST_FILES:
+        raise AttachmentError(
+            f"a message has at most {MOST_FILES} attachments, and these are {len(files):,}; give them in several "
+            "messages"
+        )
+    size = sum(len(one.data) for one in files)
+    if size > MOST_TOGETHER:
+        raise AttachmentError(
+            f"the attachments of a message have at most {MOST_TOGETHER:,} bytes together, and these have {size:,}; "
+            "give them in several messages"
+        )
+
+
+# --- what a file is
+
+
+def _type_of(name: str, data: bytes, told: str) -> str:
+    """Return the media type of a content.
+
+    Raises:
+        AttachmentError: it cannot be attached, or the name says otherwise.
+    """
+    suffix = PurePath(name).suffix.lower()
+    found = _binary_type(data) or _text_type(suffix, data)
+    named = _NAMED.get(suffix)
+    if found is None:
+        what = f"no {named}" if named not in {None, "text"} else "neither text in UTF-8 nor an image or a PDF"
+        raise AttachmentError(f"{told} is {what}, so it cannot be attached; these can: {_ALLOWED}")
+    if named not in {None, kind_of(found)}:
+        raise AttachmentError(
+            f"{told} is named like {_a(named)}, and its content is {found}, so it was not attached; name it as what it "
+            "is"
+        )
+    return found
+
+
+def _a(kind: Kind | None) -> str:
+    return f"{'an' if kind == 'image' else 'a'} {kind}"
+
+
+def _binary_type(data: bytes) -> str | None:
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return PDF if data.startswith(b"%PDF-") else None
+
+
+def _text_type(suffix: str, data: bytes) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    return _TEXTS.get(suffix, "text/plain")
+
+
+def _check_size(media_type: str, data: bytes, told: str) -> None:
+    kind = kind_of(media_type)
+    most = MOST_TEXT if kind == "text" else MOST_BYTES
+    if len(data) > most:
+        raise too_large(told, len(data), kind)
+    if kind != "image":
+        return
+    pixels = image_pixels(data)
+    if pixels is None:
+        raise AttachmentError(
+            f"{told} is damaged: its header has no width and height, so a provider would refuse it; save it again"
+        )
+    if max(pixels) > MOST_PIXELS:
+        raise AttachmentError(
+            f"{told} has {pixels[0]:,} x {pixels[1]:,} pixels, and providers take at most {MOST_PIXELS:,} each way; "
+            "make it smaller"
+        )
+
+
+def too_large(told: str, size: int, kind: Kind | None = None) -> AttachmentError:
+    """Return the error for a file of that many bytes, or more."""
+    if kind == "text":
+        return AttachmentError(
+            f"{told} has {size:,} bytes, and a text has at most {MOST_TEXT:,}, so it was not attached; attach the part "
+            "that matters"
+        )
+    return AttachmentError(
+        f"{told} has {size:,} bytes, and an image or a PDF has at most {MOST_BYTES:,}, so it was not attached; make it "
+        "smaller, or attach the part that matters"
+    )
+
+
+# --- tokens
+
+_LEAST_TOKENS, _MOST_TOKENS = 85, 1_600  # of an image
+_LONGEST_EDGE: Final = 1_568  # pixels; providers scale images down to it
+_PIXELS_PER_TOKEN: Final = 750
+_TOKENS_PER_PAGE: Final = 2_000  # of a PDF: its text, and its picture
+_BYTES_PER_PAGE: Final = 50_000  # where no pages are found
+_PAGE: Final = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+
+
+def media_tokens(data: bytes) -> int:
+    """Return an estimate of the tokens of an image or a PDF.
+
+    An image takes `width * height / 750` once its longer edge is scaled down to 1,568 pixels, 85 at least and 1,600 at
+    most. A PDF takes 2,000 a page; where its pages cannot be counted, as they are compressed, 50 kB are taken for one.
+    """
+    if data.startswith(b"%PDF-"):
+        return _TOKENS_PER_PAGE * (len(_PAGE.findall(data)) or -(-len(data) // _BYTES_PER_PAGE))
+    pixels = image_pixels(data)
+    if pixels is None:
+        return _MOST_TOKENS
+    scale = min(1.0, _LONGEST_EDGE / max(*pixels, 1))
+    tokens = round(pixels[0] * scale * pixels[1] * scale / _PIXELS_PER_TOKEN)
+    return min(_MOST_TOKENS, max(_LEAST_TOKENS, tokens))
+
+
+def image_pixels(data: bytes) -> tuple[int, int] | None:
+    """Return width and height as the header of an image has them; None if it has none."""
+    try:
+        found = _pixels(data)
+    except IndexError:
+        return None
+    return found if found is not None and min(found) > 0 else None
+
+
+def _pixels(data: bytes) -> tuple[int, int] | None:
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return (_big(data, 16, 4), _big(data, 20, 4)) if data[12:16] == b"IHDR" else None
+    if data.startswith(b"GIF8"):
+        return _little(data, 6, 2), _little(data, 8, 2)
+    if data.startswith(b"RIFF"):
+        return _webp_pixels(data)
+    return _jpeg_pixels(data) if data.startswith(b"\xff\xd8") else None
+
+
+def _webp_pixels(data: bytes) -> tuple[int, int] | None:
+    form = data[12:16]
+    if form == b"VP8X":
+        return _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+    if form == b"VP8L" and data[20] == 0x2F:  # noqa: PLR2004 # its signature
+        bits = _little(data, 21, 4)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+    return None
+
+
+_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the segments that begin a JPEG's frame
+_ALONE: Final = frozenset({0x01, *range(0xD0, 0xDA)}) - {0xD9}  # markers without a segment
+
+
+def _jpeg_pixels(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while data[at] == 0xFF:  # noqa: PLR2004 # each marker begins with it
+        marker = data[at + 1]
+        if marker == 0xFF:  # noqa: PLR2004 # padding
+            at += 1
+        elif marker in _FRAMES:
+            return _big(data, at + 7, 2), _big(data, at + 5, 2)
+        elif marker in _ALONE:
+            at += 2
+        else:
+            at += 2 + max(2, _big(data, at + 2, 2))
+    return None
+
+
+def _big(data: bytes, at: int, length: int) -> int:
+    return int.from_bytes(_part(data, at, length), "big")
+
+
+def _little(data: bytes, at: int, length: int) -> int:
+    return int.from_bytes(_part(data, at, length), "little")
+
+
+def _part(data: bytes, at: int, length: int) -> bytes:
+    if at + length > len(data):
+        raise IndexError(at)
+    return data[at : at + length]
+
+
+# --- what a model is sent
+
+
+def no_reader(sha256: str) -> bytes:
+    """Refuse to read an attachment where no store is at hand.
+
+    Raises:
+        ContentError: always.
+    """
+    raise ContentError(
+        f"the bytes of attachment {sha256[:12]} are not at hand; compile() of their tract gives them"
+    )
+
+
+def named_text(attachments: Iterable[Attachment], text: str) -> str:
+    """Return a text with a line before it for each attachment that it comes with: its name, type and size."""
+    return "\n".join([*map(str, attachments), *([text] if text else [])])
+
+
+def attached_parts(attachments: Iterable[Attachment], text: str, read: Reader) -> list[dict[str, Any]]:
+    """Return the parts of a message in OpenAI's shape: its attachments, and then its text.
+
+    Args:
+        attachments: in their order.
+        text: what the user says.
+        read: gives the bytes of a hash.
+    """
+    parts = [_sent_part(AttachedFile(one, read(one.sha256))) for one in attachments]
+    return [*parts, *([{"type": "text", "text": text}] if text.strip() else [])]
+
+
+def _sent_part(file: AttachedFile) -> dict[str, Any]:
+    one = file.attachment
+    if one.kind == "text":
+        return {"type": "text", "text": file.text.rstrip("\n")}
+    url = f"data:{one.media_type};base64,{base64.b64encode(file.data).decode()}"
+    if one.kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": one.name, "file_data": url}}
+
+
+def anthropic_block(part: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an image or a PDF, in OpenAI's shape with its data, as a block of Anthropic's; None for any other part."""
+    file = part.get("file")
+    given = part.get("image_url") if part.get("type") == "image_url" else file
+    url = given.get("url") or given.get("file_data") if isinstance(given, dict) else given
+    found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if found is None:
+        return None
+    source = {"type": "base64", "media_type": found[1], "data": found[2]}
+    if part.get("type") == "image_url":
+        return {"type": "image", "source": source}
+    if found[1] != PDF or not isinstance(file, dict):
+        return None
+    name = file.get("filename")
+    return {
+        "type": "document",
+        "source": source,
+        **({"title": name} if isinstance(name, str) and name else {}),
+    }
+
+
+_DATA_URL: Final = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
+
+
+def with_parts(messages: Iterable[Mapping[str, Any]], read: Reader) -> list[Any]:
+    """Return messages as they go to a client: with the bytes of the attachments that they name.
+
+    Args:
+        messages: in the form between rooms, some with `attachments`.
+        read: gives the bytes of a hash.
+    """
+    return [
+        one
+        if "attachments" not in one
+        else _with_parts(one, [Attachment(**each) for each in one["attachments"]], read)
+        for one in messages
+    ]
+
+
+def _with_parts(message: Mapping[str, Any], attachments: list[Attachment], read: Reader) -> dict[str, Any]:
+    rest = {name: value for name, value in message.items() if name != "attachments"}
+    return {**rest, "content": attached_parts(attachments, str(message.get("content") or ""), read)}
+
+
+_MEDIA_PARTS: Final = frozenset({"image_url", "file", "input_image", "input_file", "image", "document"})
+
+
+def is_media(value: Any) -> bool:
+    """Return True for a part or block of a message that is an image or a file, in any dialect, with its bytes."""
+    return (
+        isinstance(value, dict)
+        and value.get("type") in _MEDIA_PARTS
+        and next(_inline(value), None) is not None
+    )
+
+
+def inline_media(value: Any) -> Iterator[bytes]:
+    """Yield the images and PDFs within messages of any dialect; empty bytes for what is no base64."""
+    for text in _inline(value):
+        try:
+            yield base64.b64decode(text)
+        except ValueError:
+            yield b""
+
+
+def _inline(value: Any) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _inline(each)
+    elif isinstance(value, dict) and value.get("type") in _MEDIA_PARTS:
+        yield from _inline_data(value)
+    elif isinstance(value, dict) and not isinstance(value.get("content"), str):
+        yield from _inline(value.get("content"))
+
+
+def _inline_data(part: Mapping[str, Any]) -> Iterator[str]:
+    for value in part.values():
+        if isinstance(value, str) and value.startswith("data:"):
+            found = _DATA_URL.fullmatch(value)
+            if found is not None:
+                yield found[2]
+        elif isinstance(value, dict) and value.get("type") == "base64":
+            yield str(value.get("data") or "")
+        elif isinstance(value, dict):
+            yield from _inline_data(value)

@@ -1,0 +1,141 @@
+"""The workspace: the folders whose files may be attached to messages, which only a person can widen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.context import read_files
+from tract_jupyter.exceptions import AttachmentError, CodeDecisionError
+from tract_jupyter.models import brief_repr
+from tract_jupyter.toolkit.callers import call_notes, current_caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tract_jupyter.models import AttachedFile
+    from tract_jupyter.review import Setting, Settings
+    from tract_jupyter.toolkit.executor import ToolExecutor
+
+_SETTINGS: Final = "workspace"
+
+
+class Workspace:
+    """The workspace of one tract: `t.workspace.roots = ["data"]`.
+
+    The roots are signed and stored with the tract. Those that somebody else has signed do not count; a child without
+    roots of its own has those of its parents.
+
+    Args:
+        settings: where they are stored.
+        above: gives what is stored by the tracts that this one comes from, its parent first.
+        folder: where the tract was opened: the root, if none are stored.
+        executor: gives what runs tools.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        above: Callable[[], Iterable[Settings]],
+        folder: Path | None,
+        executor: Callable[[], ToolExecutor],
+    ) -> None:
+        self._settings = settings
+        self._above = above
+        self._default = folder
+        self._executor = executor
+
+    def __repr__(self) -> str:
+        return f"<Workspace: {', '.join(map(str, self.roots)) or 'no folder'}>"
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders whose files may be attached; relative names begin at the first one.
+
+        The folder in which the tract was opened, unless a person says otherwise. What runs on behalf of a model can
+        only narrow them.
+        """
+        for settings in (self._settings, *self._above()):
+            stored = settings.find(_SETTINGS)
+            if stored is not None:
+                return _stored_roots(stored)
+        return () if self._default is None else (self._default,)
+
+    @roots.setter
+    def roots(self, folders: Sequence[str | Path]) -> None:
+        """Set them.
+
+        Raises:
+            AttachmentError: one is no folder.
+            CodeDecisionError: a script, or what a tool call runs, wants more than there is.
+            StoreError: they cannot be stored.
+            TrustError: they cannot be signed.
+        """
+        if isinstance(folders, str | Path):
+            raise AttachmentError(f"roots is a list of folders, such as [{str(folders)!r}]")
+        wanted = tuple(dict.fromkeys(map(_folder, folders)))
+        self._check_person(wanted)
+        values: dict[str, Any] = {"roots": [str(one) for one in wanted]}
+        self._settings.save(_SETTINGS, values, values)
+
+    @property
+    def default(self) -> Path | None:
+        """The root as long as none are stored: the current folder when the tract was opened; of this process alone."""
+        return self._default
+
+    @default.setter
+    def default(self, folder: str | Path) -> None:
+        """Set it.
+
+        Raises:
+            AttachmentError: it is no folder.
+            CodeDecisionError: a script, or what a tool call runs, wants more than there is.
+        """
+        wanted = _folder(folder)
+        self._check_person((wanted,))
+        self._default = wanted
+
+    def _check_person(self, wanted: Sequence[Path]) -> None:
+        now = self.roots
+        more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
+        if more is not None and (call_notes() is not None or current_caller(self._executor()) is not None):
+            raise CodeDecisionError(
+                "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
+                f"workspace, and not add {str(more)!r}. Set t.workspace.roots in a cell of your own"
+            )
+
+    def read(self, *names: str | Path) -> list[AttachedFile]:
+        """Return files of the workspace, to be attached: all of them, or none.
+
+        Args:
+            names: paths; a relative one begins at the first root.
+
+        Raises:
+            WorkspaceError: one lies outside, wherever a link leads.
+            AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or
+                holds something like a key; or they are too many.
+        """
+        return read_files(self.roots, names)
+
+
+def _stored_roots(stored: Setting) -> tuple[Path, ...]:
+    given = stored.values.get("roots")
+    if not stored.is_own or not isinstance(given, list):
+        return ()
+    return tuple(Path(one) for one in given if isinstance(one, str))
+
+
+def _folder(given: object) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise AttachmentError(f"a root of the workspace is a folder, such as 'data', not {brief_repr(given)}")
+    try:
+        found = Path(given).expanduser().resolve(strict=True)
+        is_folder = found.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        is_folder = False
+    if not is_folder:
+        raise AttachmentError(
+            f"{brief_repr(str(given))} is no folder, so the workspace stays as it is; make it first"
+        )
+    return found
