@@ -635,15 +635,19 @@ class Parts:
         from tract_jupyter.llm import ConfiguredLLM, Spending
 
         account = None if self._account is None else self._account()
-    from tract_jupyter.toolkit import (
-        Autonomy,
-        Delegation,
-        McpTools,
-        ToolExecutor,
-        ToolProfile,
-        ToolsModule,
-        Workspace,
-    )
+        counted, read = self._repository.corrections.count, self._repository.files.read
+        made = ConfiguredLLM(Spending(counted, account), self.cassette, read)
+        made.follows = self._models_above
+        return made
+
+    def _models_above(self) -> ConfiguredLLM | None:
+        """Return who is asked in the tract above; None if there is no tract above, or not any more."""
+        stands = self.delegation
+        try:
+            return None if stands is None else stands.parent()._parts.llm  # noqa: SLF001 # its own class
+        except TractError:
+            return None
+
 
     @part
     def models(self) -> Models:
