@@ -597,3 +597,87 @@ def test_resume_gives_the_root_of_a_family(session, parent):
     grandchild = session.spawn(child, purpose="look closer")
     grandchild.user("found it")
     assert session.resume().tract_id == parent.tract_id
+
+
+# the session of a tract
+
+
+def test_a_tract_has_the_session_that_made_it(session, parent):
+    child = session.spawn(parent, purpose="look")
+    agent = session.deploy(child, purpose="look", branch_name="try")
+    assert parent.session is child.session is agent.session is session
+
+
+def test_a_tract_that_was_opened_has_a_session_around_it(tmp_path):
+    with Tract.open(tmp_path / "s.db", tokenizer=ApproximateCounter()) as tract:
+        tract.user("question")
+        session = tract.session
+        assert tract.session is session
+        assert session.get_tract(tract.tract_id) is tract
+        child = session.spawn(tract, purpose="look")
+        agent = session.deploy(tract, purpose="look", branch_name="try")
+        assert child.session is agent.session is session
+        child.models.use(lambda messages, **options: "found")
+        child.chat("Look.")
+        assert tract.costs().requests == agent.costs().requests == 1
+        session.collapse(child, tract, content="found")
+        assert texts(tract) == ["question", "found"]
+        name = child.tract_id
+    with Tract.open(tmp_path / "s.db") as tract:
+        assert texts(tract.session.get_tract(name))[-1] == "found"
+
+
+def test_closing_a_tract_closes_its_session_and_the_other_way_round(tmp_path):
+    tract = Tract.open(tmp_path / "s.db")
+    tract.user("question")
+    session = tract.session
+    child = session.spawn(tract, purpose="look")
+    tract.close()
+    for use in (lambda: child.user("x"), lambda: tract.user("x"), session.list_tracts):
+        with pytest.raises(StoreClosedError):
+            use()
+    tract.close()
+    session.close()
+    tract = Tract.open(tmp_path / "s.db")
+    session = tract.session
+    session.close()
+    with pytest.raises(StoreClosedError):
+        tract.user("x")
+
+
+def test_releasing_a_child_leaves_the_tract_that_the_session_is_around(tmp_path):
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("question")
+        child = tract.session.spawn(tract, purpose="look")
+        tract.session.release_tract(child.tract_id)
+        with pytest.raises(StoreClosedError):
+            child.user("x")
+        assert tract.session.get_tract(child.tract_id) is not child
+        tract.user("more")
+
+
+def test_a_child_of_an_opened_tract_is_on_its_cassette(tmp_path):
+    where = tmp_path / "talk.cassette.jsonl"
+
+    def work(tract):
+        tract.user("question")
+        child = tract.session.spawn(tract, purpose="look")
+        child.chat("Look.")
+        tract.session.collapse(child, tract, content="found")
+        return tract.head, child.head
+
+    with Tract.open(record=where, model=lambda messages, **options: "found") as tract:
+        first = work(tract)
+    with Tract.open(replay=where) as tract:
+        assert work(tract) == first
+        assert tract.cassette.stop().is_same
+
+
+def test_what_is_granted_is_a_profile(session, parent):
+    for wrong in ("nothing", 3):
+        with pytest.raises(ContentError):
+            session.spawn(parent, purpose="look", granted=wrong)
+        with pytest.raises(ContentError):
+            session.deploy(parent, purpose="look", branch_name="try", granted=wrong)
+    assert len(session.list_tracts()) == 1
+    assert parent.list_branches() == ["main"] or len(parent.family.children()) == 0

@@ -730,7 +730,7 @@ class Parts:
 
         return RunEngine(
             self._tract, self._repository, self.generation, self.llm, self.models, lambda: self.executor,
-            self.review.reviewer, self.kinds,
+            self.kinds,
         )  # fmt: skip
 
     @part

@@ -645,7 +645,8 @@ class OpenTracts:
         from tract_jupyter.toolkit import Delegation, Remembered
 
         known = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
-        parent_id, is_circle = known.parent_id, family.tract_id in family.ancestors()
+        parent_id = known.parent_id
+        is_circle = family.branch is None and family.tract_id in family.ancestors()
 
         def above() -> Tract:
             if is_circle:

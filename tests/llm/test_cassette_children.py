@@ -599,3 +599,31 @@ def test_an_id_that_no_tract_can_have(cassette, replayed):
     edited(cassette, lambda lines: line_of(lines, "spawn").update(id="../x y"))
     with pytest.raises(SessionError, match=r"'\.\./x y' is no id of a tract"):
         replayed(two_children)
+
+
+def test_a_child_calls_its_parents_tool_on_the_cassette(cassette, replayed):
+    done = []
+
+    def work(session, boss):
+        with_tool(boss, done)
+        boss.user("Hi")
+        child = session.spawn(boss, purpose="Look", granted="self")
+        assert (
+            child.executor.execute("look", {"city": "Rome"}, actor=child.executor.agent).output
+            == "sunny in Rome"
+        )
+        assert child.tools.look("Oslo") == "sunny in Oslo"
+        child.chat("And?")
+        return heads(session)
+
+    first = recorded(cassette, work)
+    assert done == ["Rome", "Oslo"]
+    assert replayed(work) == first
+    assert done == ["Rome", "Oslo"]
+
+    def wider(session, boss):
+        boss.user("Hi")
+        session.spawn(boss, purpose="Look")
+
+    with pytest.raises(CassetteError, match="granted"):
+        replayed(wider)

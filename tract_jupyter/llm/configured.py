@@ -237,8 +237,9 @@ class ConfiguredLLM:
         return make() if self.cassette is None else self.cassette.drawn(kind, make)
 
     def secrets(self) -> list[str]:
-        """Return the keys that are in use, for what must not show them."""
-        now, usual = self._now, self._own
+        """Return the keys that are in use, for what must not show them. The store is not asked for whom it follows."""
+        usual = self._own
+        now = _APART.get().get(self, usual)
         every = (usual.default, *usual.chosen.values(), now.default, *now.chosen.values())
         connections = [one for one in every if one is not None]
         given = [

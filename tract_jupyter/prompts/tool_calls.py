@@ -7,6 +7,9 @@ from typing import Final
 SCRIPT_ENDED: Final = "the script has ended"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
+OF_A_TRACT_ABOVE: Final = (
+    "these are tools of a tract above the one that the script runs in; call the script's own: tools.NAME(...)"
+)
 NOT_GRANTED: Final = (
     "{tool!r} was not granted to {actor}; asking again changes nothing.{near} Granted: {names}"
 )

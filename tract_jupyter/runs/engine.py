@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.llm import ConfiguredLLM, Models, StopSignal
     from tract_jupyter.models import CommitInfo, Delta
-    from tract_jupyter.review import Reviewer
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.generation import Generation, ReplyRequest
     from tract_jupyter.runs.kinds.rag import HistorySearch
@@ -137,7 +136,6 @@ class RunEngine:
         llm: who is asked where an operation names no model.
         models: those that operations name.
         executor: gives what calls the tools of operations.
-        reviewer: asks a person what operations wait for.
         kinds: of operations: those built in, and those that other packages bring.
 
     Attributes:
@@ -155,7 +153,6 @@ class RunEngine:
         llm: ConfiguredLLM,
         models: Models,
         executor: Callable[[], ToolExecutor],
-        reviewer: Reviewer,
         kinds: KindRegistry,
     ) -> None:
         self._tract = tract
@@ -164,7 +161,6 @@ class RunEngine:
         self._llm = llm
         self._models = models
         self._make_executor = executor
-        self._reviewer = reviewer
         database, tract_id = repository.database, repository.tract_id
         self.functions = Functions()
         self.kinds = kinds
@@ -290,7 +286,7 @@ class RunEngine:
         if pending is not None and pending.status.is_open:
             # nobody to ask, not in time, or somebody else was faster
             with suppress(UndecidedError, PendingStateError):
-                self._reviewer.decide_now(pending)
+                pending.tract.reviewer.decide_now(pending)
         return pending is None or not pending.status.is_open
 
     # --- the main call
@@ -508,7 +504,7 @@ class RunDecisions:
         if pending is None:
             pending = self._from_store(pending_id)
         if pending is not None and pending.status.is_open:
-            self._tract.review.gate.catch_up(pending)
+            pending.tract.review.gate.catch_up(pending)
             if pending.runs_elsewhere and not self._is_proven(pending):
                 pending.status = PendingStatus.PENDING  # somebody wrote it into the store
         return pending
@@ -541,8 +537,9 @@ class RunDecisions:
         """Return True if the stored decision is this user's, or only stops something."""
         if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
             return True
-        news = self._tract.reviewer.ledger.news(pending)
-        return news is not None and self._tract.reviewer.ledger.proves(news, pending.fingerprint)
+        ledger = pending.tract.reviewer.ledger
+        news = ledger.news(pending)
+        return news is not None and ledger.proves(news, pending.fingerprint)
 
     def _left_to_a_person(self, pending: Any) -> None:
         if not self._tract.reviewer.granted(pending):
@@ -550,10 +547,15 @@ class RunDecisions:
 
     def _from_store(self, pending_id: str) -> Any:
         """Return the pending of a process that has ended, before any decision: those are checked one by one."""
-        stored = self._tract.reviewer.ledger.get(pending_id)
+        tract = self._tract
+        stored = tract.reviewer.ledger.get(pending_id)
+        if stored is None:  # the question about a tool call is one of the tract at the top
+            with suppress(TractError):
+                tract = tract.executor.top.tract
+                stored = tract.reviewer.ledger.get(pending_id)
         if stored is None:
             return None
-        pending = self._tract.operations.rebuild(stored)
+        pending = tract.operations.rebuild(stored)
         pending.status, pending.rounds, pending.executed_at = PendingStatus.PENDING, 0, None
         return pending
 

@@ -43,7 +43,7 @@ def instructions(
     check_text(query, "query")
     functions = callable_functions(executor, "agent", profile)
     tools = executor.tools()
-    can_search = all(profile.in_code.has(tools[name]) for name in DISCOVERY)
+    can_search = all(name in tools and profile.in_code.has(tools[name]) for name in DISCOVERY)
     head = prompts.SCRIPTS + (prompts.SEARCH if can_search else "")
     least = count(head)
     if least > max_tokens:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models import left_out, safe_repr
-from tract_jupyter.prompts import SCRIPT_ENDED
+from tract_jupyter.prompts import OF_A_TRACT_ABOVE, SCRIPT_ENDED
 from tract_jupyter.review import checking, code_range, origins
 from tract_jupyter.scripts.limits import Meter
 from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
@@ -208,7 +208,10 @@ class ScriptCalls:
         profile: what the calls are bound to: that of whoever runs the script.
         shown: the profile that whoever runs the script is shown; None for a person.
         exchanged: what the calls would have sent a model, without those that an earlier run has made.
+        executor: that of the tract whose script it is.
     """
+
+    executor: ToolExecutor | None = None
 
     def __init__(self, script: Script, meter: Meter, stopper: Stopper, exchanged: Exchanged) -> None:
         self.actor = script.actor
@@ -246,7 +249,9 @@ class ScriptCalls:
         `line` is that of the script; it is looked for on this thread's stack if left out. `approval`: of this call,
         if it was decided about already.
         """
-        barred = self._ended or (_FORKED if os.getpid() != self._process else "")
+        barred = (
+            self._ended or (_FORKED if os.getpid() != self._process else "") or self._reaches_up(executor)
+        )
         refusal = barred or self.meter.refusal()
         if refusal:
             result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(barred)), 0.0
@@ -254,6 +259,12 @@ class ScriptCalls:
             result, seconds = self._made(executor, name, arguments, approval=approval)
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
+
+    def _reaches_up(self, executor: ToolExecutor) -> str:
+        """Return why a script does not call tools of a tract above; empty for others, and where its tool calls them."""
+        own = self.executor
+        is_above = own is not None and own is not executor and own.stands_below(executor)
+        return OF_A_TRACT_ABOVE if is_above and self.meter.depth == 0 else ""
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
         """Return a question that pauses the script; None if it cannot pause here, as in a tool that calls tools."""

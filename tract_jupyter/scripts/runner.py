@@ -152,6 +152,7 @@ class Scripts:
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
         """
+        run.calls.executor = self._executor
         run.meter.start()
         if run.backend == "sandbox":
             self._run_in_sandbox(run, fresh=fresh)
@@ -162,6 +163,7 @@ class Scripts:
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
         """Continue a paused script, now that its call has been decided about."""
         run, program = taken_up(decided.script, self._exchanged())
+        run.calls.executor = self._executor
         run.meter.start()
         self.sandbox.go_on(run, program, decided)
         return self._recorded(run)

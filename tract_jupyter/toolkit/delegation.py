@@ -309,7 +309,7 @@ class DelegatingExecutor(ToolExecutor):
         return namespaces(self.tools())
 
     def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
-        """Add a tool of the user's own to this tract alone; see `ToolExecutor.add`.
+        """Add a tool of the user's own to this tract alone; here it takes the place of one above of that name.
 
         Raises:
             OperationExistsError: a tool has that name, or would have the same name in Python.
@@ -319,12 +319,6 @@ class DelegatingExecutor(ToolExecutor):
             raise SpecError(
                 f"{tool.name!r} is none of the tools that were granted to {self.agent}, so nobody could call it here; "
                 "spawn the child with a profile that has it"
-            )
-        former = self.get(tool.name)
-        if former is not None and former.owner == OWN and former.name not in self._fixed:
-            raise OperationExistsError(
-                f"a tract above has a tool {former.name!r}, which counts here too; choose another name, or replace it "
-                "there"
             )
         super().add(tool, replace=replace)
 
@@ -346,21 +340,19 @@ class DelegatingExecutor(ToolExecutor):
         super().remove_tool(name)
 
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
-        gone = self.why_gone()
-        if gone:
-            return ToolResult(str(name), success=False, error=gone, denied=True)
-        above = self._above
-        if tool is None and above is not None and isinstance(name, str) and above.get(name) is not None:
-            offered = (
-                self.tools().values() if profile is None else profile.filter_tools(self.tools().values())
-            )
-            locks = self.locks
-            names = sorted(each.name for each in offered if each.name not in locks)
-            told = NOT_GRANTED.format(
-                tool=name, actor=self.agent, near=nearest(name, names), names=", ".join(names) or "none"
-            )
-            return ToolResult(name, success=False, error=told, denied=True)
-        return super()._unknown(name, tool, profile)
+        try:
+            top = self.top
+        except TractError as error:
+            return ToolResult(str(name), success=False, error=NOTHING_ABOVE.format(why=error), denied=True)
+        if tool is not None or not isinstance(name, str) or top.get(name) is None:
+            return super()._unknown(name, tool, profile)
+        there, locks = self.tools().values(), self.locks
+        offered = there if profile is None else profile.filter_tools(there)
+        names = sorted(each.name for each in offered if each.name not in locks)
+        told = NOT_GRANTED.format(
+            tool=name, actor=self.agent, near=nearest(name, names), names=", ".join(names) or "none"
+        )
+        return ToolResult(name, success=False, error=told, denied=True)
 
     # --- locks and permission
 

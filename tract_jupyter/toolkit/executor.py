@@ -135,6 +135,10 @@ class ToolExecutor:
         """The executor that stands below no other one: questions about calls are asked, and kept, in its tract."""
         return self
 
+    def why_gone(self) -> str:
+        """Return why nothing can be called any more; empty if something can."""
+        return ""
+
     def home(self, name: str) -> ToolExecutor:  # noqa: ARG002 # of one that has all tools itself
         """Return the executor in whose tract a tool lives: for what fires an operation, that of the operation."""
         return self
@@ -306,7 +310,8 @@ class ToolExecutor:
         """
         tool = self.get(name) if isinstance(name, str) else None
         if approval is not None and (tool is None or approval.definition_hash != tool.definition_hash):
-            return ToolResult(name, success=False, error=CHANGED_SINCE.format(tool=name), denied=True)
+            why_not = self.why_gone() or CHANGED_SINCE.format(tool=name)
+            return ToolResult(name, success=False, error=why_not, denied=True)
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
         actor, locks = self.qualified(actor), self.locks
