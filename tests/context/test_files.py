@@ -103,6 +103,7 @@ def test_only_images_and_pdfs_make_an_estimate():
         assert tract.status().tokens.startswith("≈")
 
 
+@pytest.mark.own_store
 def test_a_budget_counts_attachments(tract):
     tract.budget = TokenBudget(1_000, BudgetAction.REJECT)
     tract.user("Look", attachments=[DOT])
@@ -135,6 +136,14 @@ def test_a_content_may_name_what_the_tract_has(tract):
     tract.user("Without", edit=first.commit_hash)
     assert tract.restore(first.commit_hash).content_hash == first.content_hash
     assert tract.compile().messages[0].attachments == (DOT.attachment, NOTES.attachment)
+
+
+def test_a_message_may_be_nothing_but_attachments(tract):
+    tract.user("", attachments=[DOT])
+    assert sent(tract) == [["image_url"]]
+    assert tract.compile().to_anthropic()["messages"][0]["content"][0]["type"] == "image"
+    changes = tract.toolset("full").execute("diff", {}).output
+    assert "[dot.png, image/png, 68 B]" in str(changes)
 
 
 def test_a_batch_may_name_what_it_has_added_itself(tract):

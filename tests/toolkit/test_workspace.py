@@ -202,6 +202,24 @@ def test_a_folder_that_becomes_a_link_in_between_is_not_followed(t, folder, monk
     assert (folder / "data" / "a.txt").read_text() == "secret"
 
 
+def test_a_root_that_becomes_a_link_in_between_is_not_followed(t, folder, monkeypatch):
+    looks = Path.resolve
+
+    def swapped(path, *args, **options):
+        found = looks(path, *args, **options)
+        if path.name == "a.txt":
+            monkeypatch.undo()
+            folder.rename(folder.with_name("before"))
+            folder.symlink_to(folder.parent)
+        return found
+
+    (folder.parent / "a.txt").write_text("secret")
+    monkeypatch.setattr(Path, "resolve", swapped)
+    with pytest.raises(AttachmentError):
+        t.workspace.read("a.txt")
+    assert (folder / "a.txt").read_text() == "secret"
+
+
 # --- the roots
 
 

@@ -115,7 +115,7 @@ def _bytes_of(root: Path, parts: Sequence[str], told: str) -> bytes:
     opened: list[int] = []
     try:
         if _HAS_FOLDERS:
-            opened.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            opened.append(os.open(root, _O | os.O_DIRECTORY))
             for part in parts[:-1]:
                 opened.append(os.open(part, _O | os.O_DIRECTORY, dir_fd=opened[-1]))
             _check_regular(os.stat(parts[-1], dir_fd=opened[-1], follow_symlinks=False), told)
