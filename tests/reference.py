@@ -36,6 +36,7 @@ PARTS = (
     "cassette",
     "forks",
     "mcp",
+    "workspace",
 )
 """The attributes of a tract that are objects with methods of their own."""
 

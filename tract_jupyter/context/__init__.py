@@ -7,6 +7,7 @@
 * Where one is: `refs`, `tags`, `identity`, `log`, `diff`, `undo`.
 * Rewriting: `merge` and `rebase`, which compare two branches (`ancestry`, `sides`); `splice`, `compress` with
   `summaries`, `tool_turns`, `gc`. Children, and what they are given: `spawn`.
+* `files`: attachments, read from within a workspace, and kept once.
 * `verification`: is the store what it says it is? `exchange`: conversations and notebooks, in and out.
 
 Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes commits.

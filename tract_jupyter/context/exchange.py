@@ -96,6 +96,8 @@ class Exchange:
     def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
         """Return the context as a notebook that a person can read. Reading it back gives the same messages.
 
+        Attachments are named; where the tract that reads it has none like them, their names are all that it gets.
+
         Args:
             path: write it there, too.
             at_commit: hash, prefix or branch of a commit; HEAD if left out.
@@ -131,7 +133,19 @@ class Exchange:
 
     def _commit_all(self, entries: Iterable[dict[str, Any]]) -> list[CommitInfo]:
         with self._repository.writer.batch():
-            return [self._repository.commits.commit(**entry) for entry in tracked(list(entries), "Importing")]
+            commit = self._repository.commits.commit
+            return [commit(**self._at_hand(entry)) for entry in tracked(list(entries), "Importing")]
+
+    def _at_hand(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Return an entry whose attachments are named in its text, where their bytes are in another store."""
+        if not entry["content"].get("attachments"):
+            return entry
+        content = self._repository.types.validated(entry["content"])
+        if self._repository.files.has(content):
+            return entry
+        rest = {name: value for name, value in content.items() if name != "attachments"}
+        metadata = {**entry.get("metadata", {}), "attachments": content["attachments"]}
+        return {**entry, "content": {**rest, "text": told_text(content)}, "metadata": metadata}
 
 
 def _is_shown(timeline: Timeline, step: Step) -> bool:

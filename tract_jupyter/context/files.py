@@ -115,7 +115,7 @@ def _bytes_of(root: Path, parts: Sequence[str], told: str) -> bytes:
     opened: list[int] = []
     try:
         if _HAS_FOLDERS:
-            opened.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            opened.append(os.open(root, _O | os.O_DIRECTORY))
             for part in parts[:-1]:
                 opened.append(os.open(part, _O | os.O_DIRECTORY, dir_fd=opened[-1]))
             _check_regular(os.stat(parts[-1], dir_fd=opened[-1], follow_symlinks=False), told)
@@ -239,17 +239,26 @@ class Files:
         """Return the tokens of attachments, those of images and PDFs as an estimate."""
         return sum(AttachedFile(one, self.read(one.sha256)).tokens(count) for one in attachments)
 
+    def has(self, content: dict[str, Any]) -> bool:
+        """Return True if the attachments that a checked content names are some of this tract's."""
+        named = attachments_of(content)
+        return not named or self._own().issuperset(named)
+
+    def _own(self) -> set[Attachment]:
+        with self._database.read() as connection:
+            return {one for each in self._rows.own_attached(connection) for one in attachments_of(each)}
+
     def _known(self, content: dict[str, Any]) -> list[AttachedFile]:
         """Return the files of the attachments that a content names: a hash alone gives nobody what it stands for."""
         named = attachments_of(content)
         if not named:
             return []
+        own = self._own()
+        unknown = next((one for one in named if one not in own), None)
+        if unknown is not None:
+            raise ContentError(
+                f"this tract has no attachment {unknown}, with this hash; give the file: attachments=[path]"
+            )
         with self._database.read() as connection:
-            own = {one for each in self._rows.own_attached(connection) for one in attachments_of(each)}
-            for one in named:
-                if one not in own:
-                    raise ContentError(
-                        f"this tract has no attachment {one}, with this hash; give the file: attachments=[path]"
-                    )
             data = self._rows.blobs(connection, [one.sha256 for one in named])
         return [AttachedFile(one, data[one.sha256]) for one in named]

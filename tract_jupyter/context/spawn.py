@@ -470,7 +470,8 @@ class Family:
         """Return the ids of the tracts that this one comes from, its parent first."""
         found: list[str] = []
         with self._repository.database.read() as connection:
-            parent = self._spawns.parent(connection)
+            # a tract that was opened beside another one is its child on every branch
+            parent = self._spawns.parent(connection) or SpawnRows(self.tract_id).parent(connection)
             while parent is not None and parent.parent_tract_id not in found:
                 found.append(parent.parent_tract_id)
                 parent = SpawnRows(parent.parent_tract_id).parent(connection)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import UndoStep
     from tract_jupyter.models import (
+        Attachment,
         BranchInfo,
         CommitInfo,
         CompiledContext,
@@ -437,6 +438,15 @@ class VersionedContext:
         An exact count, or one that no provider's count is known for, is returned as it is.
         """
         return self._repository.corrections.tokens(tokens, self._repository.counter.name)
+
+    def attachment_tokens(self, attachments: Sequence[Attachment]) -> int:
+        """Return the tokens of attachments of this tract, corrected like others; of images and PDFs an estimate.
+
+        Raises:
+            StoreCorruptError: the bytes of one are damaged or missing.
+        """
+        counted = self._repository.files.tokens(attachments, self._repository.counter.count_text)
+        return self.corrected(counted)
 
     def log(
         self,

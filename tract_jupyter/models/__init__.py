@@ -3,6 +3,7 @@
 * What a commit holds: `content`. What is known of a commit: `commit`. What a model is sent: `context`; within which
   budget, with which settings: `config`.
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
+* What a message of the user carries beside its text: `attachment`.
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
   `toolcall`. How a turn of a model ends, and what it may take: `limits`; how much happens without a
   person: `autonomy`. Tracts of a store, their parents and children: `spawn`.

@@ -357,7 +357,13 @@ class TractMagics(Magics):
         metavar="NAME",
         help="Send variables along: of a table its columns and first rows.",
     )
-    @argument("--files", nargs="+", default=(), metavar="PATH", help="Send text files of this folder along.")
+    @argument(
+        "--files",
+        nargs="+",
+        default=(),
+        metavar="PATH",
+        help="Send files of this folder along: text, images, PDF.",
+    )
     @argument(
         "--retry",
         action="store_true",

@@ -346,7 +346,8 @@ class Generation:
                 parts = [message.get("content") or canonical_json(message) for message in fields["prompt"]]
                 texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
                 estimated = sum(count(text) + PER_MESSAGE for text in texts)
-                estimated += sum(self._attached_tokens(message) for message in fields["prompt"])
+                attached = (one for message in fields["prompt"] for one in message.get("attachments", ()))
+                estimated += self._attached_tokens([Attachment(**one) for one in attached])
             estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
             again = (
                 text
@@ -388,15 +389,11 @@ class Generation:
         """Return the tokens of a prompt, as they are counted or estimated here."""
         counter = self._repository.counter
         return sum(
-            counter.count_text(one.content) + self._attached_tokens(one.extra) + PER_MESSAGE
+            counter.count_text(one.content) + self._attached_tokens(one.attachments) + PER_MESSAGE
             for one in messages
         )
 
-    def _attached_tokens(self, message: Mapping[str, Any]) -> int:
-        given = message.get("attachments")
-        if not given:
-            return 0
-        attachments = [Attachment(**one) for one in given]
+    def _attached_tokens(self, attachments: Sequence[Attachment]) -> int:
         return self._repository.files.tokens(attachments, self._repository.counter.count_text)
 
     def check_place(self) -> Position:

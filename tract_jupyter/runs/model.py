@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, Field, field_validator
 
+from tract_jupyter.models import Attachment
 from tract_jupyter.runs.effect_types import EFFECT_LAYERS, ArtifactHistory, Effect, Tag
 from tract_jupyter.runs.terms import (
     MAX_DEBUG,
@@ -222,6 +223,11 @@ class RunMessage(Data):
     label: str | None = None
     pieces: tuple[MessagePiece, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The attachments among `extra`."""
+        return tuple(Attachment(**one) for one in self.extra.get("attachments") or ())
 
 
 class ArtifactView(Data):

@@ -8,6 +8,7 @@
   sent because scripts make their calls.
 * `stubs`: the functions of `tools`. `names`: in Python, and for providers of models. `toolset`: the tools as a model
   has them; `profiles`: which, in which words. `discovery`: finding tools, and which are likely to be needed.
+* `workspace`: which files may be attached to messages, and who may widen that.
 * `built_in`: the tools that work on the context itself. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and
   this store as a server.
 

@@ -479,8 +479,8 @@ def _change(diff: MessageDiff) -> dict[str, Any]:
     return {
         "kind": diff.kind,
         "role": diff.message.role,
-        "old": None if diff.old is None else diff.old.content,
-        "new": None if diff.new is None else diff.new.content,
+        "old": None if diff.old is None else diff.old.told,
+        "new": None if diff.new is None else diff.new.told,
         "token_delta": diff.token_delta,
     }
 

@@ -78,7 +78,9 @@ def inspected(run: Run, tract: Tract | None = None) -> Inspection:
         counter = default_counter()
         return inspect_prompt(run, counter.count_text, counter.name)
     count = tract.tokenizer.count_text
-    return inspect_prompt(run, lambda text: tract.corrected(count(text)), tract.tokenizer.name)
+    return inspect_prompt(
+        run, lambda text: tract.corrected(count(text)), tract.tokenizer.name, tract.attachment_tokens
+    )
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, out: str = "") -> None:

@@ -41,7 +41,8 @@ class PreviewView(View):
         def count(text: str) -> int:
             return tract.corrected(tract.tokenizer.count_text(text))
 
-        return cls(preview, PromptView(inspect_prompt(preview.run, count, tract.tokenizer.name)))
+        source, attached = tract.tokenizer.name, tract.attachment_tokens
+        return cls(preview, PromptView(inspect_prompt(preview.run, count, source, attached)))
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""

@@ -15,9 +15,11 @@ from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, escaped,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tract_jupyter.models import Attachment
     from tract_jupyter.runs import MessagePiece, Run, RunMessage
 
     Count = Callable[[str], int]
+    Attached = Callable[[Sequence[Attachment]], int]
 
 
 class MessageChange(StrEnum):
@@ -88,24 +90,30 @@ class Inspection:
         return f"{sent:,} message{'s' * (sent != 1)}: {', '.join(told)}"
 
 
-def inspect_prompt(run: Run, count: Count | None = None, source: str = "") -> Inspection:
+def inspect_prompt(
+    run: Run,
+    count: Count | None = None,
+    source: str = "",
+    attached: Attached = lambda _: 0,
+) -> Inspection:
     """Compare the prompt of a run with the one without operations.
 
     Args:
         run: its messages have the same keys in both prompts.
         count: counts the tokens of a text; None where nothing does.
         source: what counted, as the context says it: `approximate` marks numbers as estimates.
+        attached: counts the tokens of attachments.
     """
     plain: dict[str | None, RunMessage] = {m.key: m for m in run.plain_prompt if m.key is not None}
-    return Inspection(run.run_id, tuple(_parts(run, plain, count)), source)
+    return Inspection(run.run_id, tuple(_parts(run, plain, count, attached)), source)
 
 
 def _parts(
-    run: Run, plain: Mapping[str | None, RunMessage], count: Count | None
+    run: Run, plain: Mapping[str | None, RunMessage], count: Count | None, attached: Attached
 ) -> Iterator[ComparedMessage]:
     for number, message in enumerate(run.prompt, 1):
         before = plain.get(message.key)
-        tokens = count(message.content) if count else None
+        tokens = count(message.content) + attached(message.attachments) if count else None
         each = tuple(count(piece.text) for piece in message.pieces) if count else ()
         yield ComparedMessage(
             message, _change(message, before), number, before.content if before else "", tokens, each
@@ -244,8 +252,13 @@ def _labels(part: ComparedMessage) -> list[str]:
 
 def _body_html(part: ComparedMessage, source: str) -> str:
     text = part.message.content
+    named = "".join(f"<p><code>{escaped(str(one))}</code></p>" for one in part.message.attachments)
     if part.change is not MessageChange.CHANGED:
-        return _text_html(text)
+        return named + (_text_html(text) if text or not named else "")
+    return named + _changed_html(part, text, source)
+
+
+def _changed_html(part: ComparedMessage, text: str, source: str) -> str:
     pieces = _pieces_html(part, source)
     lines = "".join(map(line_html, diff_lines(part.before, text)))
     diff = (
@@ -309,6 +322,7 @@ def _part_text(part: ComparedMessage, source: str) -> str:
         lines = [f"{line.sign if line.sign != '@' else ' '} {line.text}" for line in drawn]
     else:
         lines = printable(part.message.content, _WHOLE).strip().split("\n")
+    lines = [*map(str, part.message.attachments), *lines]
     shown = [
         f"      {_cut(text)}".rstrip() for text in lines[: 4 * _TEXT_LINES if part.labels else _TEXT_LINES]
     ]
