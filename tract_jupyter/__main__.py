@@ -31,11 +31,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _verify(given: argparse.Namespace) -> int:
     from tract_jupyter import verify
-    from tract_jupyter.notebook import is_store
+    from tract_jupyter.models import observing
+    from tract_jupyter.notebook import ProgressBars, is_store, on_terminal
 
-    if is_store(given.path):
-        return _verify_store(given.path)
-    found = verify(given.path, lock_file=given.lock_file)
+    with observing(ProgressBars(on_terminal)):
+        if is_store(given.path):
+            return _verify_store(given.path)
+        found = verify(given.path, lock_file=given.lock_file)
     for refusal in found:
         print(refusal)  # noqa: T201 # as above
     return int(any(refusal.kind == "refused" for refusal in found))

@@ -298,6 +298,34 @@ def test_a_narrow_notebook_cuts_nothing_that_is_needed(open_lab, model, theme, r
     end(lab)
 
 
+BADLY_LAID = """root => {
+  const box = root.getBoundingClientRect();
+  const buttons = [...root.querySelectorAll("button")].filter(e => e.getClientRects().length && e.getBoundingClientRect().right > box.right + 1);
+  const broken = [...root.querySelectorAll(".foot > span")].filter(e => e.offsetHeight > 32);
+  return [...buttons, ...broken].map(e => e.textContent);
+}"""
+
+
+def test_buttons_and_foot_keep_their_form_where_the_page_is_narrow(open_lab, model, screenshot):
+    model.reply("May I?").call("save_table", path="a", rows=1).end()
+    lab = start(open_lab, model)
+    out = lab.output(1)
+    out.locator("section.q .do > .primary[aria-disabled=false]").wait_for()
+    turn = out.locator(".tract.turn")
+    for width in (700, 760, 840):
+        lab.page.set_viewport_size({"width": width, "height": 1000})
+        assert turn.evaluate(BADLY_LAID) == []
+    out.get_by_role("button", name="Run save_table").click()
+    model.reply("Done.").end()
+    end(lab)
+    out.get_by_role("button", name="Fork from here").wait_for()
+    for width in (840, 760, 700):
+        lab.page.set_viewport_size({"width": width, "height": 1000})
+        assert turn.evaluate(BADLY_LAID) == []
+        assert turn.locator(".foot").evaluate("foot => foot.offsetHeight") <= 90
+    screenshot(lab, "chat-foot-700", 1)
+
+
 # --- what a model may write
 
 

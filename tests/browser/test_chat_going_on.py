@@ -42,6 +42,11 @@ def test_what_is_decided_in_another_notebook_goes_on_in_the_cell(open_lab, model
     assert "Ran save_table" in bundle(lab)["text/plain"]
 
 
+LOST_ROW = (
+    "This panel has lost its kernel; nothing was decided here. In a new kernel %tract chat resume asks again."
+)
+
+
 def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(open_lab, model, screenshot):
     model.reply("May I?").call("save_table", path="first", rows=1).call("delete_file", path="b").end()
     resume = "%tract chat resume"
@@ -53,6 +58,11 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     lab.restart()
     out.get_by_text("%tract chat resume goes on with it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
+    assert "%tract inbox" not in out.inner_text()
+    assert out.locator("section.q").get_by_role("alert").inner_text() == LOST_ROW
+    assert out.locator(".foot, .q > .do").get_by_role("button").all_inner_texts() == ["Fold"]
+    out.locator("section.q").press("Control+Enter")
+    assert out.locator("section.q").get_by_role("alert").inner_text() == LOST_ROW
     screenshot(lab, "chat-lost", 1)
     assert lab.run_cell(0), lab.text(0)
     assert lab.run_cell(3), lab.text(3)

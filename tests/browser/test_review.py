@@ -215,16 +215,30 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
         lab.run_cell(cell)
     lab.button("Run add", 2).wait_for()
     lab.restart()
-    lab.button("Run add", 2).click()
-    lab.output(2).get_by_role("alert").get_by_text("lost its kernel").wait_for()
+    lab.output(2).get_by_role("alert").get_by_text("run %tract inbox in a new kernel").wait_for()
+    assert lab.output(2).locator(".do").get_by_role("button").all_inner_texts() == ["Details"]
     screenshot(lab, "review-lost", 2)
     lab.run_cell(3)
     lab.button("Run add", 3).click()
     lab.wait_output(3, "add chosen by")
     lab.run_cell(4)
     assert lab.text(4) == "once\n\n"
-    assert "lost its kernel" in lab.output(2).get_by_role("alert").inner_text()  # not that it is silent
+    assert "lost its kernel" in lab.output(2).get_by_role("alert").inner_text()
     screenshot(lab, "review-new-kernel", 3)
+
+
+def test_an_inbox_that_has_lost_its_kernel_offers_nothing(open_lab, screenshot):
+    lab = open_lab(LOAD, WRITE, FIRE, "%tract inbox")
+    for cell in range(4):
+        lab.run_cell(cell)
+    board = lab.output(3).locator("[data-testid=tract-batch]")
+    board.locator("input:enabled").first.wait_for()
+    lab.restart()
+    board.get_by_role("alert").get_by_text("run %tract inbox in a new kernel").wait_for()
+    assert board.locator("input:enabled, .bulk, form, .keys:visible").count() == 0
+    assert board.get_by_role("button", name="Reject…").count() == 0
+    assert "waiting" in board.get_by_role("heading").first.inner_text()  # as they do, in the store
+    screenshot(lab, "inbox-lost", 3)
 
 
 PAGES_OF_TWO = "import tract_jupyter.notebook.panels.inbox\ntract_jupyter.notebook.panels.inbox.PAGE = 2\n"

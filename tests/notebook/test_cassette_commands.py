@@ -95,3 +95,45 @@ def test_one_fork_is_shown_as_the_table_shows_it(shell):
 
 def test_its_words_complete(shell):
     assert {"record", "replay", "stop"} <= {one.split()[-1] for one in shell.complete("%tract cassette ")}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--name 'bad name'", "'bad name' is no branch name; use letters, digits"),
+        ('--name "bad name" -- Say more', "'bad name' is no branch name"),
+        ("HEAD --name 'bad name' --model other", "'bad name' is no branch name"),
+        ("--name a..b", "'a..b' is no branch name"),
+        ("--name ''", "usage: %tract fork"),
+        ("--name", "usage: %tract fork"),
+        ("--name main", "there is a branch 'main' already"),
+        (
+            "--name 'bad name",
+            "a quotation mark is not closed in %tract fork --name 'bad name. Nothing was done",
+        ),
+        ("--nam bad", "has no option '--nam'. Did you mean '--name'?"),
+        ("nowhere --name good", "no commit is called 'nowhere'"),
+    ],
+)
+def test_a_fork_that_cannot_be_made_leaves_nothing(shell, line, told):
+    client = ScriptedClient("Hello.")
+    tract = shell.namespace["tract"]
+    tract.configure_llm(client)
+    shell.run("tract.chat('Hi')")
+    before = head(shell)
+    result = shell.run(f"%tract fork {line}")
+    assert told in result.error
+    assert "\n" not in result.error
+    assert [one.name for one in tract.list_branches()] == ["main"]
+    assert (tract.current_branch, head(shell)) == ("main", before)
+    assert (len(client.asked), len(tract.forks())) == (1, 0)
+
+
+def test_a_name_in_quotation_marks_is_one_without_them(shell, tmp_path):
+    shell.run("%tract cassette record 'my talk.jsonl'")
+    shell.run("%tract cassette stop")
+    assert (tmp_path / "my talk.jsonl").exists()
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Fine."))
+    shell.run("tract.chat('Hi')")
+    assert shell.run("%tract fork --name 'good' -- It's fine, isn't it?").ok
+    assert "good" in [one.name for one in shell.namespace["tract"].list_branches()]

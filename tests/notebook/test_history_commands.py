@@ -140,7 +140,7 @@ def test_on_an_empty_context(shell):
 
 
 def test_a_branch_in_quotes_is_refused_whole(talk):
-    assert 'without quotes, and has no spaces; got "a b"' in talk.run('%tract branch "a b"').error
+    assert "'a b' is no branch name" in talk.run('%tract branch "a b"').error
 
 
 def test_help_explains_one_command(shell):

@@ -1,11 +1,18 @@
 """What takes longer than a second has a bar, which is gone when it is done."""
 
+import io
+import sys
 import threading
+from contextlib import contextmanager
 
+import nbformat
 import pytest
 
+from tests.hooks.fakes import ScriptedClient
+from tract_jupyter import Tract
+from tract_jupyter.__main__ import main
 from tract_jupyter.models import Work, observing, tracked, working
-from tract_jupyter.notebook import ProgressBars, progress_html, progress_text
+from tract_jupyter.notebook import ProgressBars, on_terminal, progress_html, progress_text
 
 
 class Place:
@@ -81,24 +88,32 @@ def test_the_words_of_a_bar():
     assert "width:100.0%" in page
 
 
-def test_rooms_say_what_they_do(tract):
+@contextmanager
+def listening():
+    """The work that goes on meanwhile, in the order in which it began."""
     told = []
 
-    class Silent:
-        def __init__(self, work):
-            told.append(work)
+    @contextmanager
+    def silent(work):
+        told.append(work)
+        yield
 
-        def __enter__(self):
-            return self
+    with observing(silent):
+        yield told
 
-        def __exit__(self, *raised):
-            return None
 
-    with observing(Silent):
-        tract.exchange.import_messages([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
-        tract.verify()
-        tract.gc()
-        tract.compress(summarizer=lambda *_: "a and b")
+@pytest.fixture
+def told():
+    """The work of the test."""
+    with listening() as told:
+        yield told
+
+
+def test_rooms_say_what_they_do(tract, told):
+    tract.exchange.import_messages([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    tract.verify()
+    tract.gc()
+    tract.compress(summarizer=lambda *_: "a and b")
     assert {(one.what, one.total) for one in told} >= {
         ("Importing", 2),
         ("Writing summaries", 1),
@@ -107,3 +122,84 @@ def test_rooms_say_what_they_do(tract):
         ("Looking for commits that nothing leads to", None),
     }
     assert all(one.total in {None, one.done} for one in told)
+
+
+def test_a_cassette_that_is_read_is_work(told, tmp_path):
+    path = tmp_path / "talk.cassette.jsonl"
+    with Tract.open(record=path) as tract:
+        tract.configure_llm(ScriptedClient("Hello."))
+        tract.chat("Hi")
+    told.clear()
+    with Tract.open(replay=path) as tract:
+        assert tract.chat("Hi").text == "Hello."
+    (reading,) = [one for one in told if one.what == f"Reading {path.name}"]
+    assert reading.done == reading.total >= 3
+
+
+def test_a_replay_in_the_first_cell_says_what_is_opened(shell, tmp_path):
+    with Tract.open(record=tmp_path / "talk.jsonl"):
+        pass
+    shell.run("%config TractJupyter.store = ':memory:'")
+    assert shell.run("%reload_ext tract_jupyter").ok
+    with listening() as told:
+        assert shell.run(f"%tract cassette replay {tmp_path / 'talk.jsonl'}").ok
+    assert "Opening :memory: to replay talk.jsonl" in [one.what for one in told]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What the command line shows: its work, and where."""
+    shown = []
+
+    class Bars(ProgressBars):
+        def __init__(self, place):
+            super().__init__(place, after=3_600)
+            self._where = place
+
+        def __call__(self, work):
+            shown.append((work.what, work.total, type(self._where()).__name__))
+            return super().__call__(work)
+
+    monkeypatch.setattr("tract_jupyter.notebook.ProgressBars", Bars, raising=False)
+    return shown
+
+
+@pytest.fixture
+def store(tmp_path):
+    for name in ("one", "two"):
+        with Tract.open(tmp_path / "tract.db", tract_id=name) as tract:
+            tract.user("Hi")
+    return tmp_path / "tract.db"
+
+
+@pytest.mark.parametrize(("stderr", "place"), [(Terminal, "OnTerminal"), (io.StringIO, "NoneType")])
+def test_the_command_line_shows_on_a_terminal_what_it_verifies(shown, store, monkeypatch, stderr, place):
+    monkeypatch.setattr(sys, "stderr", stderr())
+    assert main(["verify", str(store)]) == 0
+    assert ("Checking tracts", 2, place) in shown
+    assert ("Checking commits", 1, place) in shown
+
+
+def test_the_command_line_counts_notebooks(shown, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    for name in ("a", "b", "c"):
+        nbformat.write(nbformat.v4.new_notebook(), tmp_path / f"{name}.ipynb")
+    assert main(["verify", str(tmp_path)]) == 0
+    assert shown == [("Checking notebooks", 3, "OnTerminal")]
+
+
+def test_a_bar_on_a_terminal_is_wiped(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    place = on_terminal()
+    place.draw(Work("Checking commits", 2, 1), 3)
+    place.clear()
+    assert "Checking commits [" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[2K")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert on_terminal() is None

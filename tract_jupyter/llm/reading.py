@@ -17,7 +17,7 @@ from tract_jupyter.llm.recording import (
     child_name,
     partial_of,
 )
-from tract_jupyter.models import Delta, counted
+from tract_jupyter.models import Delta, counted, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +143,7 @@ def read_cassette(path: Path) -> CassetteContent:
     is_partial = path.name.endswith(PARTIAL)
     last = lines.pop() if lines else ""  # what follows the last newline: nothing, or half a line
     end = None
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(tracked(lines, f"Reading {path.name}"), 2):
         try:
             end = _read_line(content, json.loads(line))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -295,12 +295,17 @@ class TurnObserver:
             self._end(TurnOutcome.STOPPED, "interrupted; chat(None) goes on")
 
     def _end(self, outcome: TurnOutcome, note: str) -> None:
+        from tract_jupyter.loop.stored import newest_said
+
         seconds = round(time.monotonic() - self._began, 3)
         try:
             self._keep(
                 END_EVENT,
-                {"question": self._question, "outcome": outcome.value, "note": note, "seconds": seconds},
-            )
+                {
+                    "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value,
+                    "note": note, "seconds": seconds,
+                },
+            )  # fmt: skip
         finally:
             self._tell(TurnEnded(outcome, note, seconds))
 

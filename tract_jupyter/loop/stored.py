@@ -140,6 +140,25 @@ def question_of(repository: Repository) -> TurnBegan:
     return TurnBegan("", "", read_moment(None), bool(said))
 
 
+def newest_said(repository: Repository) -> str:
+    """Return the newest reply or answer of a call of the turn that the context is in; empty if there is none yet."""
+    with repository.timelines.lock:
+        timeline = repository.timelines.at(repository.refs.position.commit_hash)
+        for step in reversed(timeline.steps):
+            if step.operation != APPEND:
+                continue
+            message = timeline.message(step)
+            if message.role in {"assistant", "tool"}:
+                return message.commit_hash
+            if message.role == "user" and "rejected" not in from_json(step.metadata_json, dict):
+                break
+    return ""
+
+
+def _newest(turn: PastTurn) -> str:
+    return turn.said[-1].message.commit_hash if turn.said else ""
+
+
 def offered_in(repository: Repository, turn: PastTurn) -> str | None:
     """Return the tool profile of a turn's newest reply; if it has none, of its beginning. None if nobody knows.
 
@@ -264,10 +283,11 @@ def _decision(ledger: Ledger, pending_id: object) -> Decision | None:
 
 
 def _end_event(turn: PastTurn, kept: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
-    """Return how the turn ended: as its row says, if nothing came after that; otherwise as the history says."""
+    """Return how the turn ended: as its row says, if there is one of what it is now; otherwise as the history says."""
     last = turn.said[-1] if turn.said else None
-    ended = next((one for one in kept if _is_of(one, END_EVENT, turn)), None)
-    if ended is not None and (last is None or ended.created_at >= last.at):
+    rows = (one for one in kept if _is_of(one, END_EVENT, turn))
+    ended = next((one for one in rows if one.data.get("last") == _newest(turn)), None)
+    if ended is not None:
         return _told_end(ended.data)
     if last is None or last.message.role == "tool" or has_open_calls:
         return TurnEnded(None)

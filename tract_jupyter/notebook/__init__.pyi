@@ -15,5 +15,6 @@ from .extension import unload as unload
 from .fire_line import parse_fire as parse_fire
 from .front_end import FrontEnd as FrontEnd
 from .progress import ProgressBars as ProgressBars
+from .progress import on_terminal as on_terminal
 from .progress import progress_html as progress_html
 from .progress import progress_text as progress_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError, TractError
 from tract_jupyter.interchange import load_notebook
-from tract_jupyter.models import printable
+from tract_jupyter.models import printable, tracked, working
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.notebook.magic_line import MagicLine
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis import Escape
     from tract_jupyter.context import Damage
+    from tract_jupyter.models import Work
     from tract_jupyter.operations import OperationSpec
     from tract_jupyter.runs import RunRoot
 
@@ -455,12 +456,13 @@ def verify(path: str | Path, *, lock_file: str = LOCK_FILE) -> list[Refusal]:
     for notebook in chosen:
         folders[notebook.parent].append(notebook)
     found: list[Refusal] = []
-    for folder, notebooks in folders.items():
-        found += _in_folder(folder / lock_file, notebooks, stops=not path.is_dir())
+    with working("Checking notebooks", len(chosen)) as work:
+        for folder, notebooks in folders.items():
+            found += _in_folder(folder / lock_file, notebooks, work, stops=not path.is_dir())
     return found
 
 
-def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusal]:
+def _in_folder(lock: Path, notebooks: list[Path], work: Work, *, stops: bool) -> list[Refusal]:
     trust = Trust()
     try:
         entries, project = read_lock(lock), Project.of(lock, trust)
@@ -474,9 +476,10 @@ def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusa
             if stops:
                 raise
             found.append(Refusal(notebook, None, None, "the notebook", str(error)))
-            continue
-        found += run.found
-        runs.append(run)
+        else:
+            found += run.found
+            runs.append(run)
+        work.advance()
     others = [other for other in lock.parent.glob("*.ipynb") if other not in notebooks] if entries else []
     for other in others:  # they share the file
         try:
@@ -626,7 +629,8 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     finally:
         database.close()
     found = []
-    for tract_id in tract_ids:
+    several = len(tract_ids) > 1  # of a single one its commits are counted
+    for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
             found.append(
                 VerifiedTract(

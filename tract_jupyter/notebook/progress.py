@@ -80,6 +80,11 @@ def progress_place(front_end: FrontEnd) -> ProgressPlace | None:
     """Return where a bar is seen by somebody now; None if nobody looks on."""
     if front_end.has_kernel:
         return None if front_end.is_headless else InCell()
+    return on_terminal()
+
+
+def on_terminal() -> ProgressPlace | None:
+    """Return the terminal that errors go to; None if they go elsewhere."""
     return OnTerminal() if sys.stderr is not None and sys.stderr.isatty() else None
 
 

@@ -230,7 +230,9 @@ class NotebookSession:
         store = self.config.store
         try:
             place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
-            with working(f"Opening {store}"):
+            with working(
+                f"Opening {store}" if replay is None else f"Opening {store} to replay {replay.name}"
+            ):
                 from tract_jupyter.tract import Tract
 
                 tract = Tract.open(**place, replay=replay)

@@ -187,6 +187,54 @@ def test_what_failed_at_once_has_the_tools_that_it_had(chat, line, again):
     assert first == second
 
 
+SAID = "print([one['content'] for one in tract.compile().to_dicts() if one['role'] != 'system'])"
+FAILS = "from tract_jupyter.exceptions import LLMError\nreplies += [LLMError('no connection')]"
+
+
+@pytest.mark.parametrize("before", [[], ["%%tract_chat\nBefore"]], ids=["alone", "after another"])
+@pytest.mark.parametrize("again", ["%%tract_chat --retry --model other\n", "%tract chat resume"])
+def test_what_failed_at_once_is_asked_once_more_and_says_what(chat, before, again):
+    for cell in before:
+        chat.run(cell)
+    chat.run(FAILS)
+    failed = chat.run("%%tract_chat\nWho sings?")
+    assert "%tract chat resume goes on from there" in failed.text
+    for _ in range(2):  # also if it fails again
+        chat.run(FAILS)
+        assert "no connection" in chat.run(again).error
+    done = chat.run(again)
+    assert done.ok
+    assert "Asked again “Who sings?”" in done.text
+    assert "Hello *you*." in done.text
+    said = ["Before", "Hello *you*."] if before else []
+    assert chat.run(SAID).text.strip() == repr([*said, "Who sings?", "Hello *you*."])
+    if "--model" in again:
+        assert chat.namespace["asked"][-1][2] == "other"
+
+
+def test_an_answer_stays_where_asking_again_fails_at_once(chat):
+    chat.run("%%tract_chat\nWho sings?")
+    chat.run(FAILS)
+    failed = chat.run("%%tract_chat --retry\n")
+    assert "no connection" in failed.error
+    assert "Asked again “Who sings?”" in failed.text
+    assert "The answer from before stays" in failed.text
+    assert "resume" not in failed.text
+    assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
+    chat.run("replies += ['A wren.']")
+    assert "A wren." in chat.run("%%tract_chat --retry\n").text
+    assert chat.run(SAID).text.strip() == "['Who sings?', 'A wren.']"
+
+
+def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
+    chat.run("%%tract_chat\nWho sings?")
+    chat.run("replies += [call('status')]")
+    chat.run(FAILS)
+    failed = chat.run("%%tract_chat --retry --direct\n")
+    assert "What was done is kept. %tract chat resume goes on from there" in failed.text
+    assert "1 finished call was not made again" in chat.run("%%tract_chat --retry\n").text
+
+
 def test_a_plan_gets_no_tools_by_asking_again(chat):
     chat.run("%%tract_chat --plan\nHi")
     result = chat.run("%%tract_chat --retry --direct\n")

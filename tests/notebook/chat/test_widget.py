@@ -156,6 +156,15 @@ def test_a_page_whose_script_does_not_run_yet_is_sent_all_of_it(live, clock):
     assert len(page.patches) == 1
 
 
+def test_a_page_knows_what_goes_on_with_it_in_a_new_kernel(live, page):
+    live.draw(StubView([]), at_once=True)
+    assert page.rest["go_on"] == "%tract chat resume"
+    view = StubView([])
+    view.go_on = "%tract_orchestrate --resume"
+    live.draw(view, at_once=True)
+    assert page.rest["go_on"] == view.go_on
+
+
 def test_a_page_that_missed_something_asks_for_all(live, page):
     live.draw(StubView(prose("One.")), at_once=True)
     page.blocks, page.number = {}, -1

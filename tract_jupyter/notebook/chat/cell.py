@@ -30,7 +30,8 @@ from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.prompts import PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.llm import StopSignal
     from tract_jupyter.loop import PastTurn
@@ -107,12 +108,17 @@ async def resume(notebook: NotebookSession, options: ChatOptions | None = None) 
         OperationError: there is no turn yet.
         TractError: as of `run_cell`.
     """
-    options = options or ChatOptions()
+    await _go_on(notebook, find_turn(notebook.tract), options or ChatOptions())
+
+
+async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
     tract = notebook.tract
-    turn = find_turn(tract)
     _check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
-    await _carry_out(notebook, None, stored_log(tract, turn, to_go_on=True), options, tools)
+    log = stored_log(tract, turn, to_go_on=True)
+    if not turn.said:  # it failed before anything came
+        log.ask_again(turn.text)
+    await _carry_out(notebook, None, log, options, tools)
 
 
 async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
@@ -120,21 +126,27 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
     tract = notebook.tract
     turn = find_turn(tract)
     if not _has_answer(tract, turn):
-        await resume(notebook, options)
+        await _go_on(notebook, turn, options)
         return
     _check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
-
-    def take_back() -> None:
-        tract.reset(turn.question)
-
-    await _carry_out(notebook, None, _asked_anew(tract, turn), options, tools, begin=take_back)
-
-
-def _asked_anew(tract: Tract, turn: PastTurn) -> TurnLog:
-    log = TurnLog(TractSource(tract), replayed=replayed_from(tract))
+    log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
     log.begin(turn.text, turn.attachments)
-    return log
+    log.ask_again(turn.text)
+    await _carry_out(notebook, None, log, options, tools, within=_taken_back(tract, turn))
+
+
+@contextmanager
+def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
+    """Have a turn without its answer; where it fails and nothing came in its place, the answer is back."""
+    answered = tract.head
+    tract.reset(turn.question)
+    try:
+        yield
+    except Exception:
+        if answered is not None and tract.head == turn.question:
+            tract.reset(answered)
+        raise
 
 
 def _has_answer(tract: Tract, turn: PastTurn) -> bool:
@@ -241,9 +253,9 @@ async def _carry_out(
     tools: Any,
     *,
     attachments: Sequence[AttachedFile] = (),
-    begin: Callable[[], None] = lambda: None,
+    within: AbstractContextManager[None] | None = None,
 ) -> None:
-    """Have a turn carried out, and show it until its end; `begin` is called once the model can be asked."""
+    """Have a turn carried out, and show it until its end; `within` is entered once the model can be asked."""
     tract = notebook.tract
     lend_variables(notebook)
     limits = tract.loop.limits
@@ -256,8 +268,11 @@ async def _carry_out(
 
         def work() -> RunResponse:
             try:
-                with _asked(tract, options.model) as given, gathering(notebook, board):
-                    begin()
+                with (
+                    _asked(tract, options.model) as given,
+                    gathering(notebook, board),
+                    within or nullcontext(),
+                ):
                     return tract.chat(
                         message, attachments=attachments, tools=tools, on_turn=board.take, **given
                     )

@@ -194,7 +194,11 @@ function drawTurn(el, turn, kernel, isReloaded) {
     if (turn.over) turn.kept = readerOf(root);
   });
   const timer = setInterval(() => tellTimes(root), 60_000);
-  const lost = () => { for (const place of places.values()) place.row?.lost(); foot.lost(); tellState(); };
+  const lost = () => {
+    for (const place of places.values()) place.row?.lost(`In a new kernel ${turn.go_on} asks again.`);
+    foot.lost();
+    tellState();
+  };
   const close = () => {
     unwatch();
     clearInterval(timer);
@@ -300,8 +304,6 @@ export default () => {
     };
     const unwatch = turn.watch(() => { for (const one of feet.values()) one.draw(); });
     const leave = watchPages(attach);
-    model.on("comm:close", lose);
-    model.on("comm_live_update", lose); // the kernel was restarted, or has ended
     return () => { leave(); unwatch(); kernel.close(); };
   };
   const render = ({ model, el }) => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from tract_jupyter.loop import (
     CallAsked,
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 
+_SAID: Final = 120  # characters of a message that is asked again
+
+
 class LogSource(Protocol):
     """What is known beside a turn's events."""
 
@@ -70,6 +73,7 @@ class TurnLog:
         most_steps: how many requests the turn may make; None for any number.
         replayed: the cassette that is replayed; empty for none.
         is_last: nothing was said after this turn.
+        has_earlier: it had its answer, which stays where no other one comes.
         clock: gives seconds, from any beginning.
 
     Attributes:
@@ -87,6 +91,7 @@ class TurnLog:
     most_steps: int | None = None
     replayed: str = ""
     is_last: bool = True
+    has_earlier: bool = False
     clock: Callable[[], float] = time.monotonic
     _parts: list[Part] = field(default_factory=list)
     _calls: dict[str, int] = field(default_factory=dict)
@@ -121,6 +126,12 @@ class TurnLog:
                     for number, one in enumerate(sent)
                 ]
                 self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
+
+    def ask_again(self, text: str) -> None:
+        """Say that a message is asked again, and which."""
+        with self._lock:
+            said = f"“{one_line(parse_message(text)[1], _SAID)}”"
+            self._parts.append(NotePart(f"n{len(self._parts)}", "Asked again", said, icon="i-back"))
 
     def add(self, event: TurnEvent) -> None:
         """Take what happened next."""
@@ -368,11 +379,16 @@ class TurnLog:
         self._keep_growing()
         self._ended = event
         if event.outcome is TurnOutcome.ERROR:
+            kept = (
+                "The answer from before stays; --retry asks again."
+                if self.has_earlier and not self._replies
+                else f"What was done is kept. {self.go_on} goes on from there."
+            )
             self._parts.append(
                 NotePart(
                     f"n{len(self._parts)}",
                     f"The {self.named} did not come to its end.",
-                    f"{event.note.rstrip('.')}. What was done is kept. {self.go_on} goes on from there.",
+                    f"{event.note.rstrip('.')}. {kept}",
                     "no",
                 )
             )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import key_lines
-from tract_jupyter.notebook.commands.command import Command, arguments
+from tract_jupyter.notebook.commands.command import Command, arguments, split_words
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
             "saved with it. Take it out, and withdraw it where it was made; %tract model NAME --key asks for one"
         )
     given, dashes, program = line.partition(" -- ")
-    name, *rest = given.split() or [_DEFAULT]
-    if dashes:  # every space of a program's own line may count
-        rest += ["--", program]
+    name = next(iter(given.split()), _DEFAULT)
     commands = all_commands()
     command = commands.get(name)
     if command is None:
@@ -73,6 +71,9 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
     else:
+        rest = split_words(given)[1:]
+        if dashes:  # every space of a program's own line may count
+            rest += ["--", program]
         command.check_options(rest)
     return command.run(notebook, rest)
 

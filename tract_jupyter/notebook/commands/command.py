@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
+from tract_jupyter.models import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 20
 _COMMITS = 20
+_SHOWN = 60
 _OPTION = re.compile(r"--[a-z-]+")
+_WORD = re.compile(
+    r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^\s"']\S*))(?=\s|$)|(?P<open>\S+)"""
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,20 @@ class Command:
                 yield from list(one(notebook, given))
             except TractError:  # reported when the command runs, not at Tab
                 continue
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a line; what stands in quotation marks is one, without them.
+
+    Raises:
+        OperationError: a word begins with a quotation mark, and does not end with it.
+    """
+    found = list(_WORD.finditer(text))
+    if any(one.lastgroup == "open" for one in found):
+        raise OperationError(
+            f"a quotation mark is not closed in %tract {shortened(text, _SHOWN)}. Nothing was done"
+        )
+    return [str(one[one.lastgroup or 0]) for one in found]
 
 
 def branch_words(notebook: NotebookSession, given: list[str]) -> Words:  # noqa: ARG001 # the same everywhere

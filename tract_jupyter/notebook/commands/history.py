@@ -105,8 +105,6 @@ def _diff(notebook: NotebookSession, words: list[str]) -> DiffResult:
 def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
     names = arguments("branch [NAME [FROM]]", words, 0, 2)
     tract = notebook.tract
-    if any(quote in name for name in names for quote in "\"'"):
-        raise OperationError(f"a branch is typed without quotes, and has no spaces; got {' '.join(names)}")
     if names:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
         return _here(tract, f"Switched to the new branch {names[0]}")

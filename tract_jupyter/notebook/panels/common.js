@@ -20,11 +20,11 @@ const PAGE = String(performance.timeOrigin); // tells one loading of the page fr
 const RELOADED =
   "The page was reloaded after this was asked, so a saved notebook will not show the decision; %tract log does.";
 const UNHEARD =
-  "The kernel has not answered for 3 s: it is busy, restarted or disconnected. Your answer is kept and sent again; it counts "
-  + "once. After a restart the question is in %tract inbox.";
+  "The kernel has not answered for 3 s: it is busy or disconnected. Your answer is kept and sent again; it counts once.";
 const HEARD = "The kernel has received the decision and carries it out as soon as it is free.";
-const LOST =
-  "This panel has lost its kernel; nothing was decided here. Waiting questions are kept: run %tract inbox in a new kernel.";
+const IN_THE_INBOX = "Waiting questions are kept: run %tract inbox in a new kernel.";
+const lostText = (wasSent, next = IN_THE_INBOX) =>
+  `This panel has lost its kernel; ${wasSent ? "whether it took your answer is not known here" : "nothing was decided here"}. ${next}`;
 
 // What was on display, by key: what stood in view for as long as it takes to notice. A jump to the end leaves gaps.
 // All panels of the page share it: code that one of them showed has the same keys in another one.
@@ -161,23 +161,30 @@ const tellTimes = (place) => {
 let counter = 0;
 const newId = () => `tract-${Date.now().toString(36)}-${counter++}`;
 
+const GONE = ["comm:close", "comm_live_update"]; // what a model is told when its kernel is gone
+
 // A front end can replace the output of a cell only on the page that ran it.
 const wasReloaded = (model) => ![PAGE, ""].includes(model.get("page"));
 
-// The connection to the kernel. `lost` is called when it is gone.
+// The connection to the kernel. `lost` is called once, when it is gone: the kernel was restarted, or has ended.
 function connect(model, lost) {
   const timers = new Set();
   const heard = new Set(); // all keys so far: the state holds only the last one
   const hear = () => heard.add(model.get("heard"));
   const later = (run, delay) => timers.add(setTimeout(run, delay));
   let isLost = false;
+  const lose = () => {
+    if (isLost) return;
+    isLost = true;
+    lost();
+  };
   const send = (content) => {
+    if (isLost) return false;
     try {
       model.send(content);
       return true;
     } catch {
-      isLost = true;
-      lost();
+      lose();
       return false;
     }
   };
@@ -197,9 +204,11 @@ function connect(model, lost) {
   };
   const close = () => {
     model.off("change:heard", hear);
+    for (const event of GONE) model.off(event, lose);
     timers.forEach(clearTimeout);
   };
   model.on("change:heard", hear);
+  for (const event of GONE) model.on(event, lose);
   ping(0);
   return { decide, close };
 }

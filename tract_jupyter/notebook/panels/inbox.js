@@ -18,17 +18,23 @@ function render({ model, el }) {
   const id = newId();
   const root = rootOf("Inbox", "tract-batch");
   const message = ELEMENT("div", { class: "err", role: "alert" });
-  let isLost = false;
-  const kernel = connect(model, () => { isLost = true; root.dataset.status = "stale"; message.textContent = LOST; });
+  let isLost = false, isDrawn = false;
+  const kernel = connect(model, () => {
+    const wasSent = isDrawn && rows().some(isBusy);
+    isLost = true;
+    root.dataset.status = "stale";
+    message.textContent = lostText(wasSent);
+    if (isDrawn) draw();
+  });
   const memory = memoryOf(model.get("board_id"));
 
   const rows = () => model.get("view").rows;
   const isSent = (row) => !row.refused && memory.sent.get(row.pending_id) === row.round_id; // the kernel may not know yet
   const isBusy = (row) => row.is_open && (row.is_busy || isSent(row));
-  const isReady = (row) => row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
+  const isReady = (row) => !isLost && row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
   const refused = () => { // what "Reject" is about: what is selected, or else where it was asked for
-    const only = rows().filter((row) => row.is_open && !isBusy(row) && memory.only.includes(row.pending_id));
+    const only = rows().filter((row) => !isLost && row.is_open && !isBusy(row) && memory.only.includes(row.pending_id));
     return only.length ? only : selected();
   };
 
@@ -244,7 +250,7 @@ function render({ model, el }) {
     fold.addEventListener("click", () => unfold(row, fold.getAttribute("aria-expanded") !== "true"));
     const busy = isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : row.status === "failed" ? [ELEMENT("span", { class: "badge no" }, "failed")] : [];
     return ELEMENT("div", { class: "item", "data-pending-id": row.pending_id, "data-status": row.status },
-      ELEMENT("div", { class: "line" }, box, fold, withName(row, name, "label"), values, ...chip(row), since(row), ...busy, ELEMENT("span", { class: "acts" }, act, no)),
+      ELEMENT("div", { class: "line" }, box, fold, withName(row, name, "label"), values, ...chip(row), since(row), ...busy, ...(isLost ? [] : [ELEMENT("span", { class: "acts" }, act, no)])),
       ...notes(row), fullOf(row));
   };
   const kind = (own) => {
@@ -366,6 +372,7 @@ function render({ model, el }) {
 
   const draw = () => {
     const view = model.get("view");
+    isDrawn = true;
     const focused = root.contains(document.activeElement) ? document.activeElement : null;
     const open = view.rows.filter((row) => row.is_open);
     title.textContent = view.title;
@@ -383,18 +390,18 @@ function render({ model, el }) {
       const head = places.length > 1 ? [ELEMENT("div", { class: "group" }, ELEMENT("b", {}, where), ELEMENT("span", { class: `badge${still ? " wait" : ""}` }, still ? `${still} waiting` : "decided"), ELEMENT("span", { class: "cut dim" }, here[0].waits))] : [];
       return [...head, ...[...kinds.values()].map((own) => (own.length > 1 ? kind(own) : item(own[0])))];
     });
-    list.replaceChildren(...(open.length ? [bulk, asking] : []), ...parts);
+    list.replaceChildren(...(open.length && !isLost ? [bulk, asking] : []), ...parts);
     list.hidden = !view.rows.length;
     rest.innerHTML = view.rest_html;
     reason.value = memory.reason;
     place.textContent = view.place;
-    previous.disabled = !view.has_previous;
-    next.disabled = !view.has_next;
+    previous.disabled = isLost || !view.has_previous;
+    next.disabled = isLost || !view.has_next;
     paging.hidden = !view.has_previous && !view.has_next;
-    keys.hidden = !open.length;
+    keys.hidden = isLost || !open.length;
     root.setAttribute("aria-busy", String(view.rows.some(isBusy)));
     if (!isLost) message.textContent = !open.length && wasReloaded(model) ? RELOADED : "";
-    for (const row of view.rows) waits(row.pending_id, root, row.is_open);
+    for (const row of view.rows) waits(row.pending_id, root, row.is_open && !isLost);
     tellTimes(root);
     fit();
     if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it

@@ -5,7 +5,7 @@ function render({ model, el }) {
   const root = rootOf("Tract", "tract-questions");
   const rows = [];
   let isGone = false;
-  const kernel = connect(model, () => { isGone = true; for (const row of rows) row.lost(); });
+  const kernel = connect(model, () => { isGone = true; for (const row of rows) row.lost(); if (rows.length) update(); });
 
   const title = ELEMENT("b", { role: "heading", "aria-level": 3 });
   const approve = ELEMENT("button", { type: "button", class: "approve-all", "data-approves": true });

@@ -55,6 +55,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   };
   const measure = () => {
     const view = current();
+    if (isLost) fold.lastChild.textContent = full.hidden ? "Details" : "Fold";
     if (!view.is_open || !drawn) return;
     const [lines, all, open] = [unseen(), view.needed, undecided().length];
     const toRead = missing(lines);
@@ -136,6 +137,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const opener = (name, label, attributes = {}) =>
     button(`${label}…`, { ...attributes, "data-opens": name, "aria-expanded": "false" }, () => open(part === name ? "" : name));
   const open = (name) => {
+    if (!drawn) return;
     part = drawn.forms.has(name) ? name : "";
     for (const [one, form] of drawn.forms) form.hidden = one !== part;
     settle();
@@ -277,13 +279,27 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     waits(view.pending_id, place, view.is_open);
     if (view.is_open) drawOpen(view); else drawDecided(view);
   };
-  const lost = () => {
+  // What would be pressed is gone, what was asked can still be read. `next` says what to do about it.
+  const lost = (next) => {
+    const view = current(), wasSent = sent === view.round_id;
     isLost = true;
+    if (!view.is_open) return;
+    drawn = null;
+    part = "";
     q.dataset.status = "stale";
+    q.querySelector(".what > .i").className = "i i-stop";
+    badge.className = "badge";
     badge.textContent = said.textContent = "disconnected";
-    q.setAttribute("aria-busy", "false");
-    waits(current().pending_id, place, false); // nobody can decide it here
-    tell(LOST);
+    line.classList.remove("edited");
+    line.innerHTML = view.with_html;
+    for (const one of q.querySelectorAll("form, .edits, .with > .in, .do > button:not(.unfold)")) one.remove();
+    busy(false);
+    for (const control of scroll.querySelectorAll("button, input, select, textarea")) control.disabled = true;
+    why.textContent = "";
+    reading.hidden = true;
+    measure();
+    waits(view.pending_id, place, false); // nobody can decide it here
+    tell(lostText(wasSent, next));
   };
   const close = () => {
     waits(current().pending_id, place, false);
@@ -292,7 +308,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     watcher.close();
     steady.close();
   };
-  const isOpen = () => current().is_open && sent !== current().round_id;
+  const isOpen = () => !isLost && current().is_open && sent !== current().round_id;
   // What "all at once" does to a row: the same as its own button, with what was changed or typed there.
   const primary = () => q.querySelector(".do > .primary[data-approves]");
   const approve = () => primary()?.click();
@@ -305,6 +321,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   ROWS.set(q, {
     unfold, readOn: goOn,
     decide: () => {
+      if (isLost) return;
       const open = drawn?.forms.get(part);
       if (open) open.requestSubmit(); else if (drawn?.primary) q.querySelector(".do > .primary")?.click();
       else tell("There is more than one action that could run: choose one by its button. Nothing was decided.");
