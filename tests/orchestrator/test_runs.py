@@ -16,8 +16,7 @@ from tract_jupyter import (
     Tract,
     auto_approve,
 )
-from tract_jupyter.models import AutonomyLevel, ToolCall, TurnLimits, TurnOutcome
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import ToolCall, TurnLimits, TurnOutcome
 
 
 def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
@@ -105,14 +104,6 @@ def test_a_function_may_choose_another_call(full, orchestrator):
     assert "try it aside" in told(made)[0]
 
 
-def test_what_repeats_itself_is_stopped(full, orchestrator):
-    again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
-    result = orchestrator(*again).run()
-    assert result.outcome is TurnOutcome.REPEAT
-    assert "kept making the same calls" in result.note
-    assert "resume()" in result.note
-
-
 def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
     again = [
         thinks(None, call("reset", {"target": "HEAD", "reasoning": f"because {n}"}, f"c{n}"))
@@ -123,33 +114,9 @@ def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
     assert result.outcome is TurnOutcome.REPEAT
 
 
-def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
-    """Pitfall 2: without the look at what has changed it would go on to its limit."""
-    first, second = (entry.commit_hash for entry in full.log(2))
-    calls = [
-        annotate(first, "normal", "c1"),
-        annotate(second, "normal", "c2"),
-        annotate(first, "important", "c3"),
-    ]
-    made = orchestrator(*(thinks(None, one) for one in calls), "Done.", on_proposal=auto_approve)
-    result = made.run()
-    assert (result.outcome, len(result.steps)) == (TurnOutcome.REPEAT, 2)
-    assert "two rounds of calls that should have changed something changed nothing" in result.note
-    assert len(made.client.replies) == 2
-
-
 def test_reading_is_no_idle_round(full, orchestrator):
     reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 5)]
     assert orchestrator(*reads, "Fine.").run().outcome is TurnOutcome.ANSWER
-
-
-def test_the_calls_of_a_run_are_limited(full, orchestrator):
-    """Pitfall 2: without the limit it would read for ever."""
-    reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
-    result = orchestrator(*reads, max_steps=3).run()
-    assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
-    assert "the limit of 3 tool calls of this turn is reached; resume() goes on" in result.note
-    assert [step.result.success for step in result.steps] == [True, True, True, False]
 
 
 def test_so_are_tokens(full, orchestrator):
@@ -159,24 +126,6 @@ def test_so_are_tokens(full, orchestrator):
 
 
 # --- stop, pause, again
-
-
-def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, orchestrator):
-    """Pitfall 5: signals count between calls, and each call is whole."""
-    made = orchestrator(
-        thinks(None, annotate("HEAD", "skip"), compress(call_id="c2")),
-        "Done.",
-        on_step=None,
-        on_proposal=auto_approve,
-    )
-    made.act = lambda asked, make: (make(), made.stop())[0] if asked.name == "annotate" else make()
-    result = made.run()
-    assert (result.outcome, result.state, made.state) == ("stopped", "stopped", "idle")
-    assert len(full.compile().messages) == 6  # annotated, and not compressed
-    assert full.verify() == []
-    made.act = None
-    again = made.resume()
-    assert (again.outcome, again.text) == ("answer", "Done.")
 
 
 def test_pause_ends_after_the_present_step(full, orchestrator):
@@ -203,42 +152,7 @@ def test_it_can_be_used_again_after_each_end(full, orchestrator):
     assert made.runs() == ["run-1", "run-2", "run-3"]
 
 
-def test_it_runs_once_at_a_time(full, orchestrator):
-    """Pitfall 3: what it calls cannot start it again."""
-    told_errors = []
-
-    @full.tool(read_only=True)
-    def orchestrate_more() -> str:
-        """Start it again."""
-        for one in (made, Orchestrator(full)):
-            with pytest.raises(OrchestratorError, match="runs already") as caught:
-                one.run()
-            told_errors.append(str(caught.value))
-        return "tried"
-
-    made = orchestrator(thinks(None, call("orchestrate_more")), "Fine.")
-    made.run()
-    assert len(told_errors) == 2
-
-
 # --- autonomy
-
-
-def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator):
-    """Pitfall 6: a policy that is autonomous is asked about under a collaborative ceiling."""
-    full.autonomy.ceiling = "autonomous"
-    made = orchestrator(thinks(None, compress()), "Done.")
-    result = made.run("a policy says so", "autonomous")
-    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
-    assert [stored.title for stored in full.review.inbox()] == ["Call tool compress"]
-    made.config.autonomy_ceiling = AutonomyLevel.AUTONOMOUS
-    full.autonomy.ceiling = "collaborative"
-    made.client.replies[:0] = [thinks(None, compress("Other words."))]
-    assert made.run("again", "autonomous").outcome == "waiting"
-    full.autonomy.ceiling = "autonomous"
-    made.client.replies[:0] = [thinks(None, compress())]
-    result = made.run("again", "collaborative")
-    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
 
 
 def test_autonomous_it_is_done_without_a_person(full, orchestrator):
@@ -276,24 +190,6 @@ def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrat
     result = made.run()
     assert [step.decision for step in result.steps] == ["", "told"]
     assert len(full.compile().messages) == 6
-
-
-def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
-    """Pitfall 3: without the suspension each of its commits would start it again."""
-    client = ScriptedClient(
-        thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
-    )
-    full.models.use(client, operation="orchestrate")
-    full.autonomy.ceiling = "autonomous"
-    full.orchestrator.config = OrchestratorConfig(
-        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
-    )
-    full.user("Week 7: 49 birds.")
-    assert client.replies == []
-    assert len(full.orchestrator.runs()) == 1
-    assert "You were called because" in client.asked[0][0][-1]["content"]
-    full.orchestrator.config = OrchestratorConfig()
-    assert [row.name for row in full.policies.list()] == []
 
 
 # --- where it is kept
