@@ -153,6 +153,7 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
     assert again.ok, again.error
     assert "Why: 1,000 % of the budget" in again.text
     assert "1 change made" in again.text
+    assert context in again.text
     assert "data-turn=" in again.html
     listed = shell.run("%tract orchestrator").text
     assert re.search(r"run-1 .*near the budget.*autonomous.*1.*1 change made", listed)

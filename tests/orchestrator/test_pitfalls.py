@@ -226,11 +226,10 @@ def test_it_does_not_grow_with_the_context(tract, orchestrator):
     """It would, if it held what the context says."""
     tract.budget = TokenBudget(10**9)
     sizes = []
-    for count in (10, 200):
+    for count in (30, 100):
         for number in range(count):
-            tract.user(f"message {number} " * 200, message=f"message {number}")
-            if number % 10 == 0:
-                tract.branch(f"branch-{count}-{number}", switch=False)
+            tract.user(f"message {number} " * 200, message=f"message {number} " * count)
+            tract.branch(f"branch-{count}-{number}-{'x' * count}", switch=False)
         made = orchestrator("Fine.", tract=tract, recent_commits=5)
         made.run("because " * 1_000)
         sizes.append(sum(len(one["content"]) for one in made.client.asked[0][0]))

@@ -121,6 +121,9 @@ class RunLog(TurnLog):
     def _take_end(self, event: TurnEnded) -> None:
         super()._take_end(event)
         self._measure()
+        tokens = event.about.get("tokens")
+        if isinstance(tokens, int):  # it is drawn from the store
+            self.tokens_now = tokens
 
     def _undo(self) -> str:
         """Return what takes back what the run changed."""
