@@ -136,6 +136,7 @@ def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, argum
     )  # fmt: skip
     result = made.run()
     assert told_of in told(made, 1)[0]
+    assert "TypeError" not in told(made, 1)[0]
     assert [step.result.success for step in result.steps] == [False, True]
 
 

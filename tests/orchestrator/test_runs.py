@@ -192,6 +192,37 @@ def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrat
     assert len(full.compile().messages) == 6
 
 
+@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize(
+    ("ceiling", "of_settings"),
+    [("autonomous", "autonomous"), ("autonomous", "collaborative"), ("collaborative", "autonomous")],
+)
+def test_an_operation_of_its_own_is_active_without_a_review_only_autonomous_and_sandboxed(
+    full, orchestrator, ceiling, of_settings, sandboxed
+):
+    full.autonomy.ceiling = ceiling
+    go = {"name": "go", "description": "Go.", "params": {}, "code": "pending.approve()"}
+    if sandboxed:
+        go["isolation"] = "sandbox"
+    proposed = {
+        "name": "count",
+        "description": "Count.",
+        "fields": {"n": {"type": "int"}},
+        "actions": {"go": go},
+    }
+    made = orchestrator(
+        thinks(None, call("propose_operation", proposed)), "Done.", profile="full", autonomy_ceiling=of_settings,
+        on_proposal=auto_approve,
+    )  # fmt: skip
+    made.run()
+    is_free = sandboxed and ceiling == of_settings == "autonomous"
+    assert ("count" in full.operations.registry.operation_names) is is_free
+    assert [stored.title for stored in full.review.inbox()] == (
+        [] if is_free else ["Activate operation count"]
+    )
+    assert "RecursionError" not in told(made)[0]
+
+
 # --- where it is kept
 
 

@@ -328,8 +328,9 @@ class Orchestrator:
     def _assessed(self, reason: str, level: AutonomyLevel) -> Assessment:
         config = self._config
         return Assessment.of(
-            self._tract, reason, config.task_context or "", self._effective(level), config.recent_commits
-        )
+            self._tract, reason, config.task_context or "", self._effective(level), config.recent_commits,
+            self._by.cassette,
+        )  # fmt: skip
 
     def _carried_out(
         self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None

@@ -98,7 +98,7 @@ class Autonomy:
             ContentError: there is no such level.
         """
         acting = _acting.get()
-        own = () if acting is None else (acting.level(),)
+        own = () if acting is None else (acting.level_now(),)
         return effective_autonomy(self.ceiling, *own, *map(AutonomyLevel, levels))
 
     def permission(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> Permission:
@@ -192,6 +192,19 @@ class LeveledPermission:
         """Return why `actor` may not call a tool."""
         return self.autonomy.why_not(tool, self.level(), actor)
 
+    def level_now(self) -> AutonomyLevel:
+        """Return the level; what gives it may itself ask for what is effective, and not for this level again."""
+        token = _acting.set(None)
+        try:
+            return self.level()
+        finally:
+            _acting.reset(token)
+
+    def bars(self, tool: ToolDefinition) -> bool:
+        """Return True if nothing calls a tool now on behalf of whoever acts: the level is manual."""
+        is_manual = self.autonomy.effective(self.level_now()) is AutonomyLevel.MANUAL
+        return is_manual and not tool.traits.read_only
+
     @whole_context
     def acting(self) -> Iterator[None]:
         """Have what is done within this be done at the level."""
@@ -200,3 +213,8 @@ class LeveledPermission:
             yield
         finally:
             _acting.reset(token)
+
+
+def acting_now() -> LeveledPermission | None:
+    """Return the permission of whoever acts at a level, within whose call this is; None within none."""
+    return _acting.get()
