@@ -128,6 +128,24 @@ def test_so_are_tokens(full, orchestrator):
 # --- stop, pause, again
 
 
+@pytest.mark.parametrize(("end", "text"), [("stop", ""), ("pause", "")])
+def test_what_ends_it_before_its_model_is_asked_is_not_lost(full, orchestrator, monkeypatch, end, text):
+    made = orchestrator("Fine.", "And now.")
+    suspended = full.policies.suspended
+
+    def just_begun():
+        getattr(made, end)()
+        return suspended()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(full.policies, "suspended", just_begun)
+        result = made.run()
+    assert (result.outcome, result.state, result.text, made.state) == ("stopped", "stopped", text, "idle")
+    assert made.client.asked == []
+    assert made.resume().text == "Fine."
+    assert made.run().text == "And now."
+
+
 def test_pause_ends_after_the_present_step(full, orchestrator):
     states = []
     made = orchestrator(thinks(None, annotate("HEAD", "skip")), "Done.", on_proposal=auto_approve)
@@ -221,6 +239,18 @@ def test_an_operation_of_its_own_is_active_without_a_review_only_autonomous_and_
         [] if is_free else ["Activate operation count"]
     )
     assert "RecursionError" not in told(made)[0]
+
+
+def test_lowered_while_a_function_is_asked_the_call_is_not_made_and_the_run_goes_on(full, orchestrator):
+    def lower(proposal):
+        full.autonomy.ceiling = "manual"
+        return ProposalResponse("approved")
+
+    made = orchestrator(thinks(None, compress()), "I would compress.", on_proposal=lower)
+    result = made.run()
+    assert (result.outcome, result.text, full.events("compress")) == ("answer", "I would compress.", [])
+    assert "told, not done: autonomy is manual" in told(made)[0]
+    assert full.review.inbox() == []
 
 
 # --- where it is kept
@@ -328,9 +358,11 @@ def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
 
 def test_other_wrong_arguments_are_told(full, orchestrator):
     for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
-                           ({"assess": 3}, "assess"), ({"act": 3}, "act")):  # fmt: skip
+                           ({"assess": 3}, "assess"), ({"act": 3}, "act"), ({"by": 3}, "by is a Tract")):  # fmt: skip
         with pytest.raises(OrchestratorError, match=told_of):
             Orchestrator(full, **wrong)
+    with pytest.raises(OrchestratorError, match="tract is a Tract, not 'full'"):
+        Orchestrator("full")
     made = orchestrator("Fine.")
     for reason, autonomy in ((3, None), ("", "total")):
         with pytest.raises(ValueError):  # which words, others say

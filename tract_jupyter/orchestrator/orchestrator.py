@@ -76,6 +76,9 @@ class Orchestrator:
         by: Any = None,
     ) -> None:
         self._config = OrchestratorConfig() if config is None else checked_config(config)
+        for name, given in (("tract", tract), ("by", tract if by is None else by)):
+            if not callable(getattr(given, "beside", None)):
+                raise OrchestratorError(f"{name} is a Tract, not {brief_repr(given)}")
         for name, given in (("assess", assess), ("act", act)):
             if not (given is None or callable(given)):
                 raise OrchestratorError(f"{name} is a function or None, not {brief_repr(given)}")
@@ -93,6 +96,7 @@ class Orchestrator:
         self._by = tract if by is None else by
         self._state = OrchestratorState.IDLE
         self._signal: StopSignal | None = None
+        self._wanted: OrchestratorState | None = None  # what was said while a run is under way
         self._waits: Any = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -195,17 +199,11 @@ class Orchestrator:
 
         The model's call ends at once, and what was not begun is not made. Nothing happens if nothing runs.
         """
-        signal = self._signal
-        if signal is not None:
-            self._state = OrchestratorState.STOPPED
-            signal.set()
+        self._end(OrchestratorState.STOPPED)
 
     def pause(self) -> None:
         """Have the run end once the calls of the present step are made. Nothing happens if nothing runs."""
-        signal = self._signal
-        if signal is not None:
-            self._state = OrchestratorState.PAUSING
-            signal.pause()
+        self._end(OrchestratorState.PAUSING)
 
     def close(self) -> None:
         """Stop the run, and wait for its end, five seconds at most."""
@@ -232,6 +230,22 @@ class Orchestrator:
 
     # ---
 
+    def _end(self, wanted: OrchestratorState) -> None:
+        """Have the run end; one that is about to ask its model ends there."""
+        if self._ended.is_set():
+            return
+        self._wanted = self._state = wanted
+        self._tell_signal()
+
+    def _tell_signal(self) -> None:
+        signal, wanted = self._signal, self._wanted
+        if signal is None or wanted is None:
+            return
+        if wanted is OrchestratorState.STOPPED:
+            signal.set()
+        else:
+            signal.pause()
+
     @contextmanager
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
@@ -241,8 +255,8 @@ class Orchestrator:
                 f"an orchestrator of {looked_after} runs already; wait for its end, or stop() it"
             )
         token = _under_way.set(_under_way.get() | {looked_after})
+        self._wanted, self._state = None, OrchestratorState.RUNNING
         self._ended.clear()
-        self._state = OrchestratorState.RUNNING
         try:
             with self._suspended():
                 yield
@@ -370,6 +384,7 @@ class Orchestrator:
         effective = self._effective(level)
         before = self._tract.status().token_count
         with loop.signal() as self._signal:
+            self._tell_signal()
             try:
                 response = own.chat(
                     self._first_text(own, reason, level), tools=toolset, limits=self._limits(),

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.exceptions import CodeDecisionError, OrchestratorError
+from tract_jupyter.exceptions import CodeDecisionError, FingerprintError, OrchestratorError
 from tract_jupyter.models import ToolCall, brief_repr
 from tract_jupyter.prompts import CHOSEN_INSTEAD
 from tract_jupyter.review import check_wait, deciding
@@ -143,7 +143,12 @@ class ProposalReviewer:
             )
         by = getattr(self._on_proposal, "__name__", type(self._on_proposal).__name__)
         with deciding(_CHANNEL, f"on_proposal:{by}"):
-            respond(pending, response)
+            try:
+                respond(pending, response)
+            except (
+                FingerprintError
+            ) as error:  # the level was lowered, or the tool changed, while it was asked
+                pending.reject(str(error))
         proposal.decision, proposal.modified_action = response.decision, response.modified_action
 
 
