@@ -173,6 +173,28 @@ def test_it_can_be_used_again_after_each_end(full, orchestrator):
 # --- autonomy
 
 
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_what_its_calls_run_can_lower_the_level_of_the_settings_and_not_raise_it(
+    full, orchestrator, is_saved
+):
+    made = orchestrator(
+        thinks(None, call("widen", {"level": "autonomous"})), thinks(None, call("widen", {"level": "manual"}, "c2")),
+        "Done.", profile="full", on_proposal=auto_approve,
+    )  # fmt: skip
+    settings = full.orchestrator if is_saved else made
+
+    @full.tool
+    def widen(level: str) -> str:
+        """Set how much it does by itself."""
+        settings.config = OrchestratorConfig(autonomy_ceiling=level)
+        return level
+
+    made.run()
+    assert "a person's to say" in told(made, 1)[0]
+    assert told(made)[1] == "manual"
+    assert settings.config.autonomy_ceiling == "manual"
+
+
 def test_autonomous_it_is_done_without_a_person(full, orchestrator):
     full.autonomy.ceiling = "autonomous"
     result = orchestrator(thinks(None, compress()), "Done.", autonomy_ceiling="autonomous").run()

@@ -119,8 +119,16 @@ class Orchestrator:
 
         Raises:
             OrchestratorError: the settings cannot be used.
+            CodeDecisionError: what runs on behalf of a model wants to raise the level.
         """
-        self._config = checked_config(config)
+        self._config = self._allowed(config)
+
+    def _allowed(self, config: object) -> OrchestratorConfig:
+        """Return settings that can be used, and that whoever gives them may give."""
+        checked = checked_config(config)
+        if checked.autonomy_ceiling.rank > self._config.autonomy_ceiling.rank:
+            self._tract.autonomy.check_raised(checked.autonomy_ceiling)
+        return checked
 
     @property
     def state(self) -> OrchestratorState:

@@ -161,13 +161,25 @@ class Autonomy:
             return effective_autonomy(ceiling, _DEFAULT), False
         return ceiling, stored.values.get("allows_destructive") is True
 
-    def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:
-        if is_more and (call_notes() is not None or current_caller(self._executor()) is not None):
+    def check_raised(self, level: AutonomyLevel, more: str = "") -> None:
+        """Check that whoever raises a level is a person.
+
+        Args:
+            level: what it is raised to.
+            more: what else is allowed by that, in words.
+
+        Raises:
+            CodeDecisionError: a script, or what a tool call runs, wants to raise it.
+        """
+        if call_notes() is not None or current_caller(self._executor()) is not None:
             raise CodeDecisionError(
                 "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
-                f"and not raise it to {ceiling}{' with destructive tools' if destructive else ''}. Set it in a cell of "
-                "your own, or with '%tract autonomy'"
+                f"and not raise it to {level}{more}. Set it in a cell of your own, or with '%tract autonomy'"
             )
+
+    def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:
+        if is_more:
+            self.check_raised(ceiling, " with destructive tools" if destructive else "")
         values: dict[str, Any] = {"ceiling": ceiling.value, "allows_destructive": destructive}
         self._settings.save(_SETTINGS, values, values)
 
