@@ -195,11 +195,14 @@ class Orchestrator:
         with self._running():
             own = self._left_open(name) or self.conversation(name)
             about = about_run(own)
+            why = ""
             if about is None:
+                why = "ended before it was told what for, and nothing was done: run() begins a new one"
+            elif about.get("of") != self._tract.family.agent_id:
+                why = f"looked after another context, {brief_repr(about.get('of'))}: an orchestrator of that resumes it"
+            if about is None or why:
                 own.close()
-                raise OrchestratorError(
-                    f"{name!r} ended before it was told what for, and nothing was done: run() begins a new one"
-                )
+                raise OrchestratorError(f"{name!r} {why}")
             return self._carried_out(own, about["reason"], AutonomyLevel(about["autonomy"]), on_turn)
 
     def stop(self) -> None:
@@ -287,13 +290,21 @@ class Orchestrator:
     def _purpose(self) -> str:
         return f"Conversations of the orchestrator of {self._by.family.agent_id}"[:200]
 
+    @property
+    def _named(self) -> str:
+        """What the names of runs begin with: those of a supervisor say whose context they look after."""
+        if self._by is self._tract:
+            return _RUN
+        return f"{_RUN}{self._tract.family.agent_id.replace('..', '--')}-"
+
     def _kept_runs(self) -> list[str]:
+        named = self._named
         numbers = sorted(
-            int(name.removeprefix(_RUN))
+            int(name.removeprefix(named))
             for name in self._by.branches_beside(self.own_id)
-            if name.startswith(_RUN) and name.removeprefix(_RUN).isdecimal()
+            if name.startswith(named) and name.removeprefix(named).isdecimal()
         )
-        return [f"{_RUN}{number}" for number in numbers]
+        return [f"{named}{number}" for number in numbers]
 
     def _known_run(self, run: str | None) -> str:
         kept = self._kept_runs()
@@ -312,12 +323,12 @@ class Orchestrator:
         text = ORCHESTRATE if prompt is None else assessment.filled(prompt)
         self._check_model()
         kept = self._kept_runs()
-        number = int(kept[-1].removeprefix(_RUN)) if kept else 0
+        number = int(kept[-1].removeprefix(self._named)) if kept else 0
         own = None
         while own is None:
             number += 1
             try:
-                own = self._by.beside(self.own_id, f"{_RUN}{number}", self._purpose(), is_new=True)
+                own = self._by.beside(self.own_id, f"{self._named}{number}", self._purpose(), is_new=True)
             except BranchExistsError:  # another process was faster
                 continue
         about = {
