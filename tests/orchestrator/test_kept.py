@@ -217,6 +217,29 @@ def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
         assert t.orchestrator.config.max_steps == 2
 
 
+def test_a_level_that_somebody_else_wrote_into_the_store_is_not_resumed_at(tmp_path):
+    """Both ceilings allow more than the run was asked for."""
+    with Tract.open(tmp_path / "t.db") as t:
+        t.user("Week 1.")
+        t.user("Week 2.")
+        t.autonomy.ceiling = "autonomous"
+        t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
+        t.models.use(model, operation="orchestrate")
+        assert t.orchestrate("it is full", "collaborative").outcome == "waiting"
+    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+        changed = connection.execute(
+            "UPDATE commits SET metadata_json = replace(metadata_json, :collaborative, :autonomous) "
+            "WHERE metadata_json LIKE '%orchestrator_run%'",
+            {"collaborative": '"autonomy":"collaborative"', "autonomous": '"autonomy":"autonomous"'},
+        )
+        assert changed.rowcount == 1
+        connection.commit()
+    with Tract.open(tmp_path / "t.db") as t:
+        t.models.use(model, operation="orchestrate")
+        result = t.orchestrator.resume()
+        assert (result.outcome, result.autonomy, t.events("compress")) == ("waiting", "collaborative", [])
+
+
 def test_another_process_decides_and_the_run_goes_on(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.user("Week 1.")

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
 from tract_jupyter.llm import provider_of
 from tract_jupyter.loop import StoppedEarlyError
-from tract_jupyter.models import AutonomyLevel, TurnLimits, TurnOutcome, brief_repr, check_text, digest
+from tract_jupyter.models import (
+    AutonomyLevel,
+    TurnLimits,
+    TurnOutcome,
+    brief_repr,
+    check_text,
+    digest,
+    effective_autonomy,
+)
 from tract_jupyter.orchestrator.assessment import Assessment
 from tract_jupyter.orchestrator.config import OrchestratorConfig, OrchestratorState, checked_config
 from tract_jupyter.orchestrator.proposals import ProposalReviewer
@@ -203,7 +211,7 @@ class Orchestrator:
             if about is None or why:
                 own.close()
                 raise OrchestratorError(f"{name!r} {why}")
-            return self._carried_out(own, about["reason"], AutonomyLevel(about["autonomy"]), on_turn)
+            return self._carried_out(own, about["reason"], self._level_of(name, about), on_turn)
 
     def stop(self) -> None:
         """Stop the run, from any thread; what becomes of a call that is being made, `ToolLoop.stop` says.
@@ -336,8 +344,19 @@ class Orchestrator:
             "effective": self._effective(level).value, "branch": self._tract.current_branch or "",
             "tokens": self._tract.status().token_count, "head": self._tract.head,
         }  # fmt: skip
-        own.commit({"content_type": "instruction", "text": text}, metadata={_ABOUT: about})
+        signature = self._by.review.signer.sign(_ABOUT, [own.current_branch, about])
+        metadata = {_ABOUT: {**about, "signature": signature}}
+        own.commit({"content_type": "instruction", "text": text}, metadata=metadata)
         return own
+
+    def _level_of(self, name: str, about: dict[str, Any]) -> AutonomyLevel:
+        """Return the level that a stored run was asked for; if not this user began it so, no more than the usual."""
+        unsigned = {key: value for key, value in about.items() if key != "signature"}
+        signature, level = about.get("signature"), AutonomyLevel(about["autonomy"])
+        signer = self._by.review.signer
+        if isinstance(signature, str) and signer.verify(_ABOUT, [name, unsigned], signature):
+            return level
+        return effective_autonomy(level, AutonomyLevel.COLLABORATIVE)
 
     def _left_open(self, run: str | None = None) -> Any | None:
         """Return the conversation that waits for a decision, which it knows the questions of, if it is this run's."""
@@ -479,7 +498,8 @@ def about_run(own: Any) -> dict[str, Any] | None:
 
     Returns:
         `of` (whose context it looks after), `reason`, `autonomy` (the level that was asked for), `effective` (that
-        which counted then), and how the context stood before: `branch`, `head` and `tokens`.
+        which counted then), and how the context stood before: `branch`, `head` and `tokens`; and the `signature` of
+        whoever began it.
     """
     messages = own.compile().messages
     for message in messages:
