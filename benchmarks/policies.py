@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.places import tract_on_disk
 from benchmarks.timing import Row
+from tract_jupyter import ActionDef, OperationSpec
 from tract_jupyter.models import TokenBudget
+from tract_jupyter.operations import FiringCondition
 from tract_jupyter.policy import TriggerConfig, policy_types
 
 if TYPE_CHECKING:
@@ -42,9 +44,12 @@ def _measured(size: int, branch: str) -> tuple[float, float]:
             _fill(one, size, branch)
             one.budget = TokenBudget(10**9, "reject")
         for kind in policy_types():
-            if kind != "orchestrate":
+            if kind not in {"orchestrate", "operation"}:  # which need settings, and are below
                 tract.policies.add(kind)
         tract.policies.add(TriggerConfig(on_commit_count=10**9, on_token_threshold=10**9))
+        go = ActionDef("go", "Do nothing.", {}, "pending.approve()")
+        when = FiringCondition(tokens=10**9)
+        tract.register_operation(OperationSpec("quiet", "Never fires.", {}, {"go": go}, fires_on=when))
         tract.user("the first look at all that is there")
         best = [1e9, 1e9]
         for _ in range(_ROUNDS):

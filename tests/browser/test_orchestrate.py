@@ -126,3 +126,88 @@ def test_an_alternative_is_chosen(open_lab, model, screenshot):
     assert "1 change made" in page.locator(".foot").inner_text()
     names = lab.execute("print([step.tool_call.name for step in result.steps])")
     assert names.strip() == "['annotate']"
+
+
+def test_stop_while_a_question_is_open(open_lab, model, screenshot):
+    lab = open_lab(SETUP.format(url=model.url), RUN, "%tract_orchestrate --resume", viewport=(1240, 1000))
+    assert lab.run_cell(0), lab.text(0)
+    head = lab.execute("print(tract.head)")
+    model.reply("First the newest.").call(
+        "annotate", target_hash="HEAD", priority="skip", reasoning="Old."
+    ).end()
+    lab.run_cell(1, wait=False)
+    out = lab.output(1)
+    out.locator("section.q").wait_for()
+    out.get_by_role("button", name="Stop").click()
+    page = end(lab)
+    page.locator(".foot").get_by_text("You stopped this run").wait_for()
+    assert page.locator("section.q").count() == 0
+    screenshot(lab, "orchestrate-stopped", 1)
+    assert lab.execute("print(result.outcome, result.state)").strip() == "stopped stopped"
+    assert lab.execute("print(tract.head)") == head
+    assert lab.execute("print(tract.review.inbox())").strip() == "[]"
+    model.reply("Then not.").end()
+    lab.run_cell(2, wait=False)
+    resumed = end(lab, 2)
+    screenshot(lab, "orchestrate-resumed", 2)
+    assert "Resumed where it was left" in bundle(lab, 2)["text/plain"]
+    assert "Nothing was changed" in resumed.locator(".foot").inner_text()
+
+
+def test_stop_while_the_model_is_asked(open_lab, model, screenshot):
+    lab = open_lab(SETUP.format(url=model.url), RUN, viewport=(1240, 1000))
+    assert lab.run_cell(0), lab.text(0)
+    reply = model.reply("I would ")
+    lab.run_cell(1, wait=False)
+    out = lab.output(1)
+    out.get_by_text("I would").wait_for()
+    out.get_by_role("button", name="Stop").click()
+    page = end(lab)
+    page.locator(".foot").get_by_text("You stopped this run").wait_for()
+    screenshot(lab, "orchestrate-stopped-early", 1)
+    reply.end()
+    assert lab.execute("print(result.state, tract.orchestrator.state)").strip() == "stopped idle"
+
+
+def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(open_lab, model, screenshot):
+    again = "%tract_orchestrate --resume"
+    lab = open_lab(SETUP.format(url=model.url), RUN, again, "%tract inbox", viewport=(1240, 1000))
+    assert lab.run_cell(0), lab.text(0)
+    second = model.reply("Two things.").call(
+        "annotate", target_hash="HEAD", priority="skip", reasoning="Old."
+    )
+    second.call("compress", content="They counted.", reasoning=WHY).end()
+    lab.run_cell(1, wait=False)
+    out = lab.output(1)
+    first = out.locator("section.q").filter(has_text="annotate")
+    first.get_by_role("button", name="Run annotate").and_(out.locator("[aria-disabled=false]")).click()
+    out.get_by_text("Approved annotate").wait_for()
+    out.locator("section.q").filter(has_text="compress").wait_for()
+    lab.restart()
+    out.get_by_text("%tract_orchestrate --resume goes on with it").wait_for()
+    assert out.get_by_text("Waiting for you").count() == 0
+    screenshot(lab, "orchestrate-lost", 1)
+    load = SETUP.format(url=model.url).splitlines()
+    lab.execute("\n".join([load[0], load[2]]))  # the context is there already
+    assert lab.run_cell(3), lab.text(3)
+    assert lab.output(3).get_by_text("compress").first.is_visible()
+    lab.run_cell(2, wait=False)
+    out = lab.output(2)
+    out.locator("section.q").filter(has_text="compress").wait_for()
+    assert out.get_by_text("compress", exact=True).count() == 1  # in its question, and no second row
+    screenshot(lab, "orchestrate-restarted", 2)
+    assert "Resumed where it was left." in out.inner_text()
+    asked = out.locator("section.q").filter(has_text="compress")
+    asked.get_by_role("button", name="Run compress").and_(out.locator("[aria-disabled=false]")).click()
+    # it was approved, and not run: nobody knows whether that still holds
+    asked = out.locator("section.q").filter(has_text="annotate")
+    asked.get_by_role("button", name="Run annotate").and_(out.locator("[aria-disabled=false]")).click()
+    model.reply("Done.").end()
+    page = end(lab, 2)
+    screenshot(lab, "orchestrate-restarted-done", 2)
+    assert "2 changes made" in page.locator(".foot").inner_text()
+    assert len(model.requests) == 2
+    assert lab.execute("print(len(tract.events('compress')))").strip() == "1"
+    said = lab.execute("print([message.content for message in tract.compile().messages])")
+    assert said.strip() == "['Count the birds of the lake.', 'They counted.']"
+    assert lab.execute("print(tract.review.inbox())").strip() == "[]"

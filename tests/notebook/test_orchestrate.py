@@ -85,6 +85,43 @@ def test_it_is_awaited(typed, run):
     assert await_waiting_cells([typed]) == [run]
 
 
+NOT_RUN = {
+    "if True:\n    %tract_orchestrate it is full": "%tract_orchestrate did not run",
+    "for _ in range(1):\n    %tract_orchestrate": "%tract_orchestrate did not run",
+    "def look():\n    %tract_orchestrate\nlook()": "%tract_orchestrate did not run",
+    "get_ipython().run_line_magic('tract_orchestrate', ''); None": "%tract_orchestrate did not run",
+    "if True:\n    %tract_propose check it": "%tract_propose did not run",
+    "if True:\n    %tract chat resume": "%tract chat resume did not run",
+    "get_ipython().run_cell_magic('tract_chat', '', 'Hello'); None": "%%tract_chat did not run",
+    "get_ipython().run_cell_magic('tract_script', '', '1 + 1'); None": "%%tract_script did not run",
+}
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"), NOT_RUN.items(), ids=[str(number) for number in range(len(NOT_RUN))]
+)
+def test_where_nothing_waits_for_it_a_sentence_says_that_it_did_not_run(shell, model, cell, told):
+    client = model("Fine.")
+    result = shell.run(cell)
+    assert result.ok, result.error
+    assert (
+        f"{told}: it waits, and in a block, a function or an expression nothing waits for it" in result.text
+    )
+    assert result.text.count("did not run") == 1
+    assert "never awaited" not in result.text
+    assert client.asked == []
+
+
+def test_what_was_kept_can_be_awaited(shell, model):
+    client = model("Fine.")
+    kept = shell.run("run = %tract_orchestrate\nrun")
+    assert "%tract_orchestrate has not run" in kept.text
+    assert client.asked == []
+    assert shell.run("await run").ok
+    assert len(client.asked) == 1
+    assert "did not run" not in shell.run("del run").text
+
+
 def test_tab_offers_options_and_their_values(shell, model):
     model("Fine.")
     shell.run("%tract_orchestrate")
@@ -116,6 +153,7 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
     assert again.ok, again.error
     assert "Why: 1,000 % of the budget" in again.text
     assert "1 change made" in again.text
+    assert context in again.text
     assert "data-turn=" in again.html
     listed = shell.run("%tract orchestrator").text
     assert re.search(r"run-1 .*near the budget.*autonomous.*1.*1 change made", listed)

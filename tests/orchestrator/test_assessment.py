@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.hooks.fakes import call
 from tests.orchestrator.conftest import thinks, told
-from tract_jupyter.models import TokenBudget
 
 
 def test_it_tells_where_the_context_stands(full, orchestrator):
@@ -24,22 +21,6 @@ def test_it_tells_where_the_context_stands(full, orchestrator):
     assert "What the context is for: A study of a lake." in text
     assert text.count("append dialogue") == 2
     assert "and so on " * 20 not in text
-
-
-def test_it_does_not_grow_with_the_context(tract, orchestrator):
-    """Pitfall 7: it would, if it held what the context says."""
-    tract.budget = TokenBudget(10**9)
-    sizes = []
-    for count in (10, 200):
-        for number in range(count):
-            tract.user(f"message {number} " * 200, message=f"message {number}")
-            if number % 10 == 0:
-                tract.branch(f"branch-{count}-{number}", switch=False)
-        made = orchestrator("Fine.", tract=tract, recent_commits=5)
-        made.run("because " * 1_000)
-        sizes.append(sum(len(one["content"]) for one in made.client.asked[0][0]))
-    assert sizes[1] < sizes[0] + 500
-    assert sizes[1] < 5_000
 
 
 def test_contents_are_read_with_tools(full, orchestrator):
@@ -67,20 +48,3 @@ def test_words_of_ones_own_are_filled_in(full, orchestrator):
     made.run()
     tokens = full.status().token_count
     assert made.client.asked[0][0][0]["content"] == f"{tokens}/200 ({tokens / 2:.0f}%) main {{other}}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told_of"),
-    [({"target_hash": 3, "priority": "skip"}, "target_hash"), ({"priority": "skip"}, "target_hash"),
-     ({"target_hash": "HEAD", "priority": "skip", "extra": 1}, "extra")],
-)  # fmt: skip
-def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, arguments, told_of):
-    """Pitfall 4: without the check they would be a TypeError of somebody else's code."""
-    right = {"target_hash": "HEAD", "priority": "skip"}
-    made = orchestrator(
-        thinks(None, call("annotate", {**arguments, "alternatives": "none"})), thinks(None, call("annotate", right, "c2")),
-        "Done.", on_proposal=lambda p: __import__("tract_jupyter").auto_approve(p),
-    )  # fmt: skip
-    result = made.run()
-    assert told_of in told(made, 1)[0]
-    assert [step.result.success for step in result.steps] == [False, True]

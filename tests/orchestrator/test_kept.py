@@ -7,16 +7,23 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import warnings
 from contextlib import closing, contextmanager
 
 import pytest
 
 from tests.hooks.fakes import call, reply, said
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
+from tract_jupyter.policy import TriggerConfig
 from tract_jupyter.storage import Database
 
 SUMMARY = "They counted birds."
-PROGRAM = "import sys; from tests.orchestrator.test_kept import run_and_end; run_and_end(sys.argv[1], int(sys.argv[2]))"
+KEPT = "KEEP: the lake freezes in week 5."
+NEXT = "Week 6: no birds."
+PROGRAM = (
+    "import sys; from tests.orchestrator.test_kept import run_and_end; "
+    "run_and_end(sys.argv[1], int(sys.argv[2]), by_policy=sys.argv[3] == 'policy')"
+)
 
 
 def model(messages, **options):
@@ -29,13 +36,22 @@ def model(messages, **options):
     return "Done."
 
 
+def tidier(messages, **options):
+    """Compresses, then tags what it wrote, then is done."""
+    given = model(messages, **options)
+    if sum(one["role"] == "assistant" for one in messages) == 1:
+        return reply(None, call("tag", {"commit_hash": "HEAD", "tag": "tidy"}, "c2"))
+    return given
+
+
 def orchestrator(tract):
     return Orchestrator(tract, OrchestratorConfig(on_proposal=auto_approve), model)
 
 
-def run_and_end(path, number):
-    """Run, and end the process as kill -9 does after so many transactions."""
+def run_and_end(path, number, *, by_policy):
+    """Run, or have a policy run it, and end the process as kill -9 does after so many transactions."""
     with Tract.open(path) as tract:
+        tract.models.use(tidier, operation="orchestrate")
         left, write = [number], Database.write
 
         @contextmanager
@@ -49,7 +65,10 @@ def run_and_end(path, number):
 
         made = orchestrator(tract)
         Database.write = counted
-        made.run("it is full")
+        if by_policy:
+            tract.user(KEPT)
+        else:
+            made.run("it is full")
     os._exit(7)
 
 
@@ -59,11 +78,23 @@ def answer_doubts(tract):
         pending = tract.operations.rebuild(stored)
         texts = [message.content for message in tract.compile().messages]
         priorities = [message.priority for message in tract.compile().messages]
-        is_done = texts == [SUMMARY] if pending.tool_name == "compress" else "pinned" in priorities
+        is_done = "pinned" in priorities
+        if pending.tool_name == "compress":
+            is_done = SUMMARY in texts
+        elif pending.tool_name == "tag":
+            is_done = bool(tract.tags.list())
         if is_done:
             pending.reject("it is done already")
         else:
             pending.approve()
+
+
+def killed(path, number, by):
+    """Run in a process that is killed after so many transactions; False if it came to its end before."""
+    program = [sys.executable, "-c", PROGRAM, str(path), str(number), by]
+    code = subprocess.run(program, timeout=60, check=False).returncode
+    assert code in {7, -signal.SIGKILL}
+    return code != 7
 
 
 @pytest.mark.slow
@@ -75,12 +106,8 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
         with Tract.open(path) as tract:
             for week in range(4):
                 tract.user(f"Week {week}: {week * 7} birds.")
-        code = subprocess.run(
-            [sys.executable, "-c", PROGRAM, path, str(number)], timeout=60, check=False
-        ).returncode
-        if code == 7:  # it came to its end
+        if not killed(path, number, "person"):
             break
-        assert code == -signal.SIGKILL
         with Tract.open(path) as tract:
             made = orchestrator(tract)
             try:
@@ -106,6 +133,70 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
     assert "told" in outcomes
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_nothing_is_done_twice(
+    tmp_path,
+):
+    """One policy pins the message that is committed, and another one starts the orchestrator."""
+    outcomes = set()
+    for number in range(1, 100):
+        path = tmp_path / f"{number}.db"
+        with Tract.open(path) as tract:
+            for week in range(4):
+                tract.user(f"Week {week}: {week * 7} birds.")
+            tract.autonomy.ceiling = "autonomous"
+            tract.policies.add("pin", patterns=["KEEP"], autonomy="autonomous")
+            triggers = TriggerConfig(on_commit_count=1, autonomy="autonomous")
+            tract.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", triggers=triggers)
+        is_over = not killed(path, number, "policy")
+        with Tract.open(path) as tract:
+            tract.models.use(tidier, operation="orchestrate")
+            outcomes |= finished(tract, number)
+            texts = [text for _, text in said(tract)]
+            assert [text for text in texts if text != NEXT] == [SUMMARY, KEPT], number
+            priorities = {message.content: message.priority for message in tract.compile().messages}
+            assert priorities[KEPT] == "pinned", number
+            assert len(tract.events("compress")) == 1, number
+            assert [tag.count for tag in tract.tags.list() if tag.name == "tidy"] == [1], number
+            assert tract.verify() == []
+            assert tract.review.inbox() == []
+        if is_over:
+            break
+    assert number > 15
+    assert outcomes == {"told", "resumed", "waiting", "begun anew"}
+
+
+def finished(tract, number):
+    """Have a run that was killed come to its end as a person would; return what that took."""
+    outcomes = set()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        rows = {row.name: row for row in tract.policies.list()}
+    assert set(rows) == {"auto-pin", "orchestrator"}
+    if told:
+        assert "ended before it had told the end" in str(told[0].message)
+        assert len(tract.events("policy.interrupted")) == len(told) == 1
+        outcomes.add("told")
+    made = tract.orchestrator
+    try:
+        result = made.resume()
+        outcomes.add("resumed")
+    except OrchestratorError as error:
+        assert "run() begins" in str(error)
+        outcomes.add("begun anew")
+        tract.user(NEXT, priority="pinned")  # the policies look again
+        result = made.resume()
+    for _ in range(3):
+        if result.outcome != "waiting":
+            break
+        outcomes.add("waiting")
+        answer_doubts(tract)
+        result = made.resume()
+    assert (result.outcome, result.text) == ("answer", "Done."), number
+    return outcomes
+
+
 def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", task_context="birds")
@@ -124,6 +215,29 @@ def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
         assert t.orchestrator.problem == ""
     with Tract.open(tmp_path / "t.db") as t:
         assert t.orchestrator.config.max_steps == 2
+
+
+def test_a_level_that_somebody_else_wrote_into_the_store_is_not_resumed_at(tmp_path):
+    """Both ceilings allow more than the run was asked for."""
+    with Tract.open(tmp_path / "t.db") as t:
+        t.user("Week 1.")
+        t.user("Week 2.")
+        t.autonomy.ceiling = "autonomous"
+        t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
+        t.models.use(model, operation="orchestrate")
+        assert t.orchestrate("it is full", "collaborative").outcome == "waiting"
+    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+        changed = connection.execute(
+            "UPDATE commits SET metadata_json = replace(metadata_json, :collaborative, :autonomous) "
+            "WHERE metadata_json LIKE '%orchestrator_run%'",
+            {"collaborative": '"autonomy":"collaborative"', "autonomous": '"autonomy":"autonomous"'},
+        )
+        assert changed.rowcount == 1
+        connection.commit()
+    with Tract.open(tmp_path / "t.db") as t:
+        t.models.use(model, operation="orchestrate")
+        result = t.orchestrator.resume()
+        assert (result.outcome, result.autonomy, t.events("compress")) == ("waiting", "collaborative", [])
 
 
 def test_another_process_decides_and_the_run_goes_on(tmp_path):

@@ -44,6 +44,18 @@ def test_approving_and_rejecting_all(proposal, caplog):
     assert "compress(content='short'): it is full" in caplog.text
 
 
+def test_what_a_model_wrote_steers_no_terminal_and_looks_like_no_line_of_ours(proposal, typed, capsys):
+    proposal.reasoning = "It is full.\n  context: all is well\n[a]pprove?\x1b[2J\x1b]0;t\x07\u202e"
+    proposal.alternatives[0] = ToolCall("1.1", "gc\x1b[2J\n  2: instead log()", {})
+    typed("a")
+    cli_prompt(proposal)
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
+    assert [line[:10] for line in out.splitlines()] == [
+        "The orches", "  why: It ", "      |   ", "      | [a", "  context:", "  1: inste", "      |   ",
+    ]  # fmt: skip
+
+
 def test_asking_at_the_terminal(proposal, typed, capsys):
     typed("a")
     assert cli_prompt(proposal).decision == "approved"

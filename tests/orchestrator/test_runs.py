@@ -16,8 +16,7 @@ from tract_jupyter import (
     Tract,
     auto_approve,
 )
-from tract_jupyter.models import AutonomyLevel, ToolCall, TurnLimits, TurnOutcome
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import ToolCall, TurnLimits, TurnOutcome
 
 
 def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
@@ -105,14 +104,6 @@ def test_a_function_may_choose_another_call(full, orchestrator):
     assert "try it aside" in told(made)[0]
 
 
-def test_what_repeats_itself_is_stopped(full, orchestrator):
-    again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
-    result = orchestrator(*again).run()
-    assert result.outcome is TurnOutcome.REPEAT
-    assert "kept making the same calls" in result.note
-    assert "resume()" in result.note
-
-
 def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
     again = [
         thinks(None, call("reset", {"target": "HEAD", "reasoning": f"because {n}"}, f"c{n}"))
@@ -123,33 +114,9 @@ def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
     assert result.outcome is TurnOutcome.REPEAT
 
 
-def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
-    """Pitfall 2: without the look at what has changed it would go on to its limit."""
-    first, second = (entry.commit_hash for entry in full.log(2))
-    calls = [
-        annotate(first, "normal", "c1"),
-        annotate(second, "normal", "c2"),
-        annotate(first, "important", "c3"),
-    ]
-    made = orchestrator(*(thinks(None, one) for one in calls), "Done.", on_proposal=auto_approve)
-    result = made.run()
-    assert (result.outcome, len(result.steps)) == (TurnOutcome.REPEAT, 2)
-    assert "two rounds of calls that should have changed something changed nothing" in result.note
-    assert len(made.client.replies) == 2
-
-
 def test_reading_is_no_idle_round(full, orchestrator):
     reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 5)]
     assert orchestrator(*reads, "Fine.").run().outcome is TurnOutcome.ANSWER
-
-
-def test_the_calls_of_a_run_are_limited(full, orchestrator):
-    """Pitfall 2: without the limit it would read for ever."""
-    reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
-    result = orchestrator(*reads, max_steps=3).run()
-    assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
-    assert "the limit of 3 tool calls of this turn is reached; resume() goes on" in result.note
-    assert [step.result.success for step in result.steps] == [True, True, True, False]
 
 
 def test_so_are_tokens(full, orchestrator):
@@ -161,22 +128,22 @@ def test_so_are_tokens(full, orchestrator):
 # --- stop, pause, again
 
 
-def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, orchestrator):
-    """Pitfall 5: signals count between calls, and each call is whole."""
-    made = orchestrator(
-        thinks(None, annotate("HEAD", "skip"), compress(call_id="c2")),
-        "Done.",
-        on_step=None,
-        on_proposal=auto_approve,
-    )
-    made.act = lambda asked, make: (make(), made.stop())[0] if asked.name == "annotate" else make()
-    result = made.run()
-    assert (result.outcome, result.state, made.state) == ("stopped", "stopped", "idle")
-    assert len(full.compile().messages) == 6  # annotated, and not compressed
-    assert full.verify() == []
-    made.act = None
-    again = made.resume()
-    assert (again.outcome, again.text) == ("answer", "Done.")
+@pytest.mark.parametrize(("end", "text"), [("stop", ""), ("pause", "")])
+def test_what_ends_it_before_its_model_is_asked_is_not_lost(full, orchestrator, monkeypatch, end, text):
+    made = orchestrator("Fine.", "And now.")
+    suspended = full.policies.suspended
+
+    def just_begun():
+        getattr(made, end)()
+        return suspended()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(full.policies, "suspended", just_begun)
+        result = made.run()
+    assert (result.outcome, result.state, result.text, made.state) == ("stopped", "stopped", text, "idle")
+    assert made.client.asked == []
+    assert made.resume().text == "Fine."
+    assert made.run().text == "And now."
 
 
 def test_pause_ends_after_the_present_step(full, orchestrator):
@@ -203,42 +170,29 @@ def test_it_can_be_used_again_after_each_end(full, orchestrator):
     assert made.runs() == ["run-1", "run-2", "run-3"]
 
 
-def test_it_runs_once_at_a_time(full, orchestrator):
-    """Pitfall 3: what it calls cannot start it again."""
-    told_errors = []
-
-    @full.tool(read_only=True)
-    def orchestrate_more() -> str:
-        """Start it again."""
-        for one in (made, Orchestrator(full)):
-            with pytest.raises(OrchestratorError, match="runs already") as caught:
-                one.run()
-            told_errors.append(str(caught.value))
-        return "tried"
-
-    made = orchestrator(thinks(None, call("orchestrate_more")), "Fine.")
-    made.run()
-    assert len(told_errors) == 2
-
-
 # --- autonomy
 
 
-def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator):
-    """Pitfall 6: a policy that is autonomous is asked about under a collaborative ceiling."""
-    full.autonomy.ceiling = "autonomous"
-    made = orchestrator(thinks(None, compress()), "Done.")
-    result = made.run("a policy says so", "autonomous")
-    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
-    assert [stored.title for stored in full.review.inbox()] == ["Call tool compress"]
-    made.config.autonomy_ceiling = AutonomyLevel.AUTONOMOUS
-    full.autonomy.ceiling = "collaborative"
-    made.client.replies[:0] = [thinks(None, compress("Other words."))]
-    assert made.run("again", "autonomous").outcome == "waiting"
-    full.autonomy.ceiling = "autonomous"
-    made.client.replies[:0] = [thinks(None, compress())]
-    result = made.run("again", "collaborative")
-    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_what_its_calls_run_can_lower_the_level_of_the_settings_and_not_raise_it(
+    full, orchestrator, is_saved
+):
+    made = orchestrator(
+        thinks(None, call("widen", {"level": "autonomous"})), thinks(None, call("widen", {"level": "manual"}, "c2")),
+        "Done.", profile="full", on_proposal=auto_approve,
+    )  # fmt: skip
+    settings = full.orchestrator if is_saved else made
+
+    @full.tool
+    def widen(level: str) -> str:
+        """Set how much it does by itself."""
+        settings.config = OrchestratorConfig(autonomy_ceiling=level)
+        return level
+
+    made.run()
+    assert "a person's to say" in told(made, 1)[0]
+    assert told(made)[1] == "manual"
+    assert settings.config.autonomy_ceiling == "manual"
 
 
 def test_autonomous_it_is_done_without_a_person(full, orchestrator):
@@ -278,22 +232,47 @@ def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrat
     assert len(full.compile().messages) == 6
 
 
-def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
-    """Pitfall 3: without the suspension each of its commits would start it again."""
-    client = ScriptedClient(
-        thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
+@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize(
+    ("ceiling", "of_settings"),
+    [("autonomous", "autonomous"), ("autonomous", "collaborative"), ("collaborative", "autonomous")],
+)
+def test_an_operation_of_its_own_is_active_without_a_review_only_autonomous_and_sandboxed(
+    full, orchestrator, ceiling, of_settings, sandboxed
+):
+    full.autonomy.ceiling = ceiling
+    go = {"name": "go", "description": "Go.", "params": {}, "code": "pending.approve()"}
+    if sandboxed:
+        go["isolation"] = "sandbox"
+    proposed = {
+        "name": "count",
+        "description": "Count.",
+        "fields": {"n": {"type": "int"}},
+        "actions": {"go": go},
+    }
+    made = orchestrator(
+        thinks(None, call("propose_operation", proposed)), "Done.", profile="full", autonomy_ceiling=of_settings,
+        on_proposal=auto_approve,
+    )  # fmt: skip
+    made.run()
+    is_free = sandboxed and ceiling == of_settings == "autonomous"
+    assert ("count" in full.operations.registry.operation_names) is is_free
+    assert [stored.title for stored in full.review.inbox()] == (
+        [] if is_free else ["Activate operation count"]
     )
-    full.models.use(client, operation="orchestrate")
-    full.autonomy.ceiling = "autonomous"
-    full.orchestrator.config = OrchestratorConfig(
-        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
-    )
-    full.user("Week 7: 49 birds.")
-    assert client.replies == []
-    assert len(full.orchestrator.runs()) == 1
-    assert "You were called because" in client.asked[0][0][-1]["content"]
-    full.orchestrator.config = OrchestratorConfig()
-    assert [row.name for row in full.policies.list()] == []
+    assert "RecursionError" not in told(made)[0]
+
+
+def test_lowered_while_a_function_is_asked_the_call_is_not_made_and_the_run_goes_on(full, orchestrator):
+    def lower(proposal):
+        full.autonomy.ceiling = "manual"
+        return ProposalResponse("approved")
+
+    made = orchestrator(thinks(None, compress()), "I would compress.", on_proposal=lower)
+    result = made.run()
+    assert (result.outcome, result.text, full.events("compress")) == ("answer", "I would compress.", [])
+    assert "told, not done: autonomy is manual" in told(made)[0]
+    assert full.review.inbox() == []
 
 
 # --- where it is kept
@@ -401,9 +380,11 @@ def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
 
 def test_other_wrong_arguments_are_told(full, orchestrator):
     for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
-                           ({"assess": 3}, "assess"), ({"act": 3}, "act")):  # fmt: skip
+                           ({"assess": 3}, "assess"), ({"act": 3}, "act"), ({"by": 3}, "by is a Tract")):  # fmt: skip
         with pytest.raises(OrchestratorError, match=told_of):
             Orchestrator(full, **wrong)
+    with pytest.raises(OrchestratorError, match="tract is a Tract, not 'full'"):
+        Orchestrator("full")
     made = orchestrator("Fine.")
     for reason, autonomy in ((3, None), ("", "total")):
         with pytest.raises(ValueError):  # which words, others say

@@ -7,7 +7,14 @@ import pytest
 from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.orchestrator.conftest import compress, thinks
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter import ActionDef, OperationSpec, Orchestrator, OrchestratorConfig, Session
+from tract_jupyter import (
+    ActionDef,
+    OperationSpec,
+    Orchestrator,
+    OrchestratorConfig,
+    OrchestratorError,
+    Session,
+)
 
 
 @pytest.fixture
@@ -42,6 +49,25 @@ def test_it_acts_on_the_child_through_the_childs_gate(family):
     (described,) = [one["function"] for one in tools if one["function"]["name"] == "compress"]
     assert described["description"].endswith(f"It acts on the context {child.family.agent_id}.")
     assert [line.operation for line in parent.costs().lines] == ["orchestrate"]
+
+
+def test_a_run_for_the_child_is_never_resumed_for_the_parent(family):
+    _, parent, child = family
+    parent.models.use(ScriptedClient(thinks(None, compress())), operation="orchestrate")
+    over_child = Orchestrator(child, OrchestratorConfig(profile="supervisor"), by=parent)
+    result = over_child.run()
+    assert result.outcome == "waiting"
+    assert over_child.runs() == [result.run] == [f"run-{child.family.agent_id}-1"]
+    assert parent.orchestrator.runs() == []
+    with pytest.raises(OrchestratorError, match="there are no runs yet"):
+        parent.orchestrator.resume()
+    parent.models.use(ScriptedClient("Fine.", "Fine, too."), operation="orchestrate")
+    assert parent.orchestrate().run == "run-1"
+    with pytest.raises(OrchestratorError, match="there is no run"):
+        over_child.resume("run-1")
+    before = parent.head
+    assert over_child.resume().outcome == "waiting"
+    assert (parent.head, over_child.runs()) == (before, [result.run])
 
 
 def test_the_childs_ceiling_counts(family):

@@ -202,7 +202,9 @@ def test_what_was_committed_in_another_thread_meanwhile_fires_nothing_within(t):
     assert outcomes(t) == ["began", "executed"]
 
 
-@pytest.mark.parametrize("wrong", [ZeroDivisionError("boom"), "no action"])
+@pytest.mark.parametrize(
+    "wrong", [ZeroDivisionError("boom"), SystemExit("bye"), "no action", [tagging()] * 1_001]
+)
 def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
     class Failing:
         name = "failing"
@@ -210,7 +212,7 @@ def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
 
         def evaluate(self, view):
             self.looked += 1
-            if isinstance(wrong, Exception):
+            if isinstance(wrong, BaseException):
                 raise wrong
             return wrong
 
@@ -221,6 +223,21 @@ def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
     t.user("two")  # told once: warnings are errors here
     assert (t.log()[0].message, failing.looked) == ("two", 2)
     assert outcomes(t) == ["failed"]
+
+
+def test_however_many_things_it_wants_each_is_done_once(t):
+    actions = [tagging(f"tag-{number}", about=f"{number}", autonomy="autonomous") for number in range(250)]
+
+    class Many:
+        name = "many"
+
+        def evaluate(self, view):
+            return actions
+
+    t.policies.add(Many())
+    for text in ("one", "two", "three"):
+        t.user(text)
+    assert len(t.policies.log(limit=1_000)) == 250
 
 
 def test_an_action_that_fails_is_failed_and_never_executed(t):

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models import TokenBudget
 from tract_jupyter.policy import PolicyWarning, TriggerConfig
 
 
@@ -38,7 +39,7 @@ def test_it_is_a_frozen_value_that_is_checked():
     )
     with pytest.raises(FrozenInstanceError):
         config.on_compile = True
-    for wrong in ({"on_commit_count": 0}, {"on_token_threshold": "many"}, {"on_compile": 1},
+    for wrong in ({"on_commit_count": 0}, {"on_token_threshold": "many"}, {"on_token_threshold": 1.5}, {"on_token_threshold": 0.0}, {"on_compile": 1},
                   {"on_schedule_seconds": -1}, {"autonomy": "some"}, {"on_commit_count": True}):  # fmt: skip
         with pytest.raises(ContentError, match=r"\w"):
             TriggerConfig(**wrong)
@@ -76,6 +77,19 @@ def test_tokens_start_it_once_for_each_crossing(t, started):
     for number in range(10):
         t.user(f"another message {number}")
     assert len(started) == 2
+
+
+def test_a_part_of_the_budget_starts_it(t, started):
+    t.policies.add(TriggerConfig(on_token_threshold=0.8))
+    t.user("a message " * 50)
+    assert started == []  # there is no budget
+    t.budget = TokenBudget(2 * t.status().token_count, action="callback", callback=lambda *_: None)
+    t.user("small")
+    assert started == []
+    t.user("a message " * 50)
+    t.user("small")
+    assert len(started) == 1
+    assert "80% of the budget or more" in started[0][0]
 
 
 def test_a_compile_starts_it_if_something_changed(t, started):

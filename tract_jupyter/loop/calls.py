@@ -324,7 +324,8 @@ class StepCalls:
         for call, question in to_ask:
             machinery.asked[call.asked.id] = question
             if machinery.observer is not None:
-                machinery.observer.asked(call.asked.id, question.pending_id)
+                twin = machinery.reviewer.twin(question)  # a process that has ended may have asked it before
+                machinery.observer.asked(call.asked.id, (twin or question).pending_id)
         asked = [question for _, question in to_ask]
         try:
             with machinery.meter.waiting(), checking(self._check_stop):

@@ -149,11 +149,13 @@ class TurnEnded:
         outcome: how it ended; None if nobody knows: its process ended, or another one works on it.
         note: what that means and how to go on, in a sentence; of an error what it says.
         seconds: how long it took from its beginning, or from where it was resumed; None if nobody knows.
+        about: what `ToolLoop.about_end` gave.
     """
 
     outcome: TurnOutcome | None
     note: str = ""
     seconds: float | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 TurnEvent: TypeAlias = (
@@ -168,14 +170,20 @@ class TurnObserver:
         repository: where the turn is stored.
         tell: is given each event.
         offered: the name of the tool profile that the model has; empty for no tools.
+        about_end: see `ToolLoop`.
     """
 
     def __init__(
-        self, repository: Repository, tell: Callable[[TurnEvent], object], offered: str = ""
+        self,
+        repository: Repository,
+        tell: Callable[[TurnEvent], object],
+        offered: str = "",
+        about_end: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         self._repository = repository
         self._tell = tell
         self._offered = offered
+        self._about_end = about_end
         self._began = time.monotonic()
         self._question = ""
         self._step = 0
@@ -298,16 +306,16 @@ class TurnObserver:
         from tract_jupyter.loop.stored import newest_said
 
         seconds = round(time.monotonic() - self._began, 3)
+        data = {
+            "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value, "note": note,
+            "seconds": seconds,
+        }  # fmt: skip
+        about: Mapping[str, Any] = {}
         try:
-            self._keep(
-                END_EVENT,
-                {
-                    "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value,
-                    "note": note, "seconds": seconds,
-                },
-            )  # fmt: skip
+            about = {} if self._about_end is None else self._about_end()
+            self._keep(END_EVENT, {**data, "about": about} if about else data)
         finally:
-            self._tell(TurnEnded(outcome, note, seconds))
+            self._tell(TurnEnded(outcome, note, seconds, about))
 
     def _keep(self, kind: str, data: dict[str, Any]) -> None:
         with self._repository.database.write() as connection:

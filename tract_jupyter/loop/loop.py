@@ -14,7 +14,7 @@ from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.llm import ActingCall, Cassette, Price
     from tract_jupyter.loop.acting import AnswerStore
@@ -87,6 +87,7 @@ class ToolLoop:
             and returns its `ToolResult`; called again, it returns the same, and nothing is made twice.
         after_step: a function that is told of each step that is over, as a list of what came of its calls; a text that
             it returns ends the turn, and says why.
+        about_end: a function whose result, JSON data, is kept with the end of each turn; see `TurnEnded`.
         instructions: writes what a model is told about scripts, given its profile and what the user says.
         parallel: how many calls of a step that only read may run at once.
         result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
@@ -118,6 +119,7 @@ class ToolLoop:
         self.ask: Callable[..., dict[str, Any]] | None = None
         self.carry_out: CarryOut | None = None
         self.after_step: AfterStep | None = None
+        self.about_end: Callable[[], Mapping[str, Any]] | None = None
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
@@ -239,7 +241,7 @@ class ToolLoop:
             from tract_jupyter.loop.events import TurnObserver
 
             offered_as = "" if toolset is None else toolset.profile.name
-            observer = TurnObserver(self._store.repository, asked.on_turn, offered_as)
+            observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
         kept = (self._store, meter, stop, request, asked.on_delta, asks, observer)
         here = self._store.repository.refs.position.branch
         if toolset is None:

@@ -303,4 +303,10 @@ def _told_end(data: Mapping[str, Any]) -> TurnEnded:
         raise StoreCorruptError("the row of a turn's end names no outcome") from error
     seconds = data.get("seconds")
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return TurnEnded(outcome, str(data.get("note") or ""), float(seconds) if is_number else None)  # type: ignore[arg-type] # looked at
+    about = data.get("about")
+    return TurnEnded(
+        outcome,
+        str(data.get("note") or ""),
+        float(seconds) if is_number else None,  # type: ignore[arg-type] # looked at
+        about if isinstance(about, dict) else {},
+    )

@@ -6,8 +6,9 @@ Each imports what it runs when it runs: `%load_ext` must stay quick.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic import (
@@ -34,7 +35,7 @@ from tract_jupyter.notebook.session import RanCells
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from tract_jupyter.notebook.operation_cell import Checker
     from tract_jupyter.notebook.session import NotebookSession
@@ -61,6 +62,39 @@ def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
             raise _told_once(error) from None
 
     return told
+
+
+class AwaitedWork(Generic[R]):
+    """What a magic that waits is to do, once it is awaited; if it is dropped before that, it says so.
+
+    Args:
+        magic: as one types it, such as `%tract_orchestrate`.
+        work: what it does.
+    """
+
+    def __init__(self, magic: str, work: Coroutine[Any, Any, R]) -> None:
+        self._magic = magic
+        self._work = work
+        self._is_awaited = False
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Do it."""
+        self._is_awaited = True
+        return _told(self._work).__await__()
+
+    def __repr__(self) -> str:
+        done = "is awaited" if self._is_awaited else "has not run"
+        return f"<{self._magic} {done}; it runs by itself where it stands in a cell, in a line that is not indented>"
+
+    def __del__(self) -> None:
+        if self._is_awaited:
+            return
+        self._work.close()
+        print(  # noqa: T201 # nothing can be raised here
+            f"{self._magic} did not run: it waits, and in a block, a function or an expression nothing waits for it. "
+            f"Write it in a line of its own that is not indented",
+            file=sys.stderr,
+        )
 
 
 async def _told(work: Awaitable[R]) -> R:
@@ -128,7 +162,7 @@ class TractMagics(Magics):
 
         view = run_command(self._notebook, line)
         if isinstance(view, Coroutine):
-            return _told(view)
+            return AwaitedWork(f"%tract {line.strip()}", view)
         if view is not None:
             display(view)
         return None
@@ -259,7 +293,7 @@ class TractMagics(Magics):
         limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
         backend: ScriptBackend = "sandbox" if given.sandbox else "kernel"
         options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
-        return _told(run_cell(self._notebook, cell, options))
+        return AwaitedWork("%%tract_script", run_cell(self._notebook, cell, options))
 
     @magic_arguments()
     @argument(
@@ -292,7 +326,7 @@ class TractMagics(Magics):
 
         given = self._options(self.tract_run, line, "sent")
         options = CellOptions(given.profile, given.regenerate, given.model)
-        return _told(run_cell(self._notebook, cell, options, given.out))
+        return AwaitedWork("%%tract_run", run_cell(self._notebook, cell, options, given.out))
 
     @magic_arguments()
     @argument("name", help="The profile's name; one of that name is replaced.")
@@ -335,7 +369,7 @@ class TractMagics(Magics):
     @argument(
         "--profile",
         metavar="NAME",
-        help="The tools that the model has: full, self or supervisor; full if left out.",
+        help="The tools that the model has: self, supervisor or full; self if left out.",
     )
     @argument(
         "--direct",
@@ -396,7 +430,7 @@ class TractMagics(Magics):
             given.model, given.profile, given.direct, given.plan, tuple(given.cells), tuple(given.vars),
             tuple(given.files), given.retry, given.out,
         )  # fmt: skip
-        return _told(run_cell(self._notebook, cell, options))
+        return AwaitedWork("%%tract_chat", run_cell(self._notebook, cell, options))
 
     @line_cell_magic
     @_as_typed
@@ -416,7 +450,7 @@ class TractMagics(Magics):
 
         config, shell = self._notebook.config, self._notebook.shell
         taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
-        return _told(propose(self._notebook, parse_propose(line, cell, taken)))
+        return AwaitedWork("%tract_propose", propose(self._notebook, parse_propose(line, cell, taken)))
 
     @line_cell_magic
     @_as_typed
@@ -438,7 +472,9 @@ class TractMagics(Magics):
 
         config, shell = self._notebook.config, self._notebook.shell
         taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
-        return _told(run_cell(self._notebook, parse_orchestrate(line, cell, taken)))
+        return AwaitedWork(
+            "%tract_orchestrate", run_cell(self._notebook, parse_orchestrate(line, cell, taken))
+        )
 
     @line_cell_magic
     @_as_typed

@@ -47,20 +47,28 @@ class Assessment:
     autonomy: AutonomyLevel
 
     @classmethod
-    def of(cls, tract: Any, reason: str, task: str, autonomy: AutonomyLevel, recent: int) -> Assessment:
+    def of(
+        cls, tract: Any, reason: str, task: str, autonomy: AutonomyLevel, recent: int, cassette: Any
+    ) -> Assessment:
         """Look at a tract.
+
+        Args:
+            tract: the tract.
+            reason: see `Assessment`, like the next two.
+            task: see there.
+            autonomy: see there.
+            recent: how many of the newest commits.
+            cassette: of the tract whose model is told: a replay costs nothing, and tells what the recording had cost.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        report = tract.costs()
-        budget = "" if report.budget is None else f"; budget: {report.budget}"
         return cls(
             tract.family.agent_id,
             tract.status(),
             tuple(tract.log(recent)) if recent else (),
             tuple(branch.name for branch in tract.list_branches()),
-            f"{report}{budget}",
+            cassette.drawn("costs", lambda: _costs(tract)),
             reason,
             task,
             autonomy,
@@ -122,6 +130,11 @@ class Assessment:
             "recent_summary": self.recent,
             "task_context": self.task,
         })  # fmt: skip
+
+
+def _costs(tract: Any) -> str:
+    report = tract.costs()
+    return str(report) if report.budget is None else f"{report}; budget: {report.budget}"
 
 
 def state_of(tract: Any) -> list[Any]:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
 from tract_jupyter.llm import provider_of
 from tract_jupyter.loop import StoppedEarlyError
-from tract_jupyter.models import AutonomyLevel, TurnLimits, TurnOutcome, brief_repr, check_text, digest
+from tract_jupyter.models import (
+    AutonomyLevel,
+    TurnLimits,
+    TurnOutcome,
+    brief_repr,
+    check_text,
+    digest,
+    effective_autonomy,
+)
 from tract_jupyter.orchestrator.assessment import Assessment
 from tract_jupyter.orchestrator.config import OrchestratorConfig, OrchestratorState, checked_config
 from tract_jupyter.orchestrator.proposals import ProposalReviewer
@@ -76,6 +84,9 @@ class Orchestrator:
         by: Any = None,
     ) -> None:
         self._config = OrchestratorConfig() if config is None else checked_config(config)
+        for name, given in (("tract", tract), ("by", tract if by is None else by)):
+            if not callable(getattr(given, "beside", None)):
+                raise OrchestratorError(f"{name} is a Tract, not {brief_repr(given)}")
         for name, given in (("assess", assess), ("act", act)):
             if not (given is None or callable(given)):
                 raise OrchestratorError(f"{name} is a function or None, not {brief_repr(given)}")
@@ -93,6 +104,7 @@ class Orchestrator:
         self._by = tract if by is None else by
         self._state = OrchestratorState.IDLE
         self._signal: StopSignal | None = None
+        self._wanted: OrchestratorState | None = None  # what was said while a run is under way
         self._waits: Any = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -115,8 +127,16 @@ class Orchestrator:
 
         Raises:
             OrchestratorError: the settings cannot be used.
+            CodeDecisionError: what runs on behalf of a model wants to raise the level.
         """
-        self._config = checked_config(config)
+        self._config = self._allowed(config)
+
+    def _allowed(self, config: object) -> OrchestratorConfig:
+        """Return settings that can be used, and that whoever gives them may give."""
+        checked = checked_config(config)
+        if checked.autonomy_ceiling.rank > self._config.autonomy_ceiling.rank:
+            self._tract.autonomy.check_raised(checked.autonomy_ceiling)
+        return checked
 
     @property
     def state(self) -> OrchestratorState:
@@ -183,29 +203,26 @@ class Orchestrator:
         with self._running():
             own = self._left_open(name) or self.conversation(name)
             about = about_run(own)
+            why = ""
             if about is None:
+                why = "ended before it was told what for, and nothing was done: run() begins a new one"
+            elif about.get("of") != self._tract.family.agent_id:
+                why = f"looked after another context, {brief_repr(about.get('of'))}: an orchestrator of that resumes it"
+            if about is None or why:
                 own.close()
-                raise OrchestratorError(
-                    f"{name!r} ended before it was told what for, and nothing was done: run() begins a new one"
-                )
-            return self._carried_out(own, about["reason"], AutonomyLevel(about["autonomy"]), on_turn)
+                raise OrchestratorError(f"{name!r} {why}")
+            return self._carried_out(own, about["reason"], self._level_of(name, about), on_turn)
 
     def stop(self) -> None:
         """Stop the run, from any thread; what becomes of a call that is being made, `ToolLoop.stop` says.
 
         The model's call ends at once, and what was not begun is not made. Nothing happens if nothing runs.
         """
-        signal = self._signal
-        if signal is not None:
-            self._state = OrchestratorState.STOPPED
-            signal.set()
+        self._end(OrchestratorState.STOPPED)
 
     def pause(self) -> None:
         """Have the run end once the calls of the present step are made. Nothing happens if nothing runs."""
-        signal = self._signal
-        if signal is not None:
-            self._state = OrchestratorState.PAUSING
-            signal.pause()
+        self._end(OrchestratorState.PAUSING)
 
     def close(self) -> None:
         """Stop the run, and wait for its end, five seconds at most."""
@@ -232,6 +249,22 @@ class Orchestrator:
 
     # ---
 
+    def _end(self, wanted: OrchestratorState) -> None:
+        """Have the run end; one that is about to ask its model ends there."""
+        if self._ended.is_set():
+            return
+        self._wanted = self._state = wanted
+        self._tell_signal()
+
+    def _tell_signal(self) -> None:
+        signal, wanted = self._signal, self._wanted
+        if signal is None or wanted is None:
+            return
+        if wanted is OrchestratorState.STOPPED:
+            signal.set()
+        else:
+            signal.pause()
+
     @contextmanager
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
@@ -241,8 +274,8 @@ class Orchestrator:
                 f"an orchestrator of {looked_after} runs already; wait for its end, or stop() it"
             )
         token = _under_way.set(_under_way.get() | {looked_after})
+        self._wanted, self._state = None, OrchestratorState.RUNNING
         self._ended.clear()
-        self._state = OrchestratorState.RUNNING
         try:
             with self._suspended():
                 yield
@@ -265,13 +298,21 @@ class Orchestrator:
     def _purpose(self) -> str:
         return f"Conversations of the orchestrator of {self._by.family.agent_id}"[:200]
 
+    @property
+    def _named(self) -> str:
+        """What the names of runs begin with: those of a supervisor say whose context they look after."""
+        if self._by is self._tract:
+            return _RUN
+        return f"{_RUN}{self._tract.family.agent_id.replace('..', '--')}-"
+
     def _kept_runs(self) -> list[str]:
+        named = self._named
         numbers = sorted(
-            int(name.removeprefix(_RUN))
+            int(name.removeprefix(named))
             for name in self._by.branches_beside(self.own_id)
-            if name.startswith(_RUN) and name.removeprefix(_RUN).isdecimal()
+            if name.startswith(named) and name.removeprefix(named).isdecimal()
         )
-        return [f"{_RUN}{number}" for number in numbers]
+        return [f"{named}{number}" for number in numbers]
 
     def _known_run(self, run: str | None) -> str:
         kept = self._kept_runs()
@@ -290,12 +331,12 @@ class Orchestrator:
         text = ORCHESTRATE if prompt is None else assessment.filled(prompt)
         self._check_model()
         kept = self._kept_runs()
-        number = int(kept[-1].removeprefix(_RUN)) if kept else 0
+        number = int(kept[-1].removeprefix(self._named)) if kept else 0
         own = None
         while own is None:
             number += 1
             try:
-                own = self._by.beside(self.own_id, f"{_RUN}{number}", self._purpose(), is_new=True)
+                own = self._by.beside(self.own_id, f"{self._named}{number}", self._purpose(), is_new=True)
             except BranchExistsError:  # another process was faster
                 continue
         about = {
@@ -303,8 +344,19 @@ class Orchestrator:
             "effective": self._effective(level).value, "branch": self._tract.current_branch or "",
             "tokens": self._tract.status().token_count, "head": self._tract.head,
         }  # fmt: skip
-        own.commit({"content_type": "instruction", "text": text}, metadata={_ABOUT: about})
+        signature = self._by.review.signer.sign(_ABOUT, [own.current_branch, about])
+        metadata = {_ABOUT: {**about, "signature": signature}}
+        own.commit({"content_type": "instruction", "text": text}, metadata=metadata)
         return own
+
+    def _level_of(self, name: str, about: dict[str, Any]) -> AutonomyLevel:
+        """Return the level that a stored run was asked for; if not this user began it so, no more than the usual."""
+        unsigned = {key: value for key, value in about.items() if key != "signature"}
+        signature, level = about.get("signature"), AutonomyLevel(about["autonomy"])
+        signer = self._by.review.signer
+        if isinstance(signature, str) and signer.verify(_ABOUT, [name, unsigned], signature):
+            return level
+        return effective_autonomy(level, AutonomyLevel.COLLABORATIVE)
 
     def _left_open(self, run: str | None = None) -> Any | None:
         """Return the conversation that waits for a decision, which it knows the questions of, if it is this run's."""
@@ -328,8 +380,9 @@ class Orchestrator:
     def _assessed(self, reason: str, level: AutonomyLevel) -> Assessment:
         config = self._config
         return Assessment.of(
-            self._tract, reason, config.task_context or "", self._effective(level), config.recent_commits
-        )
+            self._tract, reason, config.task_context or "", self._effective(level), config.recent_commits,
+            self._by.cassette,
+        )  # fmt: skip
 
     def _carried_out(
         self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None
@@ -362,12 +415,14 @@ class Orchestrator:
                 toolset.reviewer, config.on_proposal, lambda: self._assessed(reason, level).summary
             )
         loop.after_step, loop.carry_out = steps.after_step, self.act
+        loop.about_end = lambda: {"tokens": self._tract.status().token_count}
         loop.instructions = lambda profile, query: self._tract.scripts.get_system_instructions(
             profile=profile, query=query
         )
         effective = self._effective(level)
         before = self._tract.status().token_count
         with loop.signal() as self._signal:
+            self._tell_signal()
             try:
                 response = own.chat(
                     self._first_text(own, reason, level), tools=toolset, limits=self._limits(),
@@ -443,7 +498,8 @@ def about_run(own: Any) -> dict[str, Any] | None:
 
     Returns:
         `of` (whose context it looks after), `reason`, `autonomy` (the level that was asked for), `effective` (that
-        which counted then), and how the context stood before: `branch`, `head` and `tokens`.
+        which counted then), and how the context stood before: `branch`, `head` and `tokens`; and the `signature` of
+        whoever began it.
     """
     messages = own.compile().messages
     for message in messages:

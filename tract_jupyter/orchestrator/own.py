@@ -49,10 +49,11 @@ class TractOrchestrator(Orchestrator):
 
         Raises:
             OrchestratorError: one of them cannot be used or saved.
+            CodeDecisionError: what runs on behalf of a model wants to raise the level.
             StoreError: they cannot be stored.
             TrustError: they cannot be signed.
         """
-        save_config(self._settings, config)
+        save_config(self._settings, self._allowed(config))
         self._config, self.problem = config, ""
         policies = self._tract.policies
         if config.triggers is not None and not config.triggers.is_empty:

@@ -11,8 +11,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.exceptions import CodeDecisionError, OrchestratorError
-from tract_jupyter.models import ToolCall, brief_repr
+from tract_jupyter.exceptions import CodeDecisionError, FingerprintError, OrchestratorError
+from tract_jupyter.models import ToolCall, brief_repr, printable
 from tract_jupyter.prompts import CHOSEN_INSTEAD
 from tract_jupyter.review import check_wait, deciding
 from tract_jupyter.toolkit import Alternative
@@ -143,7 +143,12 @@ class ProposalReviewer:
             )
         by = getattr(self._on_proposal, "__name__", type(self._on_proposal).__name__)
         with deciding(_CHANNEL, f"on_proposal:{by}"):
-            respond(pending, response)
+            try:
+                respond(pending, response)
+            except (
+                FingerprintError
+            ) as error:  # the level was lowered, or the tool changed, while it was asked
+                pending.reject(str(error))
         proposal.decision, proposal.modified_action = response.decision, response.modified_action
 
 
@@ -203,11 +208,11 @@ def reject_all(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG
 def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:
     """Ask at the terminal: approve, reject with a reason, modify the arguments as JSON, or take an alternative."""
     action = proposal.recommended_action
-    print(f"The orchestrator wants to call {_call_text(action)}")  # noqa: T201 # that is what it is for
-    print(f"  why: {proposal.reasoning or 'it does not say'}")  # noqa: T201
-    print(f"  context: {proposal.context_summary}")  # noqa: T201
+    _say(f"The orchestrator wants to call {_call_text(action)}")
+    _say(f"  why: {proposal.reasoning or 'it does not say'}")
+    _say(f"  context: {proposal.context_summary}")
     for number, other in enumerate(proposal.alternatives, 1):
-        print(f"  {number}: instead {_call_text(other)}")  # noqa: T201
+        _say(f"  {number}: instead {_call_text(other)}")
     numbers = ", the number of an alternative" if proposal.alternatives else ""
     while True:
         try:
@@ -223,6 +228,11 @@ def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:
         if choice.isdecimal() and 1 <= int(choice) <= len(proposal.alternatives):
             return ProposalResponse("modified", proposal.alternatives[int(choice) - 1])
         print(f"{choice[:40]!r} is none of these.")  # noqa: T201
+
+
+def _say(text: str) -> None:
+    """Print what a model may have written: no line of it looks like one of ours, and no character steers a terminal."""
+    print(printable(text).replace("\n", "\n      | "))  # noqa: T201 # that is what it is for
 
 
 def _edited(action: ToolCall) -> ToolCall:

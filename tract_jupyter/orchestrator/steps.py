@@ -50,6 +50,7 @@ class RunSteps:
         self._told = on_turn
         self._request = 0
         self._idle = 0
+        self._changes = 0
         self._tokens = tract.status().token_count
         self._state = self._look()
 
@@ -79,16 +80,20 @@ class RunSteps:
         is_refused = any(one.decision == "rejected" for one in self.results[-len(calls) :])
         has_changed = state != self._state or acts_elsewhere
         self._state = state
+        self._changes += sum(
+            not call.answer.is_error and (has_changed or not self._asks_itself(call)) for call in wanted
+        )
         self._idle = 0 if has_changed or is_refused else self._idle + 1
         return NOTHING_CHANGED if self._idle >= _MOST_IDLE else ""
 
     def note(self, outcome: TurnOutcome, note: str) -> str:
         """Return how the run ended, in a sentence."""
-        done = [one for one in self.results if one.result.success and not one.reads]
         told = [one for one in self.results if one.decision == "told"]
         parts = []
         if outcome is TurnOutcome.ANSWER:
-            parts.append(f"{counted(len(done), 'change')} made" if done else "nothing was changed")
+            parts.append(
+                f"{counted(self._changes, 'change')} made" if self._changes else "nothing was changed"
+            )
             if told:
                 parts.append(f"{counted(len(told), 'proposal')} told, and not done, as autonomy is manual")
         return "; ".join(filter(None, [*parts, note.replace("chat(None)", "resume()")]))
@@ -119,6 +124,11 @@ class RunSteps:
     def _only_reads(self, call: EndedCall) -> bool:
         tool = self._tract.executor.get(call.tool or call.call.name)
         return tool is not None and bool(tool.traits.read_only)
+
+    def _asks_itself(self, call: EndedCall) -> bool:
+        """Return True if a tool carries out code, which may have only read."""
+        tool = self._tract.executor.get(call.tool)
+        return tool is not None and tool.asks_itself
 
     def _is_foreign(self, call: EndedCall) -> bool:
         """Return True if what a tool changes may lie outside of the context, where nobody sees it."""

@@ -19,7 +19,7 @@ from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyWarning, wanted_of
 from tract_jupyter.policy.saved import slot_of
 from tract_jupyter.policy.view import PolicyView
 from tract_jupyter.review import has_ended, this_process
-from tract_jupyter.storage import triggered
+from tract_jupyter.storage import is_order, triggered
 from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
@@ -224,7 +224,11 @@ class PolicyEvaluator:
                 return False
             wanted = wanted_of(given)
             canonical_json(own)
-        except Exception as error:  # noqa: BLE001 # a policy never breaks the commit that it looks at
+        except (
+            BaseException
+        ) as error:  # a policy never breaks the commit that it looks at, whatever it raises
+            if is_order(error):
+                raise
             slot.memory["own"] = copy.deepcopy(slot.saved)
             self._broke(slot, error)
             return False
@@ -458,7 +462,7 @@ class PolicyEvaluator:
             f"its action {about['action']!r} failed: {words}. It is tried again once something has changed",
         )
 
-    def _broke(self, slot: Slot, error: Exception) -> None:
+    def _broke(self, slot: Slot, error: BaseException) -> None:
         """Tell once that a policy could not be looked at."""
         words = _words(error)
         if slot.error == words:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import ContentError
@@ -46,7 +47,7 @@ class OperationPolicy(BuiltinPolicy):
                 "an operation with a hook is a part of runs and has no policy; leave the hook out"
             )
 
-    @property
+    @cached_property
     def when(self) -> FiringCondition:
         """The condition, read."""
         return FiringCondition.from_dict(self.condition or {})
@@ -58,9 +59,8 @@ class OperationPolicy(BuiltinPolicy):
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
         """Return the firing, if it is time and this version is the active one."""
-        when, tract = self.when, view.tract
-        spec = tract.operations.registry.reviewed_spec(self.operation)  # type: ignore[attr-defined] # each tract has them
-        if spec is None or spec.fires_on != when or view.head is None:
+        when = self.when
+        if view.head is None:
             return None
         told, condition = [], [str(view.head)]
         if when.tokens is not None:
@@ -85,6 +85,10 @@ class OperationPolicy(BuiltinPolicy):
                 return None
             told.append(f"there are {here:,} commits, and it fires at every {when.commits:,}")
             condition = [*condition, str(here // when.commits)]
+        operations = view.tract.operations  # type: ignore[attr-defined] # each tract has them
+        spec = operations.registry.reviewed_spec(self.operation)  # last, as it takes longest
+        if spec is None or spec.fires_on != when:
+            return None
         reason = f"{self.operation} fires {when}." if not told else f"{self.operation}: {', '.join(told)}."
         return self._wants(_TOOL + self.operation, when.fields, reason, condition=" ".join(condition))
 

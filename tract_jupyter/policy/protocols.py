@@ -26,6 +26,8 @@ MOMENTS: Final = ("commit", "compile", "turn")
 """When policies are looked at: after commits, before the context is compiled, after a turn."""
 ORCHESTRATE: Final = "orchestrate"
 """The action that starts an orchestrator; every other one is the name of a tool."""
+MOST_WANTED: Final = 1_000
+"""Actions that a policy can want at once."""
 _LONGEST_ACTOR: Final = 100  # characters; `policy:NAME` is an actor, which has a column of 128
 
 
@@ -177,6 +179,11 @@ def wanted_of(given: object) -> tuple[PolicyAction, ...]:
         return ()
     if isinstance(given, PolicyAction):
         return (given,)
+    if isinstance(given, list | tuple) and len(given) > MOST_WANTED:
+        raise ContentError(
+            f"evaluate returned {len(given):,} actions, and a policy can want {MOST_WANTED:,} at once; return some, "
+            "and the others at the next look"
+        )
     if isinstance(given, list | tuple) and all(isinstance(one, PolicyAction) for one in given):
         return tuple(given)
     raise ContentError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import ContentError, TractError, nearest
 from tract_jupyter.models import brief_repr, canonical_json
 from tract_jupyter.policy.builtin.base import BuiltinPolicy
-from tract_jupyter.policy.protocols import moments_of, priority_of
+from tract_jupyter.policy.protocols import MOST_WANTED, moments_of, priority_of
 from tract_jupyter.review import SignedStore
 from tract_jupyter.storage import StoredPolicy, read_dict
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-_MOST_STOPPED: Final = 200
-"""Conditions that are remembered."""
+_MOST_STOPPED: Final = MOST_WANTED
+"""Conditions that are remembered: those of all that a policy can want at once."""
 
 
 @cache

@@ -21,7 +21,8 @@ class TriggerConfig:
 
     Attributes:
         on_commit_count: after so many commits on a branch.
-        on_token_threshold: once for each time that the context grows to so many tokens.
+        on_token_threshold: once for each time that the context grows to so many tokens; or to such a part of the
+            budget, as 0.8 (without a budget it never does).
         on_compile: before the context is compiled, if it has changed since.
         on_schedule_seconds: when so many seconds have passed since the last start, at the next commit, compile or turn;
             there is no thread that waits.
@@ -32,17 +33,24 @@ class TriggerConfig:
     """
 
     on_commit_count: int | None = None
-    on_token_threshold: int | None = None
+    on_token_threshold: float | None = None
     on_compile: bool = False
     on_schedule_seconds: float | None = None
     autonomy: AutonomyLevel | None = None
 
     def __post_init__(self) -> None:
         """Check them."""
-        for name in ("on_commit_count", "on_token_threshold"):
-            given = getattr(self, name)
-            if given is not None and (type(given) is not int or given < 1):
-                raise ContentError(f"{name} is a whole number of 1 or more, or None; not {brief_repr(given)}")
+        count, most = self.on_commit_count, self.on_token_threshold
+        if count is not None and (type(count) is not int or count < 1):
+            raise ContentError(
+                f"on_commit_count is a whole number of 1 or more, or None; not {brief_repr(count)}"
+            )
+        is_part = type(most) is float and 0 < most < 1
+        if not (most is None or is_part or (type(most) is int and most >= 1)):
+            raise ContentError(
+                "on_token_threshold is a whole number of tokens, a part of the budget such as 0.8, or None; not "
+                f"{brief_repr(most)}"
+            )
         seconds = self.on_schedule_seconds
         if seconds is not None and (type(seconds) not in {int, float} or not 0 < seconds < float("inf")):
             raise ContentError(f"on_schedule_seconds is a number above 0, or None; not {brief_repr(seconds)}")
@@ -89,7 +97,7 @@ class OrchestratePolicy(BuiltinPolicy):
     usual_priority: ClassVar[int] = 600
 
     on_commit_count: int | None = None
-    on_token_threshold: int | None = None
+    on_token_threshold: float | None = None
     on_compile: bool = False
     on_schedule_seconds: float | None = None
 
@@ -145,11 +153,15 @@ class OrchestratePolicy(BuiltinPolicy):
         )
 
     def _grown(self, view: PolicyView) -> PolicyAction | None:
-        most = self.on_token_threshold
-        if most is None or view.tokens < most:
+        given, budget = self.on_token_threshold, view.max_tokens
+        if given is None or (given < 1 and budget is None):
             return None
+        most = given if given >= 1 or budget is None else given * budget
+        if view.tokens < most:
+            return None
+        least = f"{most:,}" if given >= 1 else f"{given:.0%} of the budget"
         return self._start(
-            f"The context has grown to {view.tokens:,} tokens, {most:,} or more.", "tokens", str(most)
+            f"The context has grown to {view.tokens:,} tokens, {least} or more.", "tokens", str(given)
         )
 
     def _compiled(self, view: PolicyView) -> PolicyAction | None:

@@ -111,7 +111,7 @@ class Autonomy:
             ContentError: there is no such level.
         """
         acting = _acting.get()
-        own = [] if acting is None else [acting.level()]
+        own = [] if acting is None else [acting.level_now()]
         try:
             above = self._above()
         except TractError:
@@ -184,13 +184,25 @@ class Autonomy:
             return effective_autonomy(ceiling, _DEFAULT), False
         return ceiling, stored.values.get("allows_destructive") is True
 
-    def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:
-        if is_more and (call_notes() is not None or current_caller(self._executor()) is not None):
+    def check_raised(self, level: AutonomyLevel, more: str = "") -> None:
+        """Check that whoever raises a level is a person.
+
+        Args:
+            level: what it is raised to.
+            more: what else is allowed by that, in words.
+
+        Raises:
+            CodeDecisionError: a script, or what a tool call runs, wants to raise it.
+        """
+        if call_notes() is not None or current_caller(self._executor()) is not None:
             raise CodeDecisionError(
                 "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
-                f"and not raise it to {ceiling}{' with destructive tools' if destructive else ''}. Set it in a cell of "
-                "your own, or with '%tract autonomy'"
+                f"and not raise it to {level}{more}. Set it in a cell of your own, or with '%tract autonomy'"
             )
+
+    def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:
+        if is_more:
+            self.check_raised(ceiling, " with destructive tools" if destructive else "")
         values: dict[str, Any] = {"ceiling": ceiling.value, "allows_destructive": destructive}
         self._settings.save(_SETTINGS, values, values)
 
@@ -215,6 +227,19 @@ class LeveledPermission:
         """Return why `actor` may not call a tool."""
         return self.autonomy.why_not(tool, self.level(), actor)
 
+    def level_now(self) -> AutonomyLevel:
+        """Return the level; what gives it may itself ask for what is effective, and not for this level again."""
+        token = _acting.set(None)
+        try:
+            return self.level()
+        finally:
+            _acting.reset(token)
+
+    def bars(self, tool: ToolDefinition) -> bool:
+        """Return True if nothing calls a tool now on behalf of whoever acts: the level is manual."""
+        is_manual = self.autonomy.effective(self.level_now()) is AutonomyLevel.MANUAL
+        return is_manual and not tool.traits.read_only
+
     @whole_context
     def acting(self) -> Iterator[None]:
         """Have what is done within this be done at the level."""
@@ -223,3 +248,8 @@ class LeveledPermission:
             yield
         finally:
             _acting.reset(token)
+
+
+def acting_now() -> LeveledPermission | None:
+    """Return the permission of whoever acts at a level, within whose call this is; None within none."""
+    return _acting.get()

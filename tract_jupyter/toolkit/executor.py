@@ -35,6 +35,7 @@ from tract_jupyter.prompts import (
 )
 from tract_jupyter.review import MODEL_REVIEWER
 from tract_jupyter.storage import is_order, what_triggered
+from tract_jupyter.toolkit.autonomy import acting_now
 from tract_jupyter.toolkit.callers import (
     USER,
     Permission,
@@ -325,8 +326,10 @@ class ToolExecutor:
             _check(tool, values, actor, profile)
             permitted = (permission or self.permission)(tool, actor)
             choice = None if approval is None else approval.choice
+            _check_level(tool, actor)
             if permitted is not _ALLOW and (approval is None or permitted is not Permission.ASK):
                 values, choice = self._permitted(permitted, tool, values, actor, permission)
+                _check_level(tool, actor)  # it may have been lowered while a person was asked
         except BaseException as error:  # that is the promise: errors are data
             if is_order(error):
                 raise
@@ -529,6 +532,17 @@ def _why_not(tool: ToolDefinition, actor: str, permission: LeveledPermission | N
     if permission is not None:
         return permission.why_not(tool, actor)
     return NO_PERMISSION.format(actor=actor, tool=tool.name)
+
+
+def _check_level(tool: ToolDefinition, actor: str) -> None:
+    """Check a call that is made within another one, such as a script's, of somebody who acts at a level.
+
+    Raises:
+        _Denied: the level is manual by now.
+    """
+    acting = acting_now()
+    if acting is not None and acting.bars(tool):
+        raise _Denied(acting.why_not(tool, actor))
 
 
 class PreparedCall(NamedTuple):

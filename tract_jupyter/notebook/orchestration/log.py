@@ -90,8 +90,12 @@ class RunLog(TurnLog):
         arguments, reasoning, alternatives = parted(tool, call.arguments)
         return StepPart(
             part_id, call._replace(arguments=arguments), reasoning=reasoning, alternatives=alternatives,
-            reads=tool is not None and bool(tool.traits.read_only),
+            only_reads=self._only_reads,
         )  # fmt: skip
+
+    def _only_reads(self, name: str) -> bool:
+        tool = self._looked_after.executor.get(name)
+        return tool is not None and bool(tool.traits.read_only)
 
     def _measure(self) -> None:
         if self.now is not None:
@@ -122,6 +126,9 @@ class RunLog(TurnLog):
     def _take_end(self, event: TurnEnded) -> None:
         super()._take_end(event)
         self._measure()
+        tokens = event.about.get("tokens")
+        if isinstance(tokens, int):  # it is drawn from the store
+            self.tokens_now = tokens
 
     def _undo(self) -> str:
         """Return what takes back what the run changed."""

@@ -22,6 +22,8 @@ from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import TOLD_NOT_DONE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.toolkit import Alternative
 
 MEANS: Final = {
@@ -93,7 +95,7 @@ class StepPart(CallPart):
 
     reasoning: str = ""
     alternatives: tuple[Alternative, ...] = ()
-    reads: bool = False
+    only_reads: Callable[[str], bool] = lambda _: False
 
     @property
     def is_told(self) -> bool:
@@ -123,9 +125,15 @@ class StepPart(CallPart):
 
     @property
     def is_change(self) -> bool:
-        """True if it was made, and may have changed something."""
+        """True if it was made, and may have changed something; of a script, if one of its calls may have."""
         ended = self.ended
-        return ended is not None and not ended.is_error and bool(ended.made) and not self.reads
+        if ended is None or ended.is_error or not ended.made:
+            return False
+        if ended.script is None:
+            return not self.only_reads(self.call.name)
+        by_tool = ended.script.get("by_tool")
+        made = by_tool.items() if isinstance(by_tool, dict) else ()
+        return any(not self.only_reads(name) and _succeeded(counts) for name, counts in made)
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return why it is made, and the row."""
@@ -173,3 +181,8 @@ class StepPart(CallPart):
             named = f'<code><span class="name">{escaped(one_line(one.name, 60))}</span> {brief}</code>'
             made.append(f'<tr><th scope="row">{number}</th><td>{named}{why}</td></tr>')
         return f'<table class="t"><tbody>{"".join(made)}</tbody></table>'
+
+
+def _succeeded(counts: object) -> bool:
+    """Return True if some calls of a tool did not fail: the first numbers are how many there were, and failures."""
+    return isinstance(counts, list) and len(counts) > 1 and counts[0] > counts[1]

@@ -1,0 +1,109 @@
+"""An orchestrator on a cassette: replayed without a model it gives the same commits of the context."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, said
+from tests.orchestrator.conftest import annotate, compress, thinks
+from tests.orchestrator.test_code import SKIPS, script
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import OrchestratorConfig, Tract, auto_approve
+from tract_jupyter.exceptions import CassetteError
+from tract_jupyter.models import TokenBudget
+from tract_jupyter.policy import TriggerConfig
+
+
+@pytest.fixture
+def played(tmp_path):
+    """Records something, or replays it without any model; gives the head of the context and the results."""
+    path = tmp_path / "run.cassette.jsonl"
+
+    def play(way, work, *replies):
+        with Tract.open(**{way: path}) as t:
+            if replies:
+                t.models.use(ScriptedClient(*replies), operation="orchestrate")
+            for week in range(5):
+                t.user(f"Week {week}: {week * 7} birds, {'and so on ' * 30}")
+            t.budget = TokenBudget(200, action="callback", callback=lambda *_: None)
+            results = work(t)
+            report = t.cassette.stop()
+            with t.orchestrator.conversation() as own:
+                told = said(own)
+            return t.head, report, results, told
+
+    return play
+
+
+def outcome(result):
+    return (
+        result.outcome,
+        result.note,
+        result.text,
+        result.tokens_after,
+        dict(result.usage),
+        len(result.steps),
+    )
+
+
+def two_runs(t):
+    t.orchestrator.config = OrchestratorConfig(on_proposal=auto_approve)
+    return [outcome(t.orchestrate("it is full")), outcome(t.orchestrate("again"))]
+
+
+TWO = (
+    thinks("I look.", call("log", {"limit": 2}, "c0")), thinks(None, compress(reasoning="full")), "Done.",
+    thinks(None, annotate("HEAD", "pinned", "c2")), "Pinned.",
+)  # fmt: skip
+
+
+def test_runs_are_replayed_to_the_same_root_hash(played):
+    recorded = played("record", two_runs, *TWO)
+    replayed = played("replay", two_runs)
+    assert replayed[0] == recorded[0]
+    assert replayed[2:] == recorded[2:]
+    assert replayed[1].is_same
+    assert [one[2] for one in replayed[2]] == ["Done.", "Pinned."]
+
+
+def asked_in_scripts(t):
+    t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    t.orchestrator.config = OrchestratorConfig(profile="code")
+    return outcome(t.orchestrate("it is full"))
+
+
+def test_in_code_mode_too(played):
+    recorded = played("record", asked_in_scripts, thinks(None, script(SKIPS)), "Done.")
+    replayed = played("replay", asked_in_scripts)
+    assert replayed[0] == recorded[0]
+    assert (replayed[2], replayed[1].is_same) == (recorded[2], True)
+
+
+def started_by_a_policy(t):
+    t.autonomy.ceiling = "autonomous"
+    triggers = TriggerConfig(on_commit_count=1, autonomy="autonomous")
+    t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", triggers=triggers)
+    t.user("Week 5: 35 birds.")
+    return [event.event_type for event in t.policies.log()]
+
+
+def test_one_that_a_policy_starts(played):
+    recorded = played("record", started_by_a_policy, thinks(None, compress()), "Done.")
+    assert recorded[2] == ["policy.executed", "policy.began"]
+    replayed = played("replay", started_by_a_policy)
+    assert replayed[0] == recorded[0]
+    assert (replayed[2], replayed[1].is_same) == (recorded[2], True)
+
+
+def test_another_context_than_the_recorded_one_is_told(played):
+    played("record", two_runs, *TWO)
+
+    def otherwise(t):
+        t.user("Something else.")
+        return two_runs(t)
+
+    with (
+        pytest.raises(CassetteError, match="is not request 1"),
+        pytest.warns(UserWarning, match="were not asked for"),
+    ):
+        played("replay", otherwise)

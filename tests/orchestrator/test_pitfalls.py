@@ -1,0 +1,247 @@
+"""The ways in which an agent that looks after a context commonly goes wrong; each test fails without its safeguard.
+
+The first one, descriptions that lead a model to the wrong tool, is measured in tests/toolkit/test_descriptions.py.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call
+from tests.orchestrator.conftest import annotate, compress, thinks, told
+from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, auto_approve
+from tract_jupyter.models import AutonomyLevel, TokenBudget, TurnOutcome
+from tract_jupyter.policy import TriggerConfig
+
+# --- 2: it never ends
+
+
+def test_what_repeats_itself_is_stopped(full, orchestrator):
+    """Without the comparison it would make the same call until its limit."""
+    again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
+    result = orchestrator(*again).run()
+    assert result.outcome is TurnOutcome.REPEAT
+    assert "kept making the same calls" in result.note
+    assert "resume()" in result.note
+
+
+def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
+    """Without the look at what has changed it would go on to its limit."""
+    first, second = (entry.commit_hash for entry in full.log(2))
+    calls = [
+        annotate(first, "normal", "c1"),
+        annotate(second, "normal", "c2"),
+        annotate(first, "important", "c3"),
+    ]
+    made = orchestrator(*(thinks(None, one) for one in calls), "Done.", on_proposal=auto_approve)
+    result = made.run()
+    assert (result.outcome, len(result.steps)) == (TurnOutcome.REPEAT, 2)
+    assert "two rounds of calls that should have changed something changed nothing" in result.note
+    assert len(made.client.replies) == 2
+
+
+def test_the_calls_of_a_run_are_limited(full, orchestrator):
+    """Without the limit it would read for ever."""
+    reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
+    result = orchestrator(*reads, max_steps=3).run()
+    assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
+    assert "the limit of 3 tool calls of this turn is reached; resume() goes on" in result.note
+    assert [step.result.success for step in result.steps] == [True, True, True, False]
+
+
+# --- 3: what it does starts it again
+
+
+def test_it_runs_once_at_a_time(full, orchestrator):
+    """What it calls cannot start it again."""
+    told_errors = []
+
+    @full.tool(read_only=True)
+    def orchestrate_more() -> str:
+        """Start it again."""
+        for one in (made, Orchestrator(full)):
+            with pytest.raises(OrchestratorError, match="runs already") as caught:
+                one.run()
+            told_errors.append(str(caught.value))
+        return "tried"
+
+    made = orchestrator(thinks(None, call("orchestrate_more")), "Fine.")
+    made.run()
+    assert len(told_errors) == 2
+
+
+def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
+    """Without the lock and the suspension each of its commits would start it again."""
+    client = ScriptedClient(
+        thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
+    )
+    full.models.use(client, operation="orchestrate")
+    full.autonomy.ceiling = "autonomous"
+    full.orchestrator.config = OrchestratorConfig(
+        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
+    )
+    full.user("Week 7: 49 birds.")
+    assert client.replies == []
+    assert len(full.orchestrator.runs()) == 1
+    assert "You were called because" in client.asked[0][0][-1]["content"]
+    assert [event.event_type for event in full.policies.log()] == ["policy.executed", "policy.began"]
+    full.orchestrator.config = OrchestratorConfig()
+    assert [row.name for row in full.policies.list()] == []
+
+
+def test_what_it_does_for_a_person_fires_no_policy_either(full, orchestrator):
+    """Policies are held off as long as the run lasts; what it left is there at the next look, after a person's commit."""
+    full.policies.add("pin", patterns=["Hm"])
+    said = {"content": {"content_type": "dialogue", "role": "user", "text": "Hm."}}
+    made = orchestrator(thinks(None, call("commit", said)), "Done.", on_proposal=auto_approve)
+    made.run()
+    assert full.compile().messages[-1].content == "Hm."
+    assert full.policies.log() == []
+    full.user("And another week.")
+    assert [event.event_type for event in full.policies.log()] == ["policy.proposed"]
+
+
+def test_what_it_compiles_starts_nothing(full):
+    """A compile within a run is no moment for the policy that started it."""
+    client = ScriptedClient(
+        thinks(None, call("compile", {})), thinks(None, annotate("HEAD", "skip")),
+        thinks(None, call("compile", {}, "c3")), "Done.",
+    )  # fmt: skip
+    full.models.use(client, operation="orchestrate")
+    full.autonomy.ceiling = "autonomous"
+    full.policies.add(TriggerConfig(on_compile=True, autonomy="autonomous"))
+    full.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
+    full.compile()
+    assert client.replies == []
+    assert len(full.orchestrator.runs()) == 1
+
+
+# --- 4: arguments that fit no tool
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told_of"),
+    [({"target_hash": 3, "priority": "skip"}, "target_hash"), ({"priority": "skip"}, "target_hash"),
+     ({"target_hash": "HEAD", "priority": "skip", "extra": 1}, "extra")],
+)  # fmt: skip
+def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, arguments, told_of):
+    """Without the check they would be a TypeError of somebody else's code."""
+    right = {"target_hash": "HEAD", "priority": "skip"}
+    made = orchestrator(
+        thinks(None, call("annotate", {**arguments, "alternatives": "none"})), thinks(None, call("annotate", right, "c2")),
+        "Done.", on_proposal=auto_approve,
+    )  # fmt: skip
+    result = made.run()
+    assert told_of in told(made, 1)[0]
+    assert "TypeError" not in told(made, 1)[0]
+    assert [step.result.success for step in result.steps] == [False, True]
+
+
+# --- 5: stopped in the middle of something
+
+
+def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, orchestrator):
+    """Signals count between calls, and each call is whole."""
+    made = orchestrator(
+        thinks(None, annotate("HEAD", "skip"), compress(call_id="c2")),
+        "Done.",
+        on_step=None,
+        on_proposal=auto_approve,
+    )
+    made.act = lambda asked, make: (make(), made.stop())[0] if asked.name == "annotate" else make()
+    result = made.run()
+    assert (result.outcome, result.state, made.state) == ("stopped", "stopped", "idle")
+    assert len(full.compile().messages) == 6  # annotated, and not compressed
+    assert full.verify() == []
+    made.act = None
+    again = made.resume()
+    assert (again.outcome, again.text) == ("answer", "Done.")
+
+
+def test_stop_while_a_call_writes_leaves_the_call_whole(full, orchestrator):
+    """A call that has begun to write comes to its end, and the next one is not begun."""
+    made = orchestrator(
+        thinks(None, call("write_twice"), annotate("HEAD", "skip", "c2")), "Done.", on_proposal=auto_approve
+    )
+
+    @full.tool
+    def write_twice() -> str:
+        """Say two things that belong together."""
+        full.user("A half.")
+        from_elsewhere = threading.Thread(target=made.stop)
+        from_elsewhere.start()
+        from_elsewhere.join()
+        full.user("The other half.")
+        return "both"
+
+    result = made.run()
+    assert (result.outcome, result.state) == ("stopped", "stopped")
+    assert [message.content for message in full.compile().messages][-2:] == ["A half.", "The other half."]
+    assert "skip" not in {entry.priority for entry in full.log(None)}
+    assert full.verify() == []
+
+
+# --- 6: more autonomy than the ceiling allows
+
+
+def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator):
+    """A policy that is autonomous is asked about under a collaborative ceiling."""
+    full.autonomy.ceiling = "autonomous"
+    made = orchestrator(thinks(None, compress()), "Done.")
+    result = made.run("a policy says so", "autonomous")
+    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
+    assert [stored.title for stored in full.review.inbox()] == ["Call tool compress"]
+    made.config.autonomy_ceiling = AutonomyLevel.AUTONOMOUS
+    full.autonomy.ceiling = "collaborative"
+    made.client.replies[:0] = [thinks(None, compress("Other words."))]
+    assert made.run("again", "autonomous").outcome == "waiting"
+    full.autonomy.ceiling = "autonomous"
+    made.client.replies[:0] = [thinks(None, compress())]
+    result = made.run("again", "collaborative")
+    assert (result.outcome, result.autonomy) == ("waiting", "collaborative")
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "of_settings"), [("collaborative", "autonomous"), ("autonomous", "collaborative")]
+)
+def test_an_autonomous_policy_starts_an_orchestrator_that_asks(full, ceiling, of_settings):
+    """The lowest of the tract's ceiling, its orchestrator's and the policy's level counts for what it starts, too."""
+    full.models.use(ScriptedClient(thinks(None, compress()), "Done."), operation="orchestrate")
+    full.autonomy.ceiling = ceiling
+    full.orchestrator.config = OrchestratorConfig(
+        autonomy_ceiling=of_settings, triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
+    )
+    full.user("Week 7: 49 birds.")
+    (waiting,) = full.review.inbox()
+    assert waiting.title == "Call tool compress"
+    assert full.events("compress") == []
+
+
+# --- 7: it is told all of the context
+
+
+def test_it_does_not_grow_with_the_context(tract, orchestrator):
+    """It would, if it held what the context says."""
+    tract.budget = TokenBudget(10**9)
+    sizes = []
+    for count in (30, 100):
+        for number in range(count):
+            tract.user(f"message {number} " * 200, message=f"message {number} " * count)
+            tract.branch(f"branch-{count}-{number}-{'x' * count}", switch=False)
+        made = orchestrator("Fine.", tract=tract, recent_commits=5)
+        made.run("because " * 1_000)
+        sizes.append(sum(len(one["content"]) for one in made.client.asked[0][0]))
+    assert sizes[1] < sizes[0] + 500
+    assert sizes[1] < 5_000
+
+
+def test_it_is_told_no_contents_until_it_reads_them(full, orchestrator):
+    """Beside the lines of the log, which are short, only what a tool reads is sent."""
+    made = orchestrator(thinks(None, call("compile", {})), "Fine.")
+    made.run()
+    first, second = (json.dumps(messages) for messages, _ in made.client.asked)
+    assert "and so on " * 20 not in first
+    assert "and so on " * 20 in second
