@@ -306,12 +306,12 @@ class TurnObserver:
         from tract_jupyter.loop.stored import newest_said
 
         seconds = round(time.monotonic() - self._began, 3)
-        data = {
-            "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value, "note": note,
-            "seconds": seconds,
-        }  # fmt: skip
         about: Mapping[str, Any] = {}
         try:
+            data = {
+                "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value,
+                "note": note, "seconds": seconds,
+            }  # fmt: skip
             about = {} if self._about_end is None else self._about_end()
             self._keep(END_EVENT, {**data, "about": about} if about else data)
         finally:
