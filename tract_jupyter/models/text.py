@@ -76,9 +76,10 @@ def safe_repr(value: Any) -> str:
 
 
 def brief_repr(value: Any) -> str:
-    """Return the repr, cut after 60 characters."""
+    """Return the repr in one line, cut after 60 characters."""
     # a slice first: the repr of something huge is as huge
     text = safe_repr(value[: _BRIEF + 1] if isinstance(value, str | bytes | list) else value)
+    text = " ".join(text.split()) if "\n" in text else text  # a table's
     return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
 
 

@@ -42,6 +42,7 @@ _VOLATILE = "volatile"
 _FIRES_ON, _TWO_STAGE = "fires_on", "two_stage"
 """The names that are assigned without a type: when the operation fires by itself, and whether it is in two stages."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
+_OPERATION = "name, description, fields and actions"
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,12 @@ def parse_json(text: str) -> dict[str, Any]:
     return _mapping(data, "JSON")
 
 
-def parse_yaml(text: str) -> dict[str, Any]:
+def parse_yaml(text: str, holds: str = _OPERATION) -> dict[str, Any]:
     """Read a YAML body: plain data only, no tags, no aliases.
+
+    Args:
+        text: the body.
+        holds: what it has, in words.
 
     Raises:
         SpecError: it is not a YAML mapping, or names something twice.
@@ -153,7 +158,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
         raise SpecError(f"not valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SpecError(f"not valid YAML: {error}") from None
-    return _mapping(data, "YAML")
+    return _mapping(data, "YAML", holds)
 
 
 def parse_cell(name: str, text: str, form: str) -> ParsedCell:
@@ -350,9 +355,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _mapping(data: Any, form: str) -> dict[str, Any]:
+def _mapping(data: Any, form: str, holds: str = _OPERATION) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise SpecError(f"the {form} body is an object with name, description, fields and actions")
+        raise SpecError(f"the {form} body is an object with {holds}")
     return data
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 60
 _ARGUMENT: Final = "argument "
+_MISSING: Final = "the following arguments are required: "
 
 
 class MagicLine(NamedTuple):
@@ -41,14 +42,25 @@ class MagicLine(NamedTuple):
                 word is too much, or `--out` names no variable.
         """
         words = self._words()
+        options = [one for action in parser._actions for one in action.option_strings]  # noqa: SLF001 # nothing else tells
         try:
             given, rest = parser.parse_known_args(words)
         except Exception as error:  # noqa: BLE001 # each parser raises what its `error` does
-            raise self._refusal(str(error).removeprefix(_ARGUMENT)) from None
+            wrong = [one for one in words if one.startswith("--") and not _is_any(one, options)]
+            if wrong:
+                raise self._unknown(wrong, options) from None
+            raise self._refusal(self._told(str(error))) from None
         if rest:
-            raise self._unknown(rest, [one for action in parser._actions for one in action.option_strings])  # noqa: SLF001 # nothing else tells
+            raise self._unknown(rest, options)
         out_name(getattr(given, "out", ""), self.taken, self.done)
         return given
+
+    def _told(self, error: str) -> str:
+        """Return what a parser says, as a person is told."""
+        if error.startswith(_MISSING):
+            names = error.removeprefix(_MISSING)
+            return f"give the {names}: {self.name} {names.upper()}"
+        return error.removeprefix(_ARGUMENT)
 
     def _words(self) -> list[str]:
         """Return the words: those in quotation marks are one, without them."""
@@ -128,6 +140,11 @@ def leading_options(
             raise _refusal(f"{name} takes no value", done)
         given[name] = value
     return given, rest
+
+
+def _is_any(word: str, options: Collection[str]) -> bool:
+    """Return True if a word is an option, or begins as one."""
+    return any(one.startswith(word.partition("=")[0]) for one in options)
 
 
 def _refusal(why: str, done: str) -> OperationError:

@@ -465,7 +465,7 @@ class TractMagics(Magics):
         What it would change, you are asked about in the cell, with its reasons and what else it thought of; %tract
         autonomy says how much happens without you, and counts at once. The stop button ends the run. Options, in front
         of the reason: --autonomy LEVEL at most, --steps N calls at most, --model NAME, --profile NAME of the tools,
-        --resume [RUN], --out NAME for a variable with what came of it. %tract orchestrator lists the runs, and draws
+        --resume[=RUN], --out NAME for a variable with what came of it. %tract orchestrator lists the runs, and draws
         one again.
         """
         from tract_jupyter.notebook.orchestration.cell import parse_orchestrate, run_cell

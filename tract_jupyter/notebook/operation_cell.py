@@ -278,7 +278,8 @@ def parse_check(line: str) -> tuple[SandboxMode | None, str]:
         option, _, rest = rest.partition(" ")
         name, _, value = option.partition("=")
         if name not in _OPTIONS:
-            raise OperationError(f"%tract_check has no option {name!r}.{nearest(name, _OPTIONS)}")
+            told = f"%tract_check has no option {name!r}.{nearest(name, _OPTIONS)}"
+            raise OperationError(f"{told} It takes {', '.join(_OPTIONS)}, and code behind them")
         if name == "--mode" and not value:
             value, _, rest = rest.strip().partition(" ")
             if not value:

@@ -49,7 +49,7 @@ class ProfileCell:
             SpecError: it cannot be read, or is not an object; with the line.
         """
         text = "\n" + body
-        data = parse_yaml(text)
+        data = parse_yaml(text, "description and operations")
         return cls(data, dict(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ())))
 
     def profile(self, name: str, functions: Collection[str]) -> OperationProfile:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from IPython.display import display, update_display
 
-from tract_jupyter.exceptions import in_one_line
+from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review import current_sink, findings_text, real_stream
@@ -217,9 +217,14 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     """Run a cell's code as a script, and show what came of it.
 
     Raises:
+        OperationError: there is no code.
         ScriptFailedError: it cannot be run; nothing of it ran.
         ScriptRaisedError: it failed, was stopped, or took too long.
     """
+    if not code.strip():
+        raise OperationError(
+            "there is nothing to run: write the script below %%tract_script. Nothing was run"
+        )
     lend_variables(notebook)
     run = notebook.tract.scripts.prepare(
         code,

@@ -83,7 +83,10 @@ def test_all_that_is_wrong_is_told_at_once(shell, model):
 
 
 def test_an_empty_cell_is_refused(shell, model):
-    assert "the YAML body is an object" in shell.run("%%tract_profile guide\n\n").error
+    assert (
+        "the YAML body is an object with description and operations"
+        in shell.run("%%tract_profile guide\n\n").error
+    )
     assert not shell.run("%%tract_profile\noperations: {}\n").ok
 
 

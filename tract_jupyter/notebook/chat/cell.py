@@ -96,7 +96,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     tools = _tools(options)
     sent, files = _sent(notebook, options)
     message = message_with(sent, text)
-    _check_model(notebook.tract, options.model)
+    check_model(notebook.tract, options.model)
     log = TurnLog(TractSource(notebook.tract), replayed=replayed_from(notebook.tract))
     await _carry_out(notebook, message, log, options, tools, attachments=files)
 
@@ -113,7 +113,7 @@ async def resume(notebook: NotebookSession, options: ChatOptions | None = None) 
 
 async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
     tract = notebook.tract
-    _check_model(tract, options.model)
+    check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = stored_log(tract, turn, to_go_on=True)
     if not turn.said:  # it failed before anything came
@@ -128,7 +128,7 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
     if not _has_answer(tract, turn):
         await _go_on(notebook, turn, options)
         return
-    _check_model(tract, options.model)
+    check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
     log.begin(turn.text, turn.attachments)
@@ -237,7 +237,12 @@ def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentCon
     ], files
 
 
-def _check_model(tract: Tract, model: str | None) -> None:
+def check_model(tract: Tract, model: str | None) -> None:
+    """Check that somebody can be asked.
+
+    Raises:
+        OperationError: nobody can: no model is configured, none is named, and no cassette is replayed.
+    """
     if model is None and tract.llm is None and not tract.cassette.is_replaying:
         raise OperationError(f"no language model is configured; {HOW_TO_CHOOSE}. Nothing was sent")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import key_lines
-from tract_jupyter.notebook.commands.command import Command, arguments, split_words
+from tract_jupyter.notebook.commands.command import Command, arguments, unquoted_words
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
     else:
-        rest = split_words(given)[1:]
+        rest = unquoted_words(given)[1:]
         if dashes:  # every space of a program's own line may count
             rest += ["--", program]
         command.check_options(rest)

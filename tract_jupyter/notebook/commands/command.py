@@ -77,7 +77,7 @@ class Command:
                 continue
 
 
-def split_words(text: str) -> list[str]:
+def unquoted_words(text: str) -> list[str]:
     """Return the words of a line; what stands in quotation marks is one, without them.
 
     Raises:

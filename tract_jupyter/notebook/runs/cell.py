@@ -14,6 +14,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
+from tract_jupyter.notebook.chat.cell import check_model
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.notebook.script_cell import Worker
@@ -104,6 +105,9 @@ async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, o
             "--regenerate makes another reply to the last message; leave the cell empty, or leave out --regenerate"
         )
     tract, abort = notebook.tract, Abort()
+    if not text and tract.head is None:
+        raise OperationError("there is nothing to reply to: write it below %%tract_run. Nothing was sent")
+    check_model(tract, options.model)
     display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
     worker.start()
