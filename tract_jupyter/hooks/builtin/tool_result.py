@@ -378,6 +378,8 @@ class ToolResults:
         """Return the pending for an answer, which is checked as `commit` would check it."""
         options = dict(answer.options)
         check_options(options)
+        if options.pop("attachments", ()):
+            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         if "tags" in options:
             options["tags"] = several(options["tags"], "tags")
         edit = answer.edit and self._repository.commits.check_target(answer.edit).commit_hash
