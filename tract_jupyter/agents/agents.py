@@ -7,12 +7,11 @@ session that made it, unless a person takes its file over.
 
 from __future__ import annotations
 
-import os
 import secrets
 import tempfile
 import threading
-from contextlib import suppress
-from dataclasses import replace
+import warnings
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,10 +22,9 @@ from tract_jupyter.agents.definition import (
     budget_dict,
     check_name,
     key_of,
-    read_budget,
     unknown,
 )
-from tract_jupyter.agents.file import ENDING, file_text, parse_file, read_file, write_file
+from tract_jupyter.agents.file import ENDING, file_text, new_file, parse_file, read_file, write_file
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
 from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
@@ -75,6 +73,7 @@ class Agents:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self._agents: dict[str, Agent] = {}
+        self._past: dict[str, Agent] = {}
         self._runner = CallRunner(self)
         self._lock = threading.RLock()
         self.revision = 0
@@ -158,7 +157,7 @@ class Agents:
     def directory(self, directory: str | Path) -> None:
         """Set it, for agents that are made from now on."""
         self._check_person("where the files of agents are")
-        self._parent, self._folder = Path(directory).expanduser(), None
+        self._parent, self._folder = Path(directory).expanduser().absolute(), None
 
     @property
     def toolsets(self) -> dict[str, frozenset[str]]:
@@ -246,26 +245,29 @@ class Agents:
         place = Path(path).expanduser().absolute()
         text = read_file(place)
         definition = parse_file(text)
-        self.check_definition(definition, Caller(self.tract))
         with self._lock:
             former = self._agents.get(key_of(definition.name))
-            is_same = former is not None and former.path is not None and former.path == place
-            if (
-                former is not None
-                and former.state is AgentState.ACTIVE
-                and not is_same
-                and former.text != text
-            ):
+            is_active = former is not None and former.state is AgentState.ACTIVE
+            is_same = former is not None and former.path == place
+            if former is not None and is_active and not is_same and former.text != text:
                 raise AgentError(
                     "name_taken",
                     f"there is another agent {former.name!r}, and its name is taken; retire it first",
                 )
-            version = 1 if former is None else former.version + (former.text != text)
-            session = former.session if former is not None and is_same else ""
-            agent = Agent(definition, text, place, "user", (), session, version)
+            self.check_free(definition.name)
+            self.check_definition(definition, Caller(self.tract))
+            if not is_active:
+                self.check_count()
+            agent = Agent(definition, text, place, "user", (), "")
             if former is not None:
-                agent.calls, agent.promoted = former.calls, former.promoted
+                agent.version = former.version + (former.text != text)
+                agent.session = former.session if is_same else ""
+                agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
+            if agent.purse is not None:
+                agent.purse.limits = definition.budget or self._limits.agent
             self._keep(agent, "adopted", "user")
+            if former is not None and is_active and not is_same and not former.is_adopted and former.path:
+                former.path.unlink(missing_ok=True)  # the file that this session made of it
         return agent
 
     # --- looking
@@ -298,8 +300,8 @@ class Agents:
         if found is None or found.name != name:
             past = any(agent.name == name for agent in self.records.agents())
             earlier = (
-                f" {name!r} was made in an earlier session: t.agents.past() shows it, and t.agents.resume({name!r}) goes "
-                "on with a call that it was left in."
+                f" {name!r} was made in an earlier session: t.agents.past() shows it, and t.agents.resume({name!r}) "
+                "goes on with a call that it was left in."
                 if past and found is None
                 else ""
             )
@@ -313,15 +315,25 @@ class Agents:
         for agent in self.records.agents():
             if key_of(agent.name) not in self._agents:
                 agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
-                agent.calls = self.records.calls(agent.name)
+                agent.calls = self.calls_of(agent.name)
                 found.append(agent)
         return found
+
+    def _known(self, name: str) -> Agent | None:
+        """Return an agent of that very name, also one of an earlier session; None if there is none."""
+        with self._lock:
+            found = self._agents.get(key_of(name)) or self._past.get(key_of(name))
+            if found is None:
+                found = next((one for one in self.records.agents() if one.name == name), None)
+                if found is not None:
+                    self._past[key_of(name)] = found
+        return found if found is not None and found.name == name else None
 
     def calls_of(self, name: str) -> list[AgentCall]:
         """Return the calls of an agent, those of earlier sessions first."""
         with self._lock:
-            agent = self._agents.get(key_of(name))
-        here = [] if agent is None else agent.calls
+            agent = self._agents.get(key_of(name)) or self._past.get(key_of(name))
+        here = [] if agent is None else list(agent.calls)
         numbers = {call.number for call in here}
         return [*(call for call in self.records.calls(name) if call.number not in numbers), *here]
 
@@ -387,28 +399,43 @@ class Agents:
         if call.own is not None:
             own, call.own = call.own, None
             own.close()
-        with self._lock:
-            agent = self._agents.get(key_of(name)) or next(
-                (one for one in self.records.agents() if one.name == name), None
-            )
+        agent = self._known(name)
         if agent is None or agent.hash != call.hash:
             raise AgentError(
                 "file_changed",
                 f"{name!r} is another version than the one that {call.branch} was of; call it anew",
             )
+        if agent.state is AgentState.RETIRED:
+            raise AgentError(
+                "retired", f"the agent {name!r} was retired; its calls can be read: t.agents.transcript"
+            )
+        self._take_up(agent, call)
         return self._runner.resume(agent, call, caller)
+
+    def _take_up(self, agent: Agent, call: AgentCall) -> None:
+        """Have a call of an earlier session be one of an agent's here, with what the agent took in that session."""
+        if call in agent.calls:
+            return
+        if call.state is CallState.LEFT:
+            call.used = self._runner.taken_before(call)
+        if all(one.session != call.session for one in agent.calls):
+            purse = self.purse_of(agent)
+            for one in self.records.calls(agent.name):
+                if one.session == call.session:
+                    purse.charge(call.used if one.number == call.number else one.used)
+        agent.calls.append(call)
 
     def stop(self, agent: str | None = None) -> None:
         """Stop the calls of an agent and of all agents that it called, or all, from any thread."""
-        for call in self._under_way():
+        for call, own in self._under_way():
             if agent is None or agent in call.chain:
-                call.own.loop.stop()
+                own.loop.stop()
 
     def close(self) -> None:
         """Stop all calls, and close what they use."""
-        for call in self._under_way():
-            call.own.loop.close()
-        for agent in self:
+        for _, own in self._under_way():
+            own.loop.close()
+        for agent in [*self, *self._past.values()]:
             for call in agent.calls:
                 own, call.own = call.own, None
                 if own is not None:
@@ -456,6 +483,11 @@ class Agents:
                 self._keep(agent, "updated", actor)
             except BaseException:
                 agent.definition, agent.text, agent.version = before
+                if agent.path is not None:
+                    with suppress(
+                        AgentError
+                    ):  # the file is then not what was approved, and the agent blocked
+                        write_file(agent.path, agent.text, is_new=False)
                 raise
             if agent.purse is not None:
                 agent.purse.limits = definition.budget or self._limits.agent
@@ -482,23 +514,42 @@ class Agents:
         Raises:
             AgentError: it was changed since it was approved, or cannot be written there.
         """
-        self.check_owned(agent, caller, "promote")
-        agent.check_file()
-        target = self.check_target(path)
-        write_file(target, agent.text, is_new=True)
-        agent.promoted = {
-            "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,
-            "session": agent.session, "at": datetime.now(UTC).isoformat(), "by": actor,
-        }  # fmt: skip
-        self._keep(agent, "promoted", actor)
+        with self._lock:
+            self.check_promoted(agent, caller)
+            target = new_file(path)
+            write_file(target, agent.text, is_new=True)
+            before, agent.promoted = agent.promoted, {
+                "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,
+                "session": agent.session, "at": datetime.now(UTC).isoformat(), "by": actor,
+            }  # fmt: skip
+            try:
+                self._keep(agent, "promoted", actor)
+            except BaseException:
+                agent.promoted = before
+                target.unlink(missing_ok=True)
+                raise
         return target
+
+    def check_promoted(self, agent: Agent, caller: Caller) -> None:
+        """Check that somebody may promote an agent, and that it is as it was approved.
+
+        Raises:
+            AgentError: they may not, it was retired, or its file was changed.
+        """
+        self.check_owned(agent, caller, "promote")
+        if agent.state is not AgentState.ACTIVE:
+            raise AgentError(
+                "retired", f"the agent {agent.name!r} was retired; there is no file of it any more"
+            )
+        agent.check_file()
 
     def called_by(self, caller: Caller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
         """Call an agent; a call that may have been made before, as its process ended, is gone on with."""
         if not text.strip():
             raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
         if caller.is_again:
-            left = [one for one in self.calls_of(name) if one.state.is_open and one.input == text]
+            of = (text, (*caller.chain, name))
+            left = [one for one in self.calls_of(name) if one.state.is_open and (one.input, one.chain) == of]
             if left:
                 return self.go_on(name, left[-1].number, caller)
         return self._runner.call(self.get(name), text, attachments, caller)
@@ -537,21 +588,37 @@ class Agents:
             raise AgentError(
                 "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
             )
-        taken = next((one for one in self._reserved() if key_of(python_name(one)) == key_of(name)), None)
-        if taken is not None:
-            raise AgentError(
-                "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
-            )
+        self.check_free(name)
         self.check_definition(definition, caller)
         if CREATING in definition.toolsets and caller.depth + 1 >= self._limits.depth:
             raise AgentError(
                 "limit", f"an agent this deep may make no agents: {self._limits.depth} is the depth here"
             )
+        self.check_count()
+
+    def check_free(self, name: str) -> None:
+        """Check that no tool has a name, nor do several together.
+
+        Raises:
+            AgentError: one has.
+        """
+        taken = next((one for one in self._reserved() if key_of(python_name(one)) == key_of(name)), None)
+        if taken is not None:
+            raise AgentError(
+                "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
+            )
+
+    def check_count(self) -> None:
+        """Check that another agent may be active.
+
+        Raises:
+            AgentError: there are as many as may be.
+        """
         if self.is_full:
             raise AgentError(
                 "limit",
-                f"limit reached: {self._limits.count} agents are active, which is the most here. Retire one that is not "
-                "needed, with agent_retire",
+                f"limit reached: {self._limits.count} agents are active, which is the most here. Retire one that is "
+                "not needed, with agent_retire",
             )
 
     def check_changed(self, agent: Agent, definition: AgentDefinition, caller: Caller) -> None:
@@ -583,31 +650,6 @@ class Agents:
         if agent.maker != caller.chain:
             raise AgentError("not_yours", f"{caller.name} did not make {agent.name!r}, and cannot {doing} it")
 
-    def check_target(self, path: Path) -> Path:
-        """Return where a file may be promoted to.
-
-        Raises:
-            AgentError: that is no place for it.
-        """
-        given = Path(path).expanduser()
-        roots = self.tract.workspace.roots
-        if not roots:
-            raise AgentError("bad_path", "the workspace has no folder to put it in; t.workspace.roots sets one")
-        target = (given if given.is_absolute() else roots[0] / given).resolve()
-        if target.suffix != ENDING:
-            raise AgentError(
-                "bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance"
-            )
-        if not any(target.is_relative_to(root) for root in roots):
-            raise AgentError(
-                "bad_path", f"{given} is outside of the workspace {roots[0]}; choose a place within"
-            )
-        if not target.parent.is_dir():
-            raise AgentError("bad_path", f"there is no folder {target.parent.name}; make it first")
-        if os.path.lexists(target):
-            raise AgentError("file_exists", f"there is a file {given} already; nothing was written")
-        return target
-
     def connection(self, name: str) -> ModelConnection:
         """Return the model of a name of the menu.
 
@@ -632,27 +674,39 @@ class Agents:
         """Return the names of the tools that a definition grants."""
         return tools_of(definition, self.toolsets)
 
-    def follow(self, call: AgentCall, caller: Caller) -> Callable[[], None]:
-        """Have a call stop with the turn that made it; returns what ends that."""
+    @contextmanager
+    def following(self, call: AgentCall, caller: Caller) -> Iterator[None]:
+        """Have a call stop with the turn that made it."""
         self.changed()
-        if caller.stop is None:
-            return lambda: None
-        forget: Callable[[], None] = caller.stop.on_set(call.own.loop.stop)
-        return forget
+        forget = None if caller.stop is None else caller.stop.on_set(call.own.loop.stop)
+        try:
+            yield
+        finally:
+            if forget is not None:
+                forget()
 
     def told(self, call: AgentCall, event: TurnEvent) -> None:
         """Tell those who look on what happens in an agent's conversation."""
-        for look in list(self.on_turn):
-            look(call, event)
+        self._tell(self.on_turn, call, event)
         self.changed()
 
     def changed(self) -> None:
         """Tell those who look on that something changed."""
         self.revision += 1
-        for look in list(self.on_change):
-            look()
+        self._tell(self.on_change)
 
     # ---
+
+    def _tell(self, looks: list[Any], *about: Any) -> None:
+        """Tell those who look on. One that fails disturbs no agent, and is told no more."""
+        for look in list(looks):
+            try:
+                look(*about)
+            except Exception as error:  # noqa: BLE001 # it may raise anything
+                with suppress(ValueError):
+                    looks.remove(look)
+                told = f"{brief_repr(look)} looks on at agents no more, as it raised {type(error).__name__}: {error}"
+                warnings.warn(told, RuntimeWarning, stacklevel=3)
 
     def _tool(self, tool: str, /, **arguments: Any) -> Any:
         """Call a tool as whoever runs this: a person's own cell, or a script, which is asked about it."""
@@ -695,13 +749,11 @@ class Agents:
             raise AgentError("no_call", f"{name!r} was not called yet, or has no call {number}")
         return found[-1]
 
-    def _under_way(self) -> list[AgentCall]:
-        return [
-            call
-            for agent in self
-            for call in agent.calls
-            if call.own is not None and call.state is CallState.RUNNING
-        ]
+    def _under_way(self) -> list[tuple[AgentCall, Any]]:
+        """Return the calls that go on, each with its tract."""
+        calls = [call for agent in [*self, *self._past.values()] for call in list(agent.calls)]
+        found = [(call, call.own) for call in calls if call.state is CallState.RUNNING]
+        return [(call, own) for call, own in found if own is not None]
 
     def _check_person(self, what: str) -> None:
         if call_notes() is not None or current_caller(self.executor) is not None:
@@ -713,17 +765,3 @@ class Agents:
 def _as_given(budget: Any) -> Any:
     """Return a budget as the tools take it."""
     return budget_dict(budget) if isinstance(budget, TurnLimits) else budget
-
-
-def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> AgentDefinition:
-    """Return a definition with some parts changed; what is None stays.
-
-    Raises:
-        AgentError: it cannot be like this.
-    """
-    given = {name: value for name, value in changes.items() if value is not None}
-    if "budget" in given:
-        given["budget"] = read_budget(given["budget"])
-    if "model" in given and definition.compatible_models:
-        given["compatible_models"] = ()
-    return replace(definition, **given)

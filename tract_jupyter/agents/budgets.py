@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.llm import TurnMeter
@@ -42,8 +42,8 @@ class TreeLimits:
 
     depth: int = 3
     count: int = 20
-    budget: TurnLimits = TurnLimits(steps=500)
-    agent: TurnLimits = TurnLimits(steps=50)
+    budget: TurnLimits = field(default=TurnLimits(steps=500))  # it is frozen
+    agent: TurnLimits = field(default=TurnLimits(steps=50))  # the same
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
@@ -70,7 +70,12 @@ class Purse:
     Args:
         limits: what may be taken.
         name: whose it is, in errors.
+
+    Attributes:
+        is_shared: whether calls side by side each get a part of it; else the first one gets all.
     """
+
+    is_shared = False
 
     def __init__(self, limits: TurnLimits, name: str) -> None:
         self.limits = limits
@@ -94,7 +99,7 @@ class Purse:
 
 
 class TurnPurse(Purse):
-    """The purse of a turn that calls agents: it has taken what its meter says.
+    """The purse of a turn that calls agents: it has taken what its meter says, with the tool calls of agents.
 
     Args:
         meter: of the turn.
@@ -102,10 +107,19 @@ class TurnPurse(Purse):
         counts_steps: whether requests of agents count as its own; those of a person's chat do not.
     """
 
+    is_shared = True
+
     def __init__(self, meter: TurnMeter, name: str, *, counts_steps: bool) -> None:
         super().__init__(meter.limits, name)
-        self._meter = meter
+        self._meter_of = ref(meter)  # the purse is kept as long as its meter
         self._counts_steps = counts_steps
+
+    @property
+    def _meter(self) -> TurnMeter:
+        meter = self._meter_of()
+        if meter is None:
+            raise ReferenceError("the turn of this purse is over")
+        return meter
 
     def taken(self, measure: str) -> float:
         """Return how much the turn has taken."""
@@ -113,7 +127,11 @@ class TurnPurse(Purse):
 
     def left(self, measure: str) -> float | None:
         """Return how much there still is."""
-        return None if measure == "steps" and not self._counts_steps else super().left(measure)
+        if measure == "steps" and not self._counts_steps:
+            return None
+        left = super().left(measure)
+        # these are counted as they happen, and time passes for all at once: none has to be set aside
+        return left if left is None or measure not in {"calls", "seconds"} else left + self.aside[measure]
 
     def charge(self, used: dict[str, float]) -> None:
         """Have the turn count what a call has taken; its tool calls, and the time, are counted as they happen."""
@@ -169,6 +187,7 @@ class Budgets:
 
     def __init__(self, limits: TreeLimits) -> None:
         self.tree = Purse(limits.budget, "all agents together")
+        self.tree.is_shared = True
         self._lock = threading.Lock()
         self._turns: WeakKeyDictionary[TurnMeter, TurnPurse] = WeakKeyDictionary()
 
@@ -180,26 +199,26 @@ class Budgets:
                 found = self._turns[meter] = TurnPurse(meter, name, counts_steps=counts_steps)
             return found
 
-    def reserve(self, purses: tuple[Purse, ...]) -> Reserved:
+    def reserve(self, purses: tuple[Purse, ...], among: int = 1) -> Reserved:
         """Set aside what a call may take at most, which is what is left everywhere.
+
+        Args:
+            purses: what it is charged to.
+            among: how many calls begin side by side; of what these share, each gets a part.
 
         Raises:
             AgentError: nothing is left somewhere.
         """
-        most: dict[str, float] = {}
+        most: dict[str, Any] = {}
         with self._lock:
             for measure in _MEASURES:
-                for purse in purses:
-                    left = purse.left(measure)
-                    if left is not None and left <= 0:
-                        raise AgentError("limit", _spent_text(purse, measure))
-                    if left is not None:
-                        most[measure] = min(left, most.get(measure, left))
+                parts = [part for purse in purses if (part := _part(purse, measure, among)) is not None]
+                if parts:
+                    most[measure] = min(parts)
             for purse in purses:
                 for measure, number in most.items():
                     purse.aside[measure] += number
-        whole = {name: value if name in {"usd", "seconds"} else int(value) for name, value in most.items()}
-        return Reserved(TurnLimits(**{"steps": None, **whole}), purses)
+        return Reserved(TurnLimits(**{"steps": None, **most}), purses)
 
     def settle(self, reserved: Reserved, used: dict[str, float]) -> None:
         """Charge what a call has taken, in the place of what was set aside for it."""
@@ -210,13 +229,33 @@ class Budgets:
                 purse.charge({measure: used.get(measure, 0) for measure in _MEASURES})
 
 
+def _part(purse: Purse, measure: str, among: int) -> float | None:
+    """Return how much of a purse a call may take; None for any number.
+
+    Raises:
+        AgentError: nothing is left.
+    """
+    left = purse.left(measure)
+    if left is None:
+        return None
+    if left <= 0:
+        raise AgentError("limit", _spent_text(purse, measure))
+    if purse.is_shared and among > 1 and not (measure == "seconds" and isinstance(purse, TurnPurse)):
+        left = min(left, (left + purse.aside[measure]) / among)
+    return left if measure in {"usd", "seconds"} else max(1, int(left))
+
+
 def _spent_text(purse: Purse, measure: str) -> str:
-    limit = getattr(purse.limits, measure)
-    aside = purse.aside[measure]
-    waits = f", and {aside:g} set aside for calls under way" if aside else ""
+    limit, taken, aside = getattr(purse.limits, measure), purse.taken(measure), purse.aside[measure]
+    of = f"{taken:,.10g} of {limit:,.10g} {_NOUNS[measure]}{'' if measure == 'usd' else 's'}"
+    if taken < limit and aside:
+        return (
+            f"the budget of {purse.name} ({of} used) has nothing to give now: the rest is set aside for calls "
+            "under way. Call again when they have ended"
+        )
     return (
-        f"the budget of {purse.name} is used up: {purse.taken(measure):g} of {limit:g} {_NOUNS[measure]}s{waits}. A "
-        "person can give more: t.agents.limits, or agent_update with another budget"
+        f"the budget of {purse.name} is used up: {of}. A person can give more: t.agents.limits, or agent_update with "
+        "another budget"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError, nearest
@@ -17,11 +17,25 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _LONGEST_NAME: Final = 64
 _LONGEST_DESCRIPTION: Final = 1_000
 _LONGEST_INSTRUCTIONS: Final = 50_000
+_LARGEST: Final = 10**12
+"""Of any limit: sums of larger numbers are not exact."""
 _DEVICES: Final = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
 )
 _ROLES: Final = frozenset(
-    ["agent", "agents", "user", "orchestrator", "script", "system", "assistant", "tool", "tools", "tract", "developer"]
+    [
+        "agent",
+        "agents",
+        "user",
+        "orchestrator",
+        "script",
+        "system",
+        "assistant",
+        "tool",
+        "tools",
+        "tract",
+        "developer",
+    ]
 )
 BUDGET_KEYS: Final = tuple(one.name for one in fields(TurnLimits))
 """What a budget may limit."""
@@ -63,6 +77,8 @@ class AgentDefinition:
         _check_text("description", self.description, _LONGEST_DESCRIPTION)
         if self.model is not None:
             _check_text("model", self.model, 200)
+        if not budget_dict(self.budget):  # that limits nothing: it is the usual one, as in a file without any
+            object.__setattr__(self, "budget", None)
         for name in ("compatible_models", "tools", "toolsets"):
             object.__setattr__(self, name, checked_names(name, getattr(self, name)))
         if self.model is not None and self.compatible_models:
@@ -127,11 +143,21 @@ def checked_names(what: str, given: object) -> tuple[str, ...]:
         if not isinstance(one, str) or not one.strip():
             raise AgentError("bad_list", f"{what}: expected non-empty string, and not {brief_repr(one)}")
         _check_text(what, one, 300)
-    twice = next((one for place, one in enumerate(given) if one in given[:place]), None)
+    twice = twice_in(given)
     if twice is not None:
         noun = {"tools": "tool", "toolsets": "toolset"}.get(what, what)
         raise AgentError("twice", f"Duplicate {noun} entry {twice!r}: each is named once")
     return tuple(given)
+
+
+def twice_in(given: Iterable[Any]) -> Any | None:
+    """Return the first thing that comes a second time; None if nothing does."""
+    seen: set[Any] = set()
+    for one in given:
+        if one in seen:
+            return one
+        seen.add(one)
+    return None
 
 
 def read_budget(given: object) -> TurnLimits | None:
@@ -155,9 +181,29 @@ def read_budget(given: object) -> TurnLimits | None:
                 BUDGET_KEYS,
             )
     try:
-        return TurnLimits(**{"steps": None, **given})
+        limits = TurnLimits(**{"steps": None, **given})
     except ContentError as error:
         raise AgentError("bad_budget", f"budget: {error}", BUDGET_KEYS) from None
+    large = next((name for name, value in budget_dict(limits).items() if value > _LARGEST), None)
+    if large is not None:
+        raise AgentError(
+            "bad_budget", f"budget: {large} is at most {_LARGEST:,}; leave it out for any number", BUDGET_KEYS
+        )
+    return limits
+
+
+def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> AgentDefinition:
+    """Return a definition with some parts changed; what is None stays.
+
+    Raises:
+        AgentError: it cannot be like this.
+    """
+    given = {name: value for name, value in changes.items() if value is not None}
+    if "budget" in given:
+        given["budget"] = read_budget(given["budget"])
+    if "model" in given and definition.compatible_models:
+        given["compatible_models"] = ()
+    return replace(definition, **given)
 
 
 def budget_dict(budget: TurnLimits | None) -> dict[str, Any]:

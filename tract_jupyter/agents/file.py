@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from tract_jupyter.agents.definition import AgentDefinition, read_budget
+from tract_jupyter.agents.definition import AgentDefinition, read_budget, twice_in
 from tract_jupyter.exceptions import AgentError, nearest
 from tract_jupyter.models import brief_repr, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ENDING: Final = ".agent"
 """The ending of the files' names."""
@@ -53,14 +54,13 @@ _Dumper.add_representer(str, _represent_text)
 class _Loader(yaml.SafeLoader):
     """Reads plain data: no aliases, and no key twice."""
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # type: ignore[override]
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise AgentError("bad_file", "an .agent file has no aliases (*name); write the value out")
-        return super().compose_node(parent, index)  # type: ignore[no-any-return]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # as yaml has it
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+        twice = twice_in(self.construct_object(key, deep=True) for key, _ in node.value)
         if twice is not None:
             raise AgentError("bad_file", f"the front matter has {brief_repr(twice)} twice")
         return super().construct_mapping(node, deep)
@@ -148,19 +148,42 @@ def read_file(path: Path) -> str:
         AgentError: it cannot be read, is too large, or no text.
     """
     try:
-        # a FIFO would have the opening wait for a writer
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(handle, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        # a FIFO would have the opening wait for a writer, and a terminal become that of this process
+        flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(_MOST_BYTES + 1) if is_file else b""
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise AgentError("no_file", f"{path.name} cannot be read: {why}") from None
+    if not is_file:
+        raise AgentError("no_file", f"{path.name} cannot be read: it is no regular file")
     if len(data) > _MOST_BYTES:
         raise AgentError("too_long", f"{path.name} has more than {_MOST_BYTES:,} bytes, which is the most")
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise AgentError("bad_file", f"{path.name} is no text in UTF-8") from None
+
+
+def new_file(path: Path) -> Path:
+    """Return where a file may be promoted to.
+
+    Raises:
+        AgentError: that is no place for it.
+    """
+    given = Path(path).expanduser()
+    target = (given if given.is_absolute() else Path.cwd() / given).resolve()
+    if target.suffix != ENDING:
+        raise AgentError("bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance")
+    roots = [Path.cwd().resolve()]
+    if not any(target.is_relative_to(root) for root in roots):
+        raise AgentError("bad_path", f"{given} is outside of the workspace {roots[0]}; choose a place within")
+    if not target.parent.is_dir():
+        raise AgentError("bad_path", f"there is no folder {target.parent.name}; make it first")
+    if os.path.lexists(target):
+        raise AgentError("file_exists", f"there is a file {given} already; nothing was written")
+    return target
 
 
 def write_file(path: Path, text: str, *, is_new: bool) -> None:

@@ -71,10 +71,11 @@ class AgentCall:
         attachments: the files that it was given, as they were named.
         limits: what it may take.
         hash: of the version that was called.
+        session: the session that it was made in.
         state: how far it has come.
         note: why it ended, if not with an answer.
         answer: what it said last.
-        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`.
+        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`; while it goes on, before it was gone on with.
         began: when.
         ended: when; None while it goes on.
     """
@@ -88,6 +89,7 @@ class AgentCall:
     limits: TurnLimits
     hash: str
     chain: tuple[str, ...]
+    session: str
     attachments: tuple[str, ...] = ()
     state: CallState = CallState.RUNNING
     note: str = ""
@@ -111,7 +113,9 @@ class AgentCall:
     @property
     def taken(self) -> dict[str, float]:
         """What it has taken until now."""
-        return self.used if self.meter is None else self.meter.used
+        if self.meter is None:
+            return self.used
+        return {name: self.used.get(name, 0) + number for name, number in self.meter.used.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the store keeps of it."""
@@ -119,7 +123,8 @@ class AgentCall:
         return {
             "agent": self.agent, "number": self.number, "tract": self.tract_id, "actor": self.actor,
             "depth": self.depth, "input": self.input, "attachments": list(self.attachments), "limits": limits,
-            "hash": self.hash, "chain": list(self.chain), "state": self.state.value, "note": self.note, "answer": self.answer,
+            "hash": self.hash, "chain": list(self.chain), "session": self.session,
+            "state": self.state.value, "note": self.note, "answer": self.answer,
             "used": dict(self.used), "began": self.began.isoformat(),
             "ended": None if self.ended is None else self.ended.isoformat(),
         }  # fmt: skip
@@ -132,7 +137,8 @@ class AgentCall:
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
             limits=TurnLimits(**data["limits"]), hash=data["hash"],
-            chain=tuple(data["chain"]), state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
+            chain=tuple(data["chain"]), session=data["session"],
+            state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
             ended=None if ended is None else datetime.fromisoformat(ended),
         )  # fmt: skip
@@ -274,9 +280,10 @@ class AgentRecords:
         """Return the agents that are kept, by name."""
         return list(self._read(_RECORD, Agent.from_dict))
 
-    def calls(self, name: str) -> list[AgentCall]:
-        """Return the calls of an agent that are kept, the oldest first."""
-        return list(self._read(f"{_CALL}{key_of(name)}:", AgentCall.from_dict))
+    def calls(self, name: str | None = None) -> list[AgentCall]:
+        """Return the calls of an agent that are kept, the oldest first; of all agents without a name."""
+        of = "" if name is None else f"{key_of(name)}:"
+        return list(self._read(_CALL + of, AgentCall.from_dict))
 
     def _read(self, prefix: str, read: Any) -> Iterator[Any]:
         for row in self._settings.all():

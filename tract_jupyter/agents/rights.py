@@ -41,7 +41,12 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
 
 
 def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:
-    """Return the names of the tools that somebody with a profile may call, also from code; all if they have none."""
+    """Return the names of the tools that somebody with a profile may call, also from code; all if they have none.
+
+    Args:
+        executor: which they call: one that delegates has no more tools than were granted.
+        profile: that they are bound to.
+    """
     tools = executor.tools()
     if profile is None:
         return frozenset(tools)

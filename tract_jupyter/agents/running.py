@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.agents.budgets import CallMeter, used_text
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
 from tract_jupyter.agents.rights import (
+    NAMESPACE,
     allowed_tools,
     granted_profile,
     profile_for,
@@ -24,15 +25,23 @@ from tract_jupyter.agents.rights import (
     toolsets_of,
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, TractError
+from tract_jupyter.llm import TurnMeter
 from tract_jupyter.loop import StoppedEarlyError
-from tract_jupyter.models import TurnOutcome
-from tract_jupyter.toolkit import Toolset, acting_level, call_notes, agent_actor, current_profile
+from tract_jupyter.models import TurnLimits, TurnOutcome
+from tract_jupyter.toolkit import (
+    Toolset,
+    acting_level,
+    call_notes,
+    child_actor,
+    current_executor,
+    current_profile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tract_jupyter.agents.agents import Agents
-    from tract_jupyter.llm import TurnMeter
+    from tract_jupyter.agents.budgets import Reserved
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
@@ -85,16 +94,18 @@ class Caller:
     def __init__(self, tract: Any) -> None:
         self.running = running_agent()
         self.profile = current_profile() if self.running is None else self.running.profile
-        self._tract = tract
+        self._top = tract
+        self._executor = current_executor() or tract.executor
         notes = call_notes()
         self.meter: TurnMeter | None = None if notes is None else notes.meter
         self.stop = None if notes is None else notes.stop
         self.is_again = notes is not None and notes.is_again
+        self.among = 1 if notes is None else notes.among
 
     @property
     def tract(self) -> Any:
-        """The tract whose tools it has."""
-        return self._tract if self.running is None else self.running.own
+        """The tract whose tools it has: the agents' own, or one that was spawned from that."""
+        return self._executor.tract if self.running is None else self.running.own
 
     @property
     def depth(self) -> int:
@@ -109,11 +120,14 @@ class Caller:
     @property
     def allowed(self) -> frozenset[str]:
         """The names of the tools that it may call."""
-        return allowed_tools(self._tract.executor, self.profile)
+        names = allowed_tools(self._executor, self.profile)
+        return names if self._executor is self._top.executor else names & self._top.executor.tools().keys()
 
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""
-        return agent_actor("" if self.running is None else self.running.call.actor, agent.id)
+        return child_actor(
+            self._executor.agent if self.running is None else self.running.call.actor, agent.id
+        )
 
     @property
     def name(self) -> str:
@@ -139,19 +153,16 @@ class CallRunner:
         """
         self._check(agent, caller)
         names = self._names(agent, caller)
-        reserved = self._agents.budgets.reserve(self._purses(agent, caller))
+        reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
             caller.depth + 1, text, reserved.limits, agent.hash,
-            (*caller.chain, agent.name), tuple(attachments),
+            (*caller.chain, agent.name), self._agents.session, tuple(attachments),
         )  # fmt: skip
-        try:
+        with self._settled(call, reserved):
             self._begin(agent, call, caller, names)
             self._agents.records.save_call(call)
             self._carry_out(agent, call, caller, names, text)
-        finally:
-            self._agents.budgets.settle(reserved, call.taken)
-            self._end(call)
         return call
 
     def resume(self, agent: Agent, call: AgentCall, caller: Caller) -> AgentCall:
@@ -161,21 +172,50 @@ class CallRunner:
             AgentError: it cannot go on.
         """
         names = self._names(agent, caller)
-        before = dict(call.used)
-        reserved = self._agents.budgets.reserve(self._purses(agent, caller))
-        call.state, call.ended, call.note = CallState.RUNNING, None, ""
-        try:
+        reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
+        call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
+        with self._settled(call, reserved):
             self._open(agent, call, caller, names)
             self._agents.records.save_call(call)
             said = any(message.role == "user" for message in call.own.compile().messages)
             self._carry_out(agent, call, caller, names, None if said else call.input)
-        finally:
-            more = {
-                measure: max(0.0, number - before.get(measure, 0)) for measure, number in call.taken.items()
-            }
-            self._agents.budgets.settle(reserved, more)
-            self._end(call)
         return call
+
+    def taken_before(self, call: AgentCall) -> dict[str, float]:
+        """Return what a call had taken when its process ended, which had no time to note it: what the store knows.
+
+        It is what its conversation says, and what the agents took that it called; nobody knows the time.
+        """
+        own = self._agents.tract.beside(
+            call.tract_id, call.branch, f"Conversations of the agent {call.agent}"
+        )
+        try:
+            meter = TurnMeter(TurnLimits(steps=None), own.loop.price)
+            said = [one for turn in own.loop.turns() for one in turn.said]
+        finally:
+            own.close()
+        for one in said:
+            if one.message.role == "assistant":
+                usage = one.metadata.get("usage") or {}
+                meter.add_request(str(one.message.generation_config.get("model") or ""), usage, 0)
+        meter.add_calls(sum(one.message.role == "tool" for one in said))
+        taken = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}
+        for one in self._agents.records.calls():
+            if one.chain[:-1] == call.chain and one.session == call.session and one.began >= call.began:
+                below = self.taken_before(one) if one.state is CallState.LEFT else one.used
+                taken = {name: number + below.get(name, 0) for name, number in taken.items()}
+        return taken
+
+    @contextmanager
+    def _settled(self, call: AgentCall, reserved: Reserved) -> Iterator[None]:
+        """Charge a call in the end, however it ends, and keep what came of it."""
+        try:
+            yield
+        finally:
+            used = {} if call.meter is None else call.meter.used
+            call.used = {**call.used, **{name: call.used.get(name, 0) + more for name, more in used.items()}}
+            self._agents.budgets.settle(reserved, used)
+            self._end(call)
 
     # ---
 
@@ -214,6 +254,7 @@ class CallRunner:
                 "nobody gets more by calling an agent. Call one that has no more than you have",
             )
         if caller.depth + 1 >= self._agents.limits.depth:
+            names = frozenset(name for name in names if not name.startswith(f"{NAMESPACE}."))
             names -= {"agent_create", "agent_call"}
         elif self._agents.is_full:
             names -= {"agent_create"}
@@ -256,16 +297,18 @@ class CallRunner:
         self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None
     ) -> None:
         own, profile = call.own, profile_for(agent.definition, names)
-        call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
-        own.loop.make_meter = lambda _limits, _price: call.meter
-        self._choose_model(agent, own)
-        toolset = None
-        if names:
-            toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
-        running = RunningAgent(call, agent, own, profile)
-        forget = self._agents.follow(call, caller)
         try:
-            with _being(running), own.loop.signal():
+            meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
+            own.loop.make_meter = lambda _limits, _price: meter
+            self._choose_model(agent, own)
+            toolset = None
+            if names:
+                toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
+            with (
+                _being(RunningAgent(call, agent, own, profile)),
+                own.loop.signal(),  # before it follows: a stop that was given already counts
+                self._agents.following(call, caller),
+            ):
                 self._note(call, self._chat(own, text, call, toolset))
         except StoppedEarlyError as early:
             self._note(call, early.response)
@@ -274,9 +317,6 @@ class CallRunner:
         except BaseException as error:
             call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
             raise
-        finally:
-            forget()
-            call.used = call.taken
 
     def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset | None) -> ChatResponse:
         files = {"attachments": list(call.attachments)} if text is not None and call.attachments else {}
@@ -302,8 +342,8 @@ class CallRunner:
             if not any(fnmatchcase(name, pattern) for pattern in definition.compatible_models):
                 raise AgentError(
                     "unknown_model",
-                    f"the agent {agent.name!r} works with {', '.join(definition.compatible_models)}, and the model here "
-                    f"is {name or 'none'}",
+                    f"the agent {agent.name!r} works with {', '.join(definition.compatible_models)}, and the model "
+                    f"here is {name or 'none'}",
                     definition.compatible_models,
                 )
 
@@ -317,11 +357,14 @@ class CallRunner:
             call.state = CallState.FAILED
         call.ended = datetime.now(UTC)
         call.meter = None
-        if call.number:
-            self._agents.records.save_call(call)
-        if call.own is not None and call.state is not CallState.WAITING:
-            own, call.own = call.own, None
-            own.close()
+        try:
+            if call.number:
+                self._agents.records.save_call(call)
+        finally:
+            own = call.own
+            if own is not None and call.state is not CallState.WAITING:
+                call.own = None
+                own.close()
         self._agents.changed()
 
 

@@ -252,13 +252,13 @@ class _Tools:
 
     def check_promote(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be promoted."""
+        from tract_jupyter.agents.file import new_file
         from tract_jupyter.agents.running import Caller
 
         agents = self._agents()
         found = agents.get(values["agent"])
-        agents.check_owned(found, Caller(agents.tract), "promote")
-        found.check_file()
-        agents.check_target(Path(values["path"]))
+        agents.check_promoted(found, Caller(agents.tract))
+        new_file(Path(values["path"]))
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
         """Return what a person is shown besides the values of a call."""
@@ -286,7 +286,7 @@ class _Tools:
         )  # fmt: skip
 
     def _changed(self, agent: Agent, changes: dict[str, Any]) -> Any:
-        from tract_jupyter.agents.agents import changed_definition
+        from tract_jupyter.agents.definition import changed_definition
 
         return changed_definition(agent.definition, changes)
 

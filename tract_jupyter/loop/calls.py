@@ -177,6 +177,7 @@ class StepCalls:
     limit: str = ""
     noted: bool = False
     _closed: bool = False
+    _among: int = 1
     _miss: CassetteError | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -401,10 +402,12 @@ class StepCalls:
         lanes: dict[str, list[_Call]] = {}
         for call in calls:
             lanes.setdefault(call.lane, []).append(call)
-        threads = []
+        threads, self._among = [], len(lanes)
         for lane in lanes.values():
             run = contextvars.copy_context().run
-            threads.append(threading.Thread(target=run, args=(self._work_lane, lane), name="tract-lane", daemon=True))
+            threads.append(
+                threading.Thread(target=run, args=(self._work_lane, lane), name="tract-lane", daemon=True)
+            )
         for thread in threads:
             thread.start()
         try:
@@ -416,6 +419,8 @@ class StepCalls:
             for thread in threads:
                 thread.join(_PATIENCE)
             raise
+        finally:
+            self._among = 1
         if self._miss is not None:
             raise self._miss
 
@@ -543,7 +548,9 @@ class StepCalls:
                 made.append(None)
             return why
 
-        notes = CallNotes(meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known)
+        notes = CallNotes(
+            meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among
+        )  # fmt: skip
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
         )

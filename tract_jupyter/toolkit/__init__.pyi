@@ -11,6 +11,7 @@ from .callers import allowing as allowing
 from .callers import call_notes as call_notes
 from .callers import calling as calling
 from .callers import current_caller as current_caller
+from .callers import current_executor as current_executor
 from .callers import current_profile as current_profile
 from .callers import note_question as note_question
 from .callers import noting as noting

@@ -212,6 +212,7 @@ class CallNotes:
         meter: of the turn that makes it; None if no turn does.
         stop: ends that turn.
         is_again: whether it may have been made before, and a person said that it is made again.
+        among: how many calls are made side by side with it, itself included.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -219,6 +220,7 @@ class CallNotes:
     meter: TurnMeter | None = None
     stop: StopSignal | None = None
     is_again: bool = False
+    among: int = 1
 
 
 _notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)
@@ -260,6 +262,24 @@ def not_allowed() -> str:
     """Count a tool call, and return why it may not be made; empty if it may."""
     take = _allowance.get()
     return "" if take is None else take()
+
+
+_executor: ContextVar[Any] = ContextVar("_executor", default=None)
+
+
+def current_executor() -> Any:
+    """Return the executor that makes the call which this runs in: the innermost; None if none does."""
+    return _executor.get()
+
+
+@whole_context
+def made_by(executor: Any) -> Iterator[None]:
+    """Have `current_executor` return an executor within this."""
+    token = _executor.set(executor)
+    try:
+        yield
+    finally:
+        _executor.reset(token)
 
 
 def current_profile() -> ToolProfile | None:

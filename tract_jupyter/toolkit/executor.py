@@ -41,6 +41,7 @@ from tract_jupyter.toolkit.callers import (
     Permission,
     bound_to,
     default_permission,
+    made_by,
     not_allowed,
     question,
     reviewing,
@@ -323,7 +324,7 @@ class ToolExecutor:
             approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
-            _check(tool, values, actor, profile)
+            _check(self, tool, values, actor, profile)
             permitted = (permission or self.permission)(tool, actor)
             choice = None if approval is None else approval.choice
             _check_level(tool, actor)
@@ -337,7 +338,7 @@ class ToolExecutor:
         self.count_use(tool.name)
 
         def make() -> ToolResult:
-            with nullcontext() if permission is None else permission.acting():
+            with nullcontext() if permission is None else permission.acting(), made_by(self):
                 return _made(name, tool, values, actor, choice, profile)
 
         # what a person's own code does with the tract is no traffic
@@ -379,7 +380,7 @@ class ToolExecutor:
             return ToolResult(name, success=False, error=_locked(tool.name, locks[tool.name]), denied=True)
         try:
             values = _validated(tool, arguments)
-            _check(tool, values, actor, profile)
+            _check(self, tool, values, actor, profile)
             permitted = (permission or self.permission)(tool, actor)
             if permitted is Permission.DENY:
                 raise _Denied(_why_not(tool, actor, permission))
@@ -553,10 +554,16 @@ class PreparedCall(NamedTuple):
     question: ToolQuestion | None
 
 
-def _check(tool: ToolDefinition, values: dict[str, Any], actor: str, profile: ToolProfile | None) -> None:
+def _check(
+    executor: ToolExecutor,
+    tool: ToolDefinition,
+    values: dict[str, Any],
+    actor: str,
+    profile: ToolProfile | None,
+) -> None:
     """Raise what a tool itself says is wrong with a call, before anybody is asked about it."""
     if tool.check is not None:
-        with nullcontext() if profile is None else bound_to(profile):
+        with nullcontext() if profile is None else bound_to(profile), made_by(executor):
             tool.check(values, actor)
 
 
