@@ -263,6 +263,9 @@ class Agents:
                 agent.version = former.version + (former.text != text)
                 agent.session = former.session if is_same else ""
                 agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
+            earlier = self._known(definition.name)
+            if earlier is not None and earlier.promoted.get("hash") == agent.hash:
+                agent.promoted = earlier.promoted
             if agent.purse is not None:
                 agent.purse.limits = definition.budget or self._limits.agent
             self._keep(agent, "adopted", "user")
@@ -396,9 +399,6 @@ class Agents:
             raise AgentError(
                 "running", f"{call.branch} of {name!r} is under way; t.agents.stop({name!r}) stops it"
             )
-        if call.own is not None:
-            own, call.own = call.own, None
-            own.close()
         agent = self._known(name)
         if agent is None or agent.hash != call.hash:
             raise AgentError(

@@ -175,7 +175,10 @@ class CallRunner:
         reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
         with self._settled(call, reserved):
-            self._open(agent, call, caller, names)
+            if call.own is None:
+                self._open(agent, call, caller, names)
+            else:  # it waited for a decision, and its tract knows about which call
+                call.own.executor.granted = granted_profile(profile_for(agent.definition, names))
             self._agents.records.save_call(call)
             said = any(message.role == "user" for message in call.own.compile().messages)
             self._carry_out(agent, call, caller, names, None if said else call.input)
