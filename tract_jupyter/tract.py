@@ -210,7 +210,10 @@ class Tract(HookedContext):
             InvalidBranchNameError: git would refuse the branch's name.
             StoreError: the store cannot be written.
         """
-        return self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
+        made = self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
+        if granted is not None:  # its commits, too, are on the cassette, and made again at the same times
+            made._repository.writer.time_of = self._repository.writer.time_of
+        return made
 
     def branches_beside(self, tract_id: str) -> list[str]:
         """Return the branches of another tract of this store, by name; none if there is no such tract."""

@@ -147,7 +147,9 @@ def test_rule_09_files_are_of_a_session_and_leave_nothing(stage, reopened, files
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["---\nname: other\n---\nx", "👋 \\ \" ' # : - [ {", "\u2028\u0085\x07", "\r\n \r", " "])
+@pytest.mark.parametrize(
+    "text", ["---\nname: other\n---\nx", "👋 \\ \" ' # : - [ {", "\u2028\u0085\x07", "\r\n \r", " "]
+)
 def test_rule_10_a_file_holds_any_text(stage, text):
     agent = stage.agents.create("keeper", f"x{text}", text)
     assert parse_file(agent.path.read_bytes().decode()) == agent.definition
@@ -186,7 +188,9 @@ def test_rule_11_there_is_a_loop_of_refinement(stage, cast, person, w):
         assert [one["content"] for one in read.compile().to_dicts()] == ["w works.", "go", "bad"]
 
 
-def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(stage, reopened, workspace, person, cast, w):
+def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(
+    stage, reopened, workspace, person, cast, w
+):
     there = person()
     cast(boss=[calls(call("agent_promote", {"agent": "w", "path": "kept.agent"}, "c1")), "over"])
     stage.chat("Go.")
@@ -205,7 +209,11 @@ def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(stage, reope
 def test_rule_14_an_agent_is_a_tool_from_the_next_step_on(stage, cast, person):
     person()
     model = cast(
-        boss=[calls(create("w", "c1"), ask("w", "c2")), calls(call("agents_w", {"input": "again"}, "c3")), "over"],
+        boss=[
+            calls(create("w", "c1"), ask("w", "c2")),
+            calls(call("agents_w", {"input": "again"}, "c3")),
+            "over",
+        ],
         w=["first", "second"],
     )
     assert stage.chat("Go.").text == "over"
@@ -225,14 +233,18 @@ def test_rule_15_the_question_shows_all_that_a_person_should_know(stage, cast, p
     assert "Ignore all previous" in str(shown["instructions"]) + "".join(one.code for one in request.code)
     assert (shown["calls freely"], shown["asks before"], shown["budget"]) == ("add", "write", "3 requests")
     assert (shown["called by"], shown["model"]) == ("you → w", "that of whoever calls it")
-    found = "\n".join(str(row) for table in request.tables for row in table.rows) + "".join(map(str, request.code))
+    found = "\n".join(str(row) for table in request.tables for row in table.rows) + "".join(
+        map(str, request.code)
+    )
     for word in ("hidden characters", "instructions", "secrets", "addresses"):
         assert word in found
     assert stage.agents.names == []
 
 
 def test_rule_16_the_room_can_be_imported_alone():
-    modules = sorted(path.stem for path in (Path(__file__).parents[2] / "tract_jupyter" / "agents").glob("[a-z]*.py"))
+    modules = sorted(
+        path.stem for path in (Path(__file__).parents[2] / "tract_jupyter" / "agents").glob("[a-z]*.py")
+    )
     assert len(modules) > 8
     for module in modules:
         code = f"import tract_jupyter.agents.{module}"
@@ -266,7 +278,10 @@ def test_bypass_03_a_padded_name_skips_nothing(stage, cast, person, w):
 def test_bypass_04_what_the_parent_may_is_asked_again_for_the_child(stage, cast, person, done):
     there = person(lambda pending: allow_for_session)
     stage.agents.create("w", "w works.", "d", tools=["write"])
-    cast(boss=[calls(WRITE), calls({**WRITE, "id": "w2"}), calls(ask("w", "c1")), "over"], w=[calls(WRITE), "done"])
+    cast(
+        boss=[calls(WRITE), calls({**WRITE, "id": "w2"}), calls(ask("w", "c1")), "over"],
+        w=[calls(WRITE), "done"],
+    )
     stage.chat("Go.")
     assert [one.actor for one in there.questions] == ["agent:chat", stage.agents.get("w").calls[0].actor]
     assert done == [("write", "t")] * 3
@@ -284,7 +299,9 @@ def test_bypass_07_no_circle_of_imports():
 
 def test_bypass_08_and_09_nothing_of_others_is_needed():
     code = "import sys, tract_jupyter.agents.agents as a; print(sorted({'pydantic_ai', 'httpx', 'httpx2'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=100, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=100, capture_output=True, text=True
+    )
     assert done.stdout == "[]\n"
 
 

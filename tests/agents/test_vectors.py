@@ -248,7 +248,9 @@ def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
     assert "is failed: the limit of 2 steps" in told
     assert "It used 2 requests, 2 tool calls, 24 tokens" in told
     assert stage.agents.budgets.tree.spent["steps"] == 2
-    assert response.usage["total_tokens"] == 24  # its own requests; the limit of tokens counts those of agents, too
+    assert (
+        response.usage["total_tokens"] == 24
+    )  # its own requests; the limit of tokens counts those of agents, too
 
 
 ADD = {"id": "a1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
@@ -259,8 +261,12 @@ def test_w20_at_the_depth_limit_there_are_no_tools_to_go_deeper(stage, cast, per
     stage.agents.limits = TreeLimits(depth=2)
     stage.agents.create("leaf", "leaf works.", "d")
     stage.agents.create("low", "low works.", "d", tools=["agents.leaf"], toolsets=["dynamic_agents"])
-    stage.agents.create("top", "top works.", "d", toolsets=["dynamic_agents"], tools=["agents.leaf", "agents.low"])
-    model = cast(top=[calls(ask("low", "c1")), "over"], low=[calls(ask("leaf", "c2"), create("x", "c3")), "low over"])
+    stage.agents.create(
+        "top", "top works.", "d", toolsets=["dynamic_agents"], tools=["agents.leaf", "agents.low"]
+    )
+    model = cast(
+        top=[calls(ask("low", "c1")), "over"], low=[calls(ask("leaf", "c2"), create("x", "c3")), "low over"]
+    )
     assert stage.agents.call("top", "go") == "over"
     offered = model.offered("low")
     assert not {*expected("W20")["tools_hidden"], "agents_leaf"} & offered
@@ -283,7 +289,9 @@ def test_w23_after_a_restart_no_agent_is_active(stage, reopened, cast, workspace
     stage.close()
     again = reopened()
     assert (again.agents.names, len(again.agents)) == ([], expected("W23")["workers_active"])
-    assert {one.name: one.state for one in again.agents.past()} == dict.fromkeys(["w", "other"], AgentState.PAST)
+    assert {one.name: one.state for one in again.agents.past()} == dict.fromkeys(
+        ["w", "other"], AgentState.PAST
+    )
     again.agents.adopt(target)
     assert again.agents.names == ["w"]
     assert again.agents.get("w").promoted["hash"] == agent.hash

@@ -435,6 +435,7 @@ class Agents:
         """Stop all calls, and close what they use."""
         for _, own in self._under_way():
             own.loop.close()
+        self._runner.wait()
         for agent in [*self, *self._past.values()]:
             for call in agent.calls:
                 own, call.own = call.own, None

@@ -6,13 +6,14 @@ it was not granted; its questions are asked where all questions of the tract are
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents.budgets import CallMeter, used_text
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
@@ -24,7 +25,7 @@ from tract_jupyter.agents.rights import (
     tools_of,
     toolsets_of,
 )
-from tract_jupyter.exceptions import AgentError, BranchExistsError, TractError
+from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
 from tract_jupyter.llm import TurnMeter
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolProfile
 
 _running: ContextVar[RunningAgent | None] = ContextVar("tract_running_agent", default=None)
-_STATES = {
+_PATIENCE: Final = 5.0
+_STATES: Final = {
     TurnOutcome.ANSWER: CallState.DONE,
     TurnOutcome.WAITING: CallState.WAITING,
     TurnOutcome.STOPPED: CallState.STOPPED,
@@ -144,6 +146,14 @@ class CallRunner:
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
+        self._under_way = 0
+        self._ended = threading.Condition()
+
+    def wait(self) -> None:
+        """Wait until all calls have ended and were kept, five seconds at most; not within one of them."""
+        if running_agent() is None:
+            with self._ended:
+                self._ended.wait_for(lambda: not self._under_way, _PATIENCE)
 
     def call(self, agent: Agent, text: str, attachments: Sequence[str], caller: Caller) -> AgentCall:
         """Call an agent, and return what came of it.
@@ -212,13 +222,23 @@ class CallRunner:
     @contextmanager
     def _settled(self, call: AgentCall, reserved: Reserved) -> Iterator[None]:
         """Charge a call in the end, however it ends, and keep what came of it."""
+        with self._ended:
+            self._under_way += 1
         try:
             yield
         finally:
-            used = {} if call.meter is None else call.meter.used
-            call.used = {**call.used, **{name: call.used.get(name, 0) + more for name, more in used.items()}}
-            self._agents.budgets.settle(reserved, used)
-            self._end(call)
+            try:
+                self._settle(call, reserved)
+            finally:
+                with self._ended:
+                    self._under_way -= 1
+                    self._ended.notify_all()
+
+    def _settle(self, call: AgentCall, reserved: Reserved) -> None:
+        used = {} if call.meter is None else call.meter.used
+        call.used = {**call.used, **{name: call.used.get(name, 0) + more for name, more in used.items()}}
+        self._agents.budgets.settle(reserved, used)
+        self._end(call)
 
     # ---
 
@@ -315,8 +335,13 @@ class CallRunner:
                 self._note(call, self._chat(own, text, call, toolset))
         except StoppedEarlyError as early:
             self._note(call, early.response)
+        except CassetteError as error:  # the replay has failed as a whole
+            call.state, call.note = CallState.FAILED, str(error)
+            raise
         except TractError as error:
             call.state, call.note = CallState.FAILED, str(error)
+        except Exception as error:  # noqa: BLE001 # a model may be any function
+            call.state, call.note = CallState.FAILED, f"{type(error).__name__}: {error}"
         except BaseException as error:
             call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
             raise
