@@ -28,6 +28,7 @@ class Cast:
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> Any:
         told = [one["content"] for one in messages if one["role"] == "system"]
         part = told[0].split()[0] if told else BOSS
+        part = part if part in self.parts else BOSS
         with self._lock:
             self.asked.setdefault(part, []).append((copy.deepcopy(messages), options))
             replies = self.parts.get(part)

@@ -30,7 +30,7 @@ from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolse
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.models import TurnLimits, brief_repr
-from tract_jupyter.toolkit import call_notes, current_caller, python_name
+from tract_jupyter.toolkit import call_notes, current_caller, planned_before, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -610,12 +610,12 @@ class Agents:
             )
 
     def check_count(self) -> None:
-        """Check that another agent may be active.
+        """Check that another agent may be active, besides those that were asked for in the same answer.
 
         Raises:
             AgentError: there are as many as may be.
         """
-        if self.is_full:
+        if len(self.names) + planned_before().count("agent_create") >= self._limits.count:
             raise AgentError(
                 "limit",
                 f"limit reached: {self._limits.count} agents are active, which is the most here. Retire one that is "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -143,8 +143,10 @@ class TurnPurse(Purse):
 class CallMeter(TurnMeter):
     """The meter of an agent's turn: its tool calls count for the turn that called it, too, whose clock waits with it.
 
+    A turn that goes on begins by counting what it took before. That was charged then, and the limits are for the rest.
+
     Args:
-        limits: what it may take.
+        limits: what it may take from now on.
         price: see `TurnMeter`.
         caller: the meter of the turn that called it; None if a person's own code did.
     """
@@ -152,6 +154,28 @@ class CallMeter(TurnMeter):
     def __init__(self, limits: TurnLimits, price: Any, caller: TurnMeter | None) -> None:
         super().__init__(limits, price)
         self._caller = caller
+        self._before: dict[str, Any] | None = None
+
+    def why_no_request(self) -> str:
+        """Return the limit that another request would exceed; empty if none does."""
+        self._begin()
+        return super().why_no_request()
+
+    def why_no_call(self, more: int = 0) -> str:
+        """Return the limit that another call would exceed, after `more` others; empty if none does."""
+        self._begin()
+        return super().why_no_call(more)
+
+    def _begin(self) -> None:
+        """Add to the limits what was counted before anything is asked or called."""
+        if self._before is None:
+            self._before = {measure: getattr(self, measure) for measure in _MEASURES if measure != "seconds"}
+            limits = {
+                measure: getattr(self.limits, measure) + number
+                for measure, number in self._before.items()
+                if getattr(self.limits, measure) is not None
+            }
+            self.limits = replace(self.limits, **limits)
 
     def take_call(self) -> str:
         """Count a tool call, and return why it may not be made; empty if it may."""
@@ -170,8 +194,9 @@ class CallMeter(TurnMeter):
 
     @property
     def used(self) -> dict[str, float]:
-        """What the turn has taken."""
-        return {measure: float(getattr(self, measure)) for measure in _MEASURES}
+        """What the turn has taken since it began, or went on."""
+        before = self._before or {}
+        return {measure: float(getattr(self, measure) - before.get(measure, 0)) for measure in _MEASURES}
 
 
 @dataclass(frozen=True)

@@ -203,14 +203,15 @@ class CallRunner:
             call.tract_id, call.branch, f"Conversations of the agent {call.agent}"
         )
         try:
-            meter = TurnMeter(TurnLimits(steps=None), own.loop.price)
+            meter = TurnMeter(TurnLimits(steps=None), self._agents.tract.loop.price)
+            counted = {info.commit_hash: info.token_count for info in own.log(None)}
             said = [one for turn in own.loop.turns() for one in turn.said]
         finally:
             own.close()
         for one in said:
             if one.message.role == "assistant":
-                usage = one.metadata.get("usage") or {}
-                meter.add_request(str(one.message.generation_config.get("model") or ""), usage, 0)
+                model, usage = str(one.message.generation_config.get("model") or ""), one.metadata.get("usage")
+                meter.add_request(model, usage, counted.get(one.message.commit_hash, 0))
         meter.add_calls(sum(one.message.role == "tool" for one in said))
         taken = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}
         for one in self._agents.records.calls():
@@ -321,6 +322,7 @@ class CallRunner:
     ) -> None:
         own, profile = call.own, profile_for(agent.definition, names)
         try:
+            own.loop.price = caller.tract.loop.price
             meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)

@@ -44,6 +44,7 @@ from tract_jupyter.toolkit import (
     allowing,
     failed,
     noting,
+    planning,
     refusal,
     result_of,
 )
@@ -253,21 +254,22 @@ class StepCalls:
     # --- before
 
     def _prepare(self) -> None:
-        planned = 0
+        planned: tuple[str, ...] = ()
         for call in self._calls:
             known = self.known.get(call.asked.id)
             if known is not None and known.answer is not None:
                 call.answer = known.answer
                 continue
-            call.answer = self._turned_down(call, planned)
+            call.answer = self._turned_down(call, len(planned))
             if call.answer is not None:
                 continue
             doubt = "" if known is None else BEGUN_BEFORE
-            found = self.machinery.toolset.prepare(call.asked.name, call.asked.arguments, doubt=doubt)
+            with planning(planned):
+                found = self.machinery.toolset.prepare(call.asked.name, call.asked.arguments, doubt=doubt)
             if isinstance(found, ToolResult):
                 call.answer = answer_of(found)
                 continue
-            planned += 1
+            planned = (*planned, found.tool.name)
             call.prepared = found
 
     def _turned_down(self, call: _Call, planned: int) -> CallAnswer | None:

@@ -15,6 +15,8 @@ from .callers import current_executor as current_executor
 from .callers import current_profile as current_profile
 from .callers import note_question as note_question
 from .callers import noting as noting
+from .callers import planned_before as planned_before
+from .callers import planning as planning
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
 from .clearing import why_a_person as why_a_person

@@ -264,6 +264,24 @@ def not_allowed() -> str:
     return "" if take is None else take()
 
 
+_planned: ContextVar[tuple[str, ...]] = ContextVar("_planned", default=())
+
+
+def planned_before() -> tuple[str, ...]:
+    """Return the tools of the calls that a model made in the same answer, before the one that is prepared now."""
+    return _planned.get()
+
+
+@whole_context
+def planning(tools: tuple[str, ...]) -> Iterator[None]:
+    """Have `planned_before` return these within this."""
+    token = _planned.set(tools)
+    try:
+        yield
+    finally:
+        _planned.reset(token)
+
+
 _executor: ContextVar[Any] = ContextVar("_executor", default=None)
 
 

@@ -1,0 +1,266 @@
+"""What agents may take: each of its own, all together, and of whoever calls them; set aside before, charged afterwards."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import weakref
+
+import pytest
+
+from tests.agents.cast import ask, calls, create
+from tests.hooks.fakes import call
+from tract_jupyter.agents import CallState, TreeLimits
+from tract_jupyter.exceptions import AgentError
+from tract_jupyter.models import TurnLimits
+
+PATIENCE = 30
+MEASURES = ("steps", "calls", "tokens", "usd", "seconds")
+
+
+def add(number):
+    return call("add", {"a": number, "b": 1}, f"a{number}")
+
+
+def adds(most):
+    return [calls(add(number)) for number in range(most)]
+
+
+def nothing_aside(agents):
+    purses = [agents.budgets.tree, *(agents.purse_of(agent) for agent in agents)]
+    return all(not any(purse.aside.values()) for purse in purses)
+
+
+@pytest.fixture
+def w(stage):
+    return stage.agents.create("w", "w works.", "d", tools=["add"])
+
+
+LIMITED = {
+    "steps": ({"steps": 2}, "the limit of 2 steps", {"steps": 2}),
+    "calls": ({"calls": 2}, "the limit of 2 tool calls|limit", {"calls": 2}),
+    "tokens": ({"tokens": 20}, "the limit of 20 tokens", {"tokens": 24}),
+    "usd": ({"usd": 0.9}, "the limit of 0.9 USD", {"usd": 1.0}),
+}
+
+
+@pytest.mark.parametrize("measure", LIMITED)
+def test_an_agent_takes_no_more_than_its_own(stage, cast, measure):
+    budget, words, taken = LIMITED[measure]
+    stage.loop.price = lambda model, usage: 0.5
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget=budget)
+    cast(w=[*adds(9), "over"])
+    with pytest.raises(AgentError, match=words):
+        stage.agents.call("w", "go")
+    (made,) = stage.agents.get("w").calls
+    assert made.state is CallState.FAILED
+    assert {name: made.used[name] for name in taken} == taken
+    assert stage.agents.budgets.tree.spent == made.used
+    if measure != "calls":
+        with pytest.raises(AgentError, match="the budget of the agent 'w' is used up"):
+            stage.agents.call("w", "again")
+    assert nothing_aside(stage.agents)
+
+
+def test_seconds_are_a_limit_too(stage, cast, monkeypatch):
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"seconds": 60})
+    clock = [1_000.0]
+    monkeypatch.setattr("tract_jupyter.llm.acting.time.monotonic", lambda: clock[0])
+
+    def slow(messages):
+        clock[0] += 61
+        return calls(add(1))
+
+    cast(w=[slow, "over"])
+    with pytest.raises(AgentError, match="60 seconds"):
+        stage.agents.call("w", "go")
+
+
+def test_a_budget_is_for_all_calls_together(stage, cast):
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 5})
+    cast(w=[calls(add(1)), "one", calls(add(2)), "two", "three", "four"])
+    assert [stage.agents.call("w", f"go {n}") for n in range(3)] == ["one", "two", "three"]
+    with pytest.raises(AgentError, match="used up: 5 of 5 requests"):
+        stage.agents.call("w", "go 4")
+    stage.agents.update("w", budget={"steps": 6})
+    assert stage.agents.call("w", "go 5") == "four"
+
+
+def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
+    stage.agents.limits = TreeLimits(budget=TurnLimits(steps=3))
+    for name in ("ant", "bee"):
+        stage.agents.create(name, f"{name} works.", "d", tools=["add"])
+    cast(ant=[calls(add(1)), "ant over"], bee=[calls(add(2)), "bee over"])
+    assert stage.agents.call("ant", "go") == "ant over"
+    with pytest.raises(AgentError, match="the limit of 1 step "):
+        stage.agents.call("bee", "go")
+    with pytest.raises(AgentError, match="all agents together is used up: 3 of 3 requests"):
+        stage.agents.call("ant", "go")
+    stage.agents.limits = TreeLimits(budget=TurnLimits(steps=9))
+    assert stage.agents.resume("bee") == "bee over"
+
+
+@pytest.mark.parametrize("measure", ["steps", "tokens", "usd"])
+def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
+    most = {"steps": 8, "tokens": 96, "usd": 4.0}[measure]
+    stage.loop.price = lambda model, usage: 0.5
+    stage.agents.limits = TreeLimits(budget=TurnLimits(**{"steps": None, measure: most}))
+    names, met = ("ant", "bee", "cat", "dog"), threading.Barrier(4)
+
+    def first(messages):
+        met.wait(PATIENCE)  # nothing was charged of any of them yet
+        return calls(add(0))
+
+    for name in names:
+        stage.agents.create(name, f"{name} works.", "d", tools=["add"])
+    model = cast(boss=[calls(*(ask(name, f"c{name}") for name in names)), "over"],
+                 **{name: [first, *adds(9)[1:]] for name in names})  # fmt: skip
+    assert stage.chat("Go.").text == "over"
+    assert all("the limit of" in told for told in model.told("boss"))
+    assert stage.agents.budgets.tree.spent[measure] == most
+    assert stage.agents.budgets.tree.spent["steps"] == 8
+    assert nothing_aside(stage.agents)
+
+
+@pytest.mark.parametrize("measure", ["tokens", "usd"])
+def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
+    stage.loop.price = lambda model, usage: 0.5
+    most = {"tokens": 60, "usd": 2.5}[measure]
+    model = cast(boss=[calls(ask("w", "c1")), calls(ask("w", "c2", "more")), "over"], w=[*adds(9)])
+    response = stage.chat("Go.", limits=TurnLimits(steps=9, **{measure: most}))
+    assert len(model.asked["boss"]) == 1
+    assert response.outcome == "limit"
+    assert stage.agents.budgets.tree.spent[measure] + (12 if measure == "tokens" else 0.5) == most
+
+
+def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w):
+    model = cast(boss=[calls(ask("w", "c1")), "over"], w=[*adds(3), "w over"])
+    response = stage.chat("Go.", limits=TurnLimits(calls=3))
+    assert (response.text, response.calls) == ("over", 3)
+    assert "is failed: the limit of 3 tool calls" in model.told("boss")[0]
+    assert stage.agents.purse_of(w).spent["calls"] == 3
+
+
+def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, cast, person, monkeypatch):
+    clock = [1_000.0]
+    monkeypatch.setattr("tract_jupyter.llm.acting.time.monotonic", lambda: clock[0])
+
+    def thinks(pending):
+        clock[0] += 3_600
+        return "approve"
+
+    person(thinks)
+    stage.agents.create("w", "w works.", "d", tools=["write"])
+    cast(boss=[calls(ask("w", "c1")), "over"], w=[calls(call("write", {"text": "t"}, "w1")), "w over"])
+    response = stage.chat("Go.", limits=TurnLimits(seconds=60))
+    assert (response.text, response.outcome) == ("over", "answer")
+
+
+def test_what_an_agent_takes_below_another_is_charged_to_both_and_once_to_the_tree(stage, cast, person):
+    person()
+    stage.agents.create("low", "low works.", "d", tools=["add"])
+    stage.agents.create("top", "top works.", "d", tools=["add"], toolsets=["dynamic_agents"])
+    cast(top=[calls(ask("low", "c1")), "top over"], low=[calls(add(1)), "low over"])
+    stage.agents.call("top", "go")
+    top, low = stage.agents.get("top"), stage.agents.get("low")
+    assert {name: low.calls[0].used[name] for name in MEASURES[:3]} == {"steps": 2, "calls": 1, "tokens": 24}
+    assert {name: top.calls[0].used[name] for name in MEASURES[:3]} == {"steps": 4, "calls": 2, "tokens": 48}
+    assert stage.agents.budgets.tree.spent["steps"] == 4
+    assert stage.agents.purse_of(low).spent["steps"] == 2
+
+
+def test_an_agent_gives_no_more_than_it_has_left(stage, cast, person):
+    person()
+    stage.agents.create("top", "top works.", "d", toolsets=["dynamic_agents"], tools=["add"], budget={"steps": 5})
+    cast(
+        top=[calls(create("low", "c1", tools=["add"], budget={"steps": 1_000})), calls(ask("low", "c2")), "over"],
+        low=adds(9),
+    )
+    with pytest.raises(AgentError, match="the limit of 5 steps"):
+        stage.agents.call("top", "go")
+    assert stage.agents.get("low").calls[0].used["steps"] == 3
+    assert stage.agents.get("top").calls[0].used["steps"] == 5
+
+
+ENDINGS = {
+    "an error of the model": RuntimeError("broken"),
+    "an error that the loop knows": ConnectionError("gone"),
+    "an interrupt": KeyboardInterrupt(),
+    "the end of the process": SystemExit(3),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_was_set_aside_is_given_back_however_a_call_ends(stage, cast, w, ending):
+    cast(w=[calls(add(1)), ENDINGS[ending], "over"])
+    with pytest.raises(BaseException) as raised:
+        stage.agents.call("w", "go")
+    assert isinstance(raised.value, AgentError | KeyboardInterrupt | SystemExit | Exception)
+    (made,) = w.calls
+    assert made.state in {CallState.FAILED, CallState.STOPPED}
+    assert made.used["steps"] >= 1
+    assert stage.agents.budgets.tree.spent["steps"] == made.used["steps"]
+    assert nothing_aside(stage.agents)
+    assert stage.agents.resume("w") == "over"
+    assert made.used["steps"] == stage.agents.budgets.tree.spent["steps"] == stage.agents.purse_of(w).spent["steps"]
+
+
+def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
+    stage.loop.price = None
+    stage.agents.update("w", budget={"usd": 1})
+    model = cast(boss=[calls(ask("w", "c1")), "over"], w=["w over"])
+    assert stage.chat("Go.").text == "over"
+    assert "needs prices" in model.told("boss")[0]
+    assert w.calls[0].note
+    assert nothing_aside(stage.agents)
+
+
+def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 5})
+    cast(w=[calls(add(1)), RuntimeError("broken"), calls(add(2)), RuntimeError("broken"), calls(add(3)), "over"])
+    with pytest.raises(AgentError, match="broken"):
+        stage.agents.call("w", "go")
+    w = stage.agents.get("w")
+    taken = w.calls[0].used["steps"]
+    with pytest.raises(AgentError, match="broken"):
+        stage.agents.resume("w")
+    assert w.calls[0].used["steps"] > taken
+    assert w.calls[0].limits.steps == 5 - taken
+    assert stage.agents.resume("w") == "over"
+    with pytest.raises(AgentError, match="no call of 'w' was left"):
+        stage.agents.resume("w")
+    assert w.calls[0].used["steps"] == stage.agents.purse_of(w).spent["steps"] <= 5
+
+
+def test_the_list_says_what_is_left(stage, cast, w):
+    stage.agents.update("w", budget={"steps": 5, "tokens": 1_000})
+    cast(w=["over"])
+    stage.agents.call("w", "go")
+    (told,) = stage.tools.agent_list()
+    assert told["left"] == {"steps": 4, "tokens": 988}
+    assert json.dumps(told)
+
+
+def test_a_turn_that_is_over_leaves_no_purse(stage, cast, w):
+    cast(boss=[calls(ask("w", "c1")), "over"], w=["w over"])
+    meters = []
+    make = stage.loop.make_meter
+
+    def made(limits, price):
+        meter = make(limits, price)
+        meters.append(weakref.ref(meter))
+        return meter
+
+    stage.loop.make_meter = made
+    stage.chat("Go.")
+    gc.collect()
+    assert [one() for one in meters] == [None]
+
+
+def test_limits_are_checked(stage):
+    for wrong in ({"depth": 0}, {"count": True}, {"budget": 5}, {"agent": {"steps": 5}}):
+        with pytest.raises(AgentError):
+            TreeLimits(**wrong)
+    with pytest.raises(AgentError, match="made with TreeLimits"):
+        stage.agents.limits = {"depth": 2}

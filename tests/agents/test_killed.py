@@ -1,0 +1,240 @@
+"""kill -9 in the middle of an agent's call: nothing is executed twice, nothing is left lying about, budgets hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from tests.agents.cast import Cast, Person, ask, calls
+from tests.agents.conftest import furnish
+from tests.hooks.fakes import call, reply
+from tract_jupyter import Tract
+from tract_jupyter.agents import AgentState, CallState
+from tract_jupyter.exceptions import AgentError
+from tract_jupyter.storage import Database
+
+PROGRAM = "import sys; from tests.agents.test_killed import run_and_end; run_and_end(*sys.argv[1:])"
+TASK = "Write down one and two."
+
+
+def write(text):
+    return call("write", {"text": text}, f"w_{text}")
+
+
+def model(messages, **options):
+    """The chat calls `w`, which calls `low` and writes twice: each as its conversation says."""
+    part = next((one["content"].split()[0] for one in messages if one["role"] == "system"), "boss")
+    told = sum(one["role"] == "tool" for one in messages)
+    steps = {
+        "boss": [reply(None, ask("w", "c1", TASK)), "over"],
+        "w": [reply(None, write("one")), reply(None, ask("low", "c2")), reply(None, write("two")), reply("w over")],
+        "low": [reply(None, write("low")), reply("low over")],
+    }[part]
+    return steps[told]
+
+
+class Effects(list):
+    """What was done, in a file that outlives the process; it may end the process in the middle of one."""
+
+    def __init__(self, path, end_at="", when=""):
+        super().__init__(json.loads(line) for line in path.read_text().splitlines() if line)
+        self.path, self.end_at, self.when = path, end_at, when
+
+    def append(self, effect):
+        if self.when == "before" and effect[1] == self.end_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().append(effect)
+        with self.path.open("a") as file:
+            file.write(json.dumps(effect) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if self.when == "after" and effect[1] == self.end_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def opened(folder, effects):
+    tract = furnish(Tract.open(folder / "t.db"), effects)
+    tract.models.use(model)
+    tract.reviewer.channel = Person()
+    return tract
+
+
+def run_and_end(folder, end_at, when, number="0"):
+    """Have the chat call the agent, and end the process at an effect, or after so many transactions."""
+    from pathlib import Path
+
+    folder = Path(folder)
+    tract = opened(folder, Effects(folder / "effects", end_at, when))
+    tract.agents.create("low", "low works.", "d", tools=["write"])
+    tract.agents.create("w", "w works.", "d", tools=["write"], toolsets=["dynamic_agents"], budget={"steps": 20})
+    left, begin = [int(number)], Database.write
+
+    @contextmanager
+    def counted(database):
+        is_outer = not database.in_transaction
+        with begin(database) as connection:
+            yield connection
+        left[0] -= is_outer
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Database.write = counted
+    tract.chat("Go.")
+    print(-left[0])
+    tract.close()
+    os._exit(7)
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Run it in a process that ends as it is told, and return the folder."""
+
+    def give(end_at="", when="", number=0, name="here"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "effects").write_text("")
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(folder), end_at, when, str(number)],
+            capture_output=True, text=True, timeout=200, check=False,
+        )  # fmt: skip
+        assert done.returncode in {-signal.SIGKILL, 7}, done.stderr
+        return folder, done
+
+    return give
+
+
+def texts(folder):
+    return [json.loads(line)[1] for line in (folder / "effects").read_text().splitlines()]
+
+
+def strays(folder):
+    """All files but the agents' own, the store's, and the list of effects."""
+    own = {"w.agent", "low.agent", "effects"}
+    return [path.name for path in folder.rglob("*") if path.is_file() and path.name not in own and not path.name.startswith("t.db")]
+
+
+def all_of(end_at):
+    """What is done in the end: `low`, which was made in the session that ended, is called by nobody anew."""
+    return {"one", "two"} if end_at == "one" else {"one", "low", "two"}
+
+
+def steps_of(end_at):
+    """Requests in the end: four of `w`, and two of `low`."""
+    return 4 if end_at == "one" else 6
+
+
+CASES = [("one", "before"), ("one", "after"), ("low", "before"), ("low", "after"), ("two", "before"), ("two", "after")]
+
+
+def check_after_restart(tract):
+    assert tract.agents.names == []
+    past = {agent.name: agent for agent in tract.agents.past()}
+    assert {agent.state for agent in past.values()} == {AgentState.PAST}
+    with pytest.raises(AgentError, match=r"made in an earlier session: t\.agents\.past\(\) shows it"):
+        tract.agents.get("w")
+    return past
+
+
+@pytest.mark.parametrize(("end_at", "when"), CASES)
+def test_a_person_has_the_chat_go_on(killed, end_at, when):
+    """The chat's call is asked about, as nobody knows its end; a yes goes on with the call that was left."""
+    folder, _ = killed(end_at, when)
+    assert strays(folder) == []
+    effects = Effects(folder / "effects")
+    with opened(folder, effects) as tract:
+        past = check_after_restart(tract)
+        assert past["w"].calls[0].state is CallState.LEFT
+        response = tract.chat(None)
+        assert response.text == "over"
+        there = tract.reviewer.channel
+        (about,) = there.about("agent_call")[:1]
+        assert "begun" in about.why()
+        # what was in the middle of being done is asked about again, and this person says yes; nothing else is made twice
+        twice = {end_at} if when == "after" else set()
+        assert [text for text in texts(folder) if texts(folder).count(text) > 1] == sorted(twice) * 2
+        assert set(texts(folder)) == all_of(end_at)
+        assert tract.agents.names == []
+        (made,) = tract.agents.calls_of("w")
+        assert (made.state, made.answer) == (CallState.DONE, "w over")
+        assert (made.used["steps"], made.used["tokens"]) == (steps_of(end_at), 12 * steps_of(end_at))
+        assert {one.state for one in tract.agents.calls_of("low")} <= {CallState.DONE}
+
+
+@pytest.mark.parametrize(("end_at", "when"), CASES)
+def test_who_says_no_has_nothing_made_again(killed, end_at, when):
+    folder, _ = killed(end_at, when)
+    before = texts(folder)
+    with opened(folder, Effects(folder / "effects")) as tract:
+        tract.reviewer.channel = Person(lambda pending: "no")
+        assert tract.chat(None).text == "over"
+        assert texts(folder) == before
+        assert tract.agents.calls_of("w")[0].state is CallState.LEFT
+
+
+@pytest.mark.parametrize(("end_at", "when"), CASES)
+def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
+    folder, _ = killed(end_at, when)
+    with opened(folder, Effects(folder / "effects")) as tract:
+        check_after_restart(tract)
+        assert tract.agents.resume("w") == "w over"
+        assert set(texts(folder)) == all_of(end_at)
+        assert len(texts(folder)) == len(all_of(end_at)) + (when == "after")
+        (made,) = tract.agents.calls_of("w")
+        assert (made.used["steps"], made.used["tokens"]) == (steps_of(end_at), 12 * steps_of(end_at))
+        with tract.agents.transcript("w") as read:
+            roles = [one["role"] for one in read.compile().to_dicts()]
+        assert roles == ["system", "user", *["assistant", "tool"] * 3, "assistant"]
+        with pytest.raises(AgentError, match="no call of 'w' was left"):
+            tract.agents.resume("w")
+        assert tract.agents.names == []
+    assert strays(folder) == []
+
+
+def test_what_was_taken_before_counts_when_it_goes_on(killed):
+    folder, _ = killed("two", "before")
+    with opened(folder, Effects(folder / "effects")) as tract:
+        tract.agents.resume("w")
+        (made,) = tract.agents.calls_of("w")
+        # 20 requests in all: three of its own and two of `low` were made before
+        assert made.limits.steps == 15
+        assert tract.agents.past()[1].name == "w"
+
+
+def test_a_model_cannot_call_what_is_past(killed):
+    folder, _ = killed("two", "before")
+    with opened(folder, Effects(folder / "effects")) as tract:
+        cast = Cast(boss=[calls(ask("w", "n1", TASK)), "over"])
+        tract.models.use(cast)
+        tract.chat("Something else.")
+        assert any("made in an earlier session" in told for told in cast.told("boss"))
+        assert "two" not in texts(folder)
+
+
+@pytest.mark.slow
+def test_killed_after_each_transaction(killed):
+    """Wherever the process ends, a person who says yes to everything comes to the same end, with nothing made twice."""
+    _, done = killed(name="whole")
+    transactions = int(done.stdout)
+    assert transactions > 20
+    for number in range(1, transactions + 1):
+        folder, done = killed(number=number, name=str(number))
+        assert done.returncode == -signal.SIGKILL
+        before = texts(folder)
+        with opened(folder, Effects(folder / "effects")) as tract:
+            try:
+                tract.chat(None)
+            except Exception as error:  # noqa: BLE001 # nothing was said yet, or all is said
+                assert "there is no turn to go on with" in str(error) or "ends with nothing" in str(error), error
+            after = texts(folder)
+            assert after[: len(before)] == before
+            assert strays(folder) == []
+            assert tract.agents.names == []
+            assert not any(tract.agents.budgets.tree.aside.values())
+            doubled = {text for text in after if after.count(text) > 1}
+            assert len(doubled) <= 1, (number, after)
