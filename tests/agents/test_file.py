@@ -1,0 +1,321 @@
+"""`.agent` files: what is written is read as it was, to the character; what is no such file is refused, and at once."""
+
+from __future__ import annotations
+
+import os
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tract_jupyter.agents import KEYS, AgentDefinition, file_hash, file_text, parse_file
+from tract_jupyter.exceptions import AgentError
+from tract_jupyter.models import TurnLimits
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
+ODD = st.sampled_from([
+    "---\n", "---\r\n", "--- ", "\n---\nname: x\n---\n", "\ufeff", "\r", "\u2028", "\x85", "\x1b[2J", "😀", "🏴\u200d☠️", "a: b", "- a", "# no", "'", '"',
+    "|\n  x", "> x", "*a", "&a", "!!python/object:os.system", "yes", "null", "1e3", "2026-11-25", "~", "\t", " ", "%YAML 1.2", "\U0010ffff",
+])  # fmt: skip
+ANY = st.lists(TEXTS | ODD, max_size=6).map("".join)
+NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True)
+LISTED = st.lists(
+    st.text(string.ascii_letters + "._- é😀:#", min_size=1, max_size=20).filter(str.strip), max_size=4, unique=True
+)
+BUDGETS = st.none() | st.builds(
+    TurnLimits,
+    steps=st.none() | st.integers(1, 10**12),
+    calls=st.none() | st.integers(1, 10**12),
+    tokens=st.none() | st.integers(1, 10**12),
+    usd=st.none() | st.floats(0.000001, 10**9),
+    seconds=st.none() | st.floats(0.001, 3_600),
+)
+
+
+def made(**parts):
+    try:
+        return AgentDefinition(**parts)
+    except AgentError:  # a reserved name, or instructions of spaces alone
+        return None
+
+
+@given(name=NAMES, instructions=ANY, description=ANY, tools=LISTED, toolsets=LISTED, compatible=LISTED, budget=BUDGETS)
+def test_what_is_written_is_read_as_it_was(name, instructions, description, tools, toolsets, compatible, budget):
+    definition = made(
+        name=name, instructions=instructions, description=description, tools=tuple(tools), toolsets=tuple(toolsets),
+        compatible_models=tuple(compatible), budget=budget,
+    )  # fmt: skip
+    if definition is not None:
+        text = file_text(definition)
+        assert parse_file(text) == definition
+        assert parse_file(text.encode().decode()) == definition
+        assert file_text(parse_file(text)) == text
+        assert file_hash(text) == file_hash(file_text(definition))
+
+
+@given(model=TEXTS.filter(str.strip))
+def test_a_model_of_any_name_is_read_as_it_was(model):
+    definition = made(name="w", instructions="x", model=model)
+    assert definition is not None
+    assert parse_file(file_text(definition)) == definition
+
+
+@given(TEXTS | ANY)
+def test_any_text_is_a_definition_or_an_error_of_ours(text):
+    try:
+        definition = parse_file(text)
+    except AgentError as error:
+        assert str(error)
+    else:
+        assert parse_file(file_text(definition)) == definition
+
+
+@given(ANY)
+def test_any_front_matter_is_a_definition_or_an_error_of_ours(front):
+    try:
+        parse_file(f"---\nname: w\n{front}\n---\nx")
+    except AgentError as error:
+        assert str(error)
+
+
+def test_a_budget_that_limits_nothing_is_none():
+    assert AgentDefinition(name="w", instructions="x", budget=TurnLimits(steps=None)).budget is None
+    assert parse_file("---\nname: w\nbudget: {}\n---\nx").budget is None
+
+
+def test_line_ends_and_a_mark_of_the_byte_order_are_read_and_the_body_stays():
+    text = "\ufeff---\r\nname: w\r\ndescription: d\r\n---\r\nDo it.\r\n\r\nWell.\n"
+    definition = parse_file(text)
+    assert (definition.name, definition.description) == ("w", "d")
+    assert definition.instructions == "Do it.\r\n\r\nWell.\n"
+    again = file_text(definition)
+    assert parse_file(again) == definition
+    assert parse_file(again).instructions == definition.instructions
+
+
+def test_a_fence_within_the_body_is_text():
+    definition = parse_file("---\nname: w\n---\nfirst\n---\nname: x\n---\nlast")
+    assert definition.instructions == "first\n---\nname: x\n---\nlast"
+
+
+BOMB = "a: &a [x, x]\n" + "\n".join(f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20))
+REFUSED = {
+    "an alias bomb": (BOMB, "no aliases"),
+    "an alias": ("description: &d x\nmodel: *d", "no aliases"),
+    "a merge": ("base: &b {model: m}\n<<: *b", "no aliases"),
+    "a key twice": ("description: a\ndescription: b", "'description' twice"),
+    "a key twice, deep": ("budget: {steps: 1, steps: 2}", "'steps' twice"),
+    "an object": ("description: !!python/object/apply:os.system [ls]", "not valid YAML"),
+    "a tag": ("description: !secret x", "not valid YAML"),
+    "two documents": ("...\nname: x", "not valid YAML"),
+    "no YAML": ("description: 'open", "not valid YAML"),
+    "a tab": ("\tdescription: x", "not valid YAML"),
+    "a key of a list": ("? [a, b]\n: c", "not valid YAML"),
+    "an unknown key": ("instruction: x", "no key 'instruction'"),
+    "another's key": ("schema_in_ref: x", "must not declare 'schema_in_ref'"),
+    "a number for a text": ("description: 5", "description is a text, not 5"),
+    "nothing for a text": ("description:", "description is a text"),
+    "a date for a model": ("model: 2026-11-25", "model is a text"),
+    "a list for a budget": ("budget: [5]", "budget is"),
+    "an infinite budget": ("budget: {steps: .inf}", "budget: the limit of steps"),
+    "no number": ("budget: {usd: .nan}", "budget: the limit of usd"),
+    "a text for a number": ("budget: {steps: '5'}", "budget: the limit of steps"),
+    "yes for a number": ("budget: {steps: yes}", "budget: the limit of steps"),
+    "a number of many digits": (f"budget: {{steps: {'9' * 5_000}}}", "not valid YAML|at most"),
+    "both models": ("model: a\ncompatible_models: [b]", "either a model or compatible_models"),
+    "deep lists": (f"description: {'[' * 3_000}", "not valid YAML"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_front_matter_that_is_none_is_refused(case):
+    front, words = REFUSED[case]
+    with pytest.raises(AgentError, match=words.replace("(", r"\(")):
+        parse_file(f"---\nname: w\n{front}\n---\nx")
+
+
+def test_many_keys_and_many_names_take_no_time():
+    keys = "".join(f"k{n}:\n" for n in range(30_000))
+    with pytest.raises(AgentError, match="no key 'k0'"):
+        parse_file(f"---\nname: w\n{keys}---\nx")
+    many = tuple(f"t{n}" for n in range(100_000))
+    assert AgentDefinition(name="w", instructions="x", tools=many).tools == many
+
+
+# --- reading from the disk
+
+
+@pytest.fixture
+def refused(stage, workspace):
+    """Have a file taken over that is none; return the error."""
+
+    def give(name="w.agent"):
+        with pytest.raises(AgentError) as error:
+            stage.agents.adopt(workspace / name)
+        assert stage.agents.names == []
+        return str(error.value)
+
+    return give
+
+
+GOOD = b"---\nname: w\n---\nw works."
+
+
+def test_what_is_no_file_is_refused(refused, workspace):
+    assert "No such file" in refused()
+    (workspace / "w.agent").mkdir()
+    assert "cannot be read" in refused()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")
+@pytest.mark.parametrize("written", [None, b"", GOOD])
+def test_a_fifo_is_refused_at_once(refused, workspace, written):
+    path = workspace / "w.agent"
+    os.mkfifo(path)
+    writer = None
+    if written is not None:
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        writer = os.open(path, os.O_WRONLY)
+        os.write(writer, written)
+    try:
+        assert "no regular file" in refused()
+    finally:
+        if writer is not None:
+            os.close(writer)
+            os.close(reader)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices here")
+def test_a_device_is_refused_at_once(refused, workspace):
+    (workspace / "w.agent").symlink_to("/dev/zero")
+    assert "no regular file" in refused()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(GOOD + b"x" * 300_000, "more than 256,000 bytes"), (b"\x89PNG\r\n\x1a\n\0\xff", "no text in UTF-8"), (GOOD + b"\xff", "no text in UTF-8"),
+     (GOOD.decode().encode("utf-16"), "no text in UTF-8"), (GOOD + b"\0", "NUL"), (b"", "missing frontmatter")],
+    ids=["large", "binary", "no UTF-8", "UTF-16", "NUL", "empty"],
+)  # fmt: skip
+def test_what_is_no_text_is_refused(refused, workspace, data, words):
+    (workspace / "w.agent").write_bytes(data)
+    assert words in refused()
+
+
+def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refused(refused, workspace):
+    for front, words in {
+        "name: w\ntools: [nothing]": "no tool 'nothing'",
+        "name: w\ntoolsets: [nothing]": "no toolset",
+        "name: w\nmodel: nothing": "no model",
+        "name: add": "'add' is a tool",
+        "name: agent-create": "'agent_create' is a tool",
+        "name: con": "reserved",
+    }.items():
+        (workspace / "w.agent").write_text(f"---\n{front}\n---\nx")
+        assert words in refused()
+
+
+def test_an_adopted_file_is_read_through_links_and_blocked_when_it_changes(stage, workspace, cast):
+    real, link = workspace / "real.agent", workspace / "link.agent"
+    real.write_bytes(GOOD)
+    link.symlink_to(real)
+    stage.agents.adopt(link)
+    cast(w=["one", "two"])
+    assert stage.agents.call("w", "go") == "one"
+    real.write_bytes(GOOD + b" More.")
+    with pytest.raises(AgentError, match="is not what was approved"):
+        stage.agents.call("w", "go")
+    stage.agents.adopt(link)
+    assert stage.agents.call("w", "go") == "two"
+    real.unlink()
+    with pytest.raises(AgentError, match="can put the file back"):
+        stage.agents.call("w", "go")
+
+
+def test_what_is_adopted_takes_no_others_name_and_not_too_many(stage, workspace, files):
+    from tract_jupyter.agents import TreeLimits
+
+    first = stage.agents.create("w", "Other instructions.", "d")
+    (workspace / "w.agent").write_bytes(GOOD)
+    with pytest.raises(AgentError, match="its name is taken; retire it first"):
+        stage.agents.adopt(workspace / "w.agent")
+    (workspace / "x.agent").write_text("---\nname: x\n---\nx")
+    stage.agents.limits = TreeLimits(count=1)
+    with pytest.raises(AgentError, match="limit reached"):
+        stage.agents.adopt(workspace / "x.agent")
+    target = stage.agents.promote("w", "kept.agent")
+    agent = stage.agents.adopt(target)
+    assert (agent.is_adopted, agent.path, agent.version) == (True, target, 1)
+    assert first.path not in files()
+    stage.agents.retire("w")
+    assert target.exists()
+
+
+# --- writing fails
+
+
+def test_an_update_that_cannot_be_kept_leaves_agent_and_file_as_they_were(stage, cast, monkeypatch):
+    agent = stage.agents.create("w", "w works.", "d")
+    before = (agent.definition, agent.text, agent.version, agent.path.read_text())
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.agents.records, "save", _fails)
+        with pytest.raises(Exception, match="the store is full"):
+            stage.agents.update("w", instructions="w works well.")
+    assert (agent.definition, agent.text, agent.version, agent.path.read_text()) == before
+    cast(w=["over"])
+    assert stage.agents.call("w", "go") == "over"
+
+
+@pytest.mark.parametrize("what", ["create", "promote", "retire"])
+def test_what_cannot_be_kept_was_not_done(stage, files, workspace, monkeypatch, what):
+    agent = stage.agents.create("w", "w works.", "d")
+    before = files()
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.agents.records, "save", _fails)
+        with pytest.raises(Exception, match="the store is full"):
+            if what == "create":
+                stage.agents.create("x", "x works.", "d")
+            elif what == "promote":
+                stage.agents.promote("w", "w.agent")
+            else:
+                stage.agents.retire("w")
+    assert (files(), stage.agents.names, agent.promoted, list(workspace.iterdir())) == (before, ["w"], {}, [])
+
+
+def _fails(*arguments):
+    from tract_jupyter.exceptions import StoreError
+
+    raise StoreError("the store is full")
+
+
+def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
+    def broken(*about):
+        raise KeyError("me")
+
+    stage.agents.on_change.append(broken)
+    with pytest.warns(RuntimeWarning, match="looks on at agents no more, as it raised KeyError"):
+        agent = stage.agents.create("w", "w works.", "d")
+    assert agent.path.exists()
+    assert stage.agents.on_change == []
+    stage.agents.on_turn.append(broken)
+    cast(w=["over"])
+    with pytest.warns(RuntimeWarning, match="KeyError"):
+        assert stage.agents.call("w", "go") == "over"
+
+
+def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stage.agents.directory = "elsewhere"
+    agent = stage.agents.create("w", "w works.", "d")
+    assert agent.path.is_relative_to(tmp_path / "elsewhere")
+    monkeypatch.chdir("/")
+    agent.check_file()
+    (tmp_path / "file").write_text("")
+    stage.agents.directory = tmp_path / "file"
+    with pytest.raises(AgentError, match="the folder for agents' files cannot be made"):
+        stage.agents.create("x", "x works.", "d")
+
+
+def test_the_keys_of_a_file_are_those_that_are_said():
+    assert KEYS == ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget")
