@@ -32,8 +32,8 @@ from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.toolkit import (
     Toolset,
     acting_level,
+    agent_actor,
     call_notes,
-    child_actor,
     current_executor,
     current_profile,
 )
@@ -127,7 +127,7 @@ class Caller:
 
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""
-        return child_actor(
+        return agent_actor(
             self._executor.agent if self.running is None else self.running.call.actor, agent.id
         )
 
