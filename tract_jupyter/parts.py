@@ -193,6 +193,8 @@ class Parts:
         made._parts._has_cassette = False  # noqa: SLF001 # the same
         made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
+        if granted is not None:  # its commits, too, are on the cassette, and made again at the same times
+            made._parts._repository.writer.time_of = repository.writer.time_of  # noqa: SLF001 # the same
         return made
 
     def _delegated_to(self, granted: ToolProfile, actor: str) -> Delegation:
@@ -647,7 +649,6 @@ class Parts:
             return None if stands is None else stands.parent()._parts.llm  # noqa: SLF001 # its own class
         except TractError:
             return None
-
 
     @part
     def models(self) -> Models:

@@ -210,10 +210,7 @@ class Tract(HookedContext):
             InvalidBranchNameError: git would refuse the branch's name.
             StoreError: the store cannot be written.
         """
-        made = self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
-        if granted is not None:  # its commits, too, are on the cassette, and made again at the same times
-            made._repository.writer.time_of = self._repository.writer.time_of
-        return made
+        return self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
 
     def branches_beside(self, tract_id: str) -> list[str]:
         """Return the branches of another tract of this store, by name; none if there is no such tract."""
@@ -317,7 +314,7 @@ class Tract(HookedContext):
 
     @property
     def agents(self) -> Agents:
-        """The agents that are made while the notebook runs: `create`, `call`, `update`, `retire`, `promote`, `adopt`."""
+        """The agents that are made here: `create`, `call`, `update`, `retire`, `promote`, `adopt`."""
         return self._parts.agents
 
     @property

@@ -172,9 +172,15 @@ def test_what_an_agent_takes_below_another_is_charged_to_both_and_once_to_the_tr
 
 def test_an_agent_gives_no_more_than_it_has_left(stage, cast, person):
     person()
-    stage.agents.create("top", "top works.", "d", toolsets=["dynamic_agents"], tools=["add"], budget={"steps": 5})
+    stage.agents.create(
+        "top", "top works.", "d", toolsets=["dynamic_agents"], tools=["add"], budget={"steps": 5}
+    )
     cast(
-        top=[calls(create("low", "c1", tools=["add"], budget={"steps": 1_000})), calls(ask("low", "c2")), "over"],
+        top=[
+            calls(create("low", "c1", tools=["add"], budget={"steps": 1_000})),
+            calls(ask("low", "c2")),
+            "over",
+        ],
         low=adds(9),
     )
     with pytest.raises(AgentError, match="the limit of 5 steps"):
@@ -203,7 +209,11 @@ def test_what_was_set_aside_is_given_back_however_a_call_ends(stage, cast, w, en
     assert stage.agents.budgets.tree.spent["steps"] == made.used["steps"]
     assert nothing_aside(stage.agents)
     assert stage.agents.resume("w") == "over"
-    assert made.used["steps"] == stage.agents.budgets.tree.spent["steps"] == stage.agents.purse_of(w).spent["steps"]
+    assert (
+        made.used["steps"]
+        == stage.agents.budgets.tree.spent["steps"]
+        == stage.agents.purse_of(w).spent["steps"]
+    )
 
 
 def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
@@ -218,7 +228,16 @@ def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
 
 def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 5})
-    cast(w=[calls(add(1)), RuntimeError("broken"), calls(add(2)), RuntimeError("broken"), calls(add(3)), "over"])
+    cast(
+        w=[
+            calls(add(1)),
+            RuntimeError("broken"),
+            calls(add(2)),
+            RuntimeError("broken"),
+            calls(add(3)),
+            "over",
+        ]
+    )
     with pytest.raises(AgentError, match="broken"):
         stage.agents.call("w", "go")
     w = stage.agents.get("w")

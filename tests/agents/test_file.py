@@ -21,7 +21,9 @@ ODD = st.sampled_from([
 ANY = st.lists(TEXTS | ODD, max_size=6).map("".join)
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True)
 LISTED = st.lists(
-    st.text(string.ascii_letters + "._- é😀:#", min_size=1, max_size=20).filter(str.strip), max_size=4, unique=True
+    st.text(string.ascii_letters + "._- é😀:#", min_size=1, max_size=20).filter(str.strip),
+    max_size=4,
+    unique=True,
 )
 BUDGETS = st.none() | st.builds(
     TurnLimits,
@@ -40,8 +42,18 @@ def made(**parts):
         return None
 
 
-@given(name=NAMES, instructions=ANY, description=ANY, tools=LISTED, toolsets=LISTED, compatible=LISTED, budget=BUDGETS)
-def test_what_is_written_is_read_as_it_was(name, instructions, description, tools, toolsets, compatible, budget):
+@given(
+    name=NAMES,
+    instructions=ANY,
+    description=ANY,
+    tools=LISTED,
+    toolsets=LISTED,
+    compatible=LISTED,
+    budget=BUDGETS,
+)
+def test_what_is_written_is_read_as_it_was(
+    name, instructions, description, tools, toolsets, compatible, budget
+):
     definition = made(
         name=name, instructions=instructions, description=description, tools=tuple(tools), toolsets=tuple(toolsets),
         compatible_models=tuple(compatible), budget=budget,
@@ -99,7 +111,9 @@ def test_a_fence_within_the_body_is_text():
     assert definition.instructions == "first\n---\nname: x\n---\nlast"
 
 
-BOMB = "a: &a [x, x]\n" + "\n".join(f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20))
+BOMB = "a: &a [x, x]\n" + "\n".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20)
+)
 REFUSED = {
     "an alias bomb": (BOMB, "no aliases"),
     "an alias": ("description: &d x\nmodel: *d", "no aliases"),

@@ -9,7 +9,6 @@ import pytest
 
 from tests.agents.cast import ask, calls, create
 from tests.hooks.fakes import call
-
 from tract_jupyter.agents import AgentDefinition, TreeLimits, file_text
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import TurnLimits
@@ -92,7 +91,9 @@ def test_a_grant_of_a_function_is_no_grant_of_what_it_may(stage, evil, done):
 def test_a_child_that_was_spawned_with_a_grant_has_no_more_through_agents(stage, cast, person, done):
     there = person()
     stage.system("Be brief.")
-    granted = ToolProfile("some", dict.fromkeys(("agent_create", "agent_call", "agent_list", "add"), ToolConfig()))
+    granted = ToolProfile(
+        "some", dict.fromkeys(("agent_create", "agent_call", "agent_list", "add"), ToolConfig())
+    )
     child = stage.session.spawn(stage, purpose="Help", granted=granted)
     stage.agents.create("strong", "strong works.", "d", tools=["write"])
     model = cast(
@@ -126,8 +127,10 @@ def test_what_was_allowed_to_one_version_is_asked_of_the_next(stage, cast, perso
     assert there.questions[0].actor != there.questions[1].actor
 
 
-def test_an_agent_that_is_made_again_under_the_name_of_another_has_not_its_grants(stage, reopened, cast, person, done):
-    from tests.agents.cast import Person, Cast
+def test_an_agent_that_is_made_again_under_the_name_of_another_has_not_its_grants(
+    stage, reopened, cast, person, done
+):
+    from tests.agents.cast import Cast, Person
 
     def allow_always(ticket):
         from tract_jupyter.review import Answer
@@ -257,7 +260,9 @@ def test_a_circle_is_refused(stage, cast, person, names):
     for name in names:
         stage.agents.create(name, f"{name} works.", "d", toolsets=["dynamic_agents"])
     following = [*names[1:], names[0]]
-    model = cast(**{name: [calls(ask(then, f"c{name}")), "over"] for name, then in zip(names, following, strict=True)})
+    model = cast(
+        **{name: [calls(ask(then, f"c{name}")), "over"] for name, then in zip(names, following, strict=True)}
+    )
     assert stage.agents.call("a1", "go") == "over"
     assert "cannot call itself, not even through others" in model.told(names[-1])[0]
 
@@ -307,8 +312,11 @@ def test_what_a_parent_writes_for_it_is_its_instructions_and_nothing_else(stage,
     stage.assistant("I keep it.")
     model = cast(boss=[calls(create("w", "c1"), ask("w", "c2", "Say hello.")), "over"], w=["hello"])
     stage.chat("Go.")
-    (messages, _), = model.asked["w"]
-    assert [(one["role"], one["content"]) for one in messages] == [("system", "w works."), ("user", "Say hello.")]
+    ((messages, _),) = model.asked["w"]
+    assert [(one["role"], one["content"]) for one in messages] == [
+        ("system", "w works."),
+        ("user", "Say hello."),
+    ]
 
 
 # --- promoting
@@ -316,7 +324,9 @@ def test_what_a_parent_writes_for_it_is_its_instructions_and_nothing_else(stage,
 
 @pytest.mark.parametrize("place", ["../x.agent", "/tmp/x.agent", "x.txt", "no/folder/x.agent", "x", "link/x.agent", "there.agent",
                                    "out.agent", "~/x.agent", ".", "x.agent/"])  # fmt: skip
-def test_it_is_promoted_to_a_new_file_of_the_workspace_alone(stage, person, cast, workspace, place, monkeypatch):
+def test_it_is_promoted_to_a_new_file_of_the_workspace_alone(
+    stage, person, cast, workspace, place, monkeypatch
+):
     monkeypatch.setenv("HOME", str(workspace.parent))
     there = person()
     outside = workspace.parent / "outside"

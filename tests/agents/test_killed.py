@@ -33,7 +33,12 @@ def model(messages, **options):
     told = sum(one["role"] == "tool" for one in messages)
     steps = {
         "boss": [reply(None, ask("w", "c1", TASK)), "over"],
-        "w": [reply(None, write("one")), reply(None, ask("low", "c2")), reply(None, write("two")), reply("w over")],
+        "w": [
+            reply(None, write("one")),
+            reply(None, ask("low", "c2")),
+            reply(None, write("two")),
+            reply("w over"),
+        ],
         "low": [reply(None, write("low")), reply("low over")],
     }[part]
     return steps[told]
@@ -72,7 +77,9 @@ def run_and_end(folder, end_at, when, number="0"):
     folder = Path(folder)
     tract = opened(folder, Effects(folder / "effects", end_at, when))
     tract.agents.create("low", "low works.", "d", tools=["write"])
-    tract.agents.create("w", "w works.", "d", tools=["write"], toolsets=["dynamic_agents"], budget={"steps": 20})
+    tract.agents.create(
+        "w", "w works.", "d", tools=["write"], toolsets=["dynamic_agents"], budget={"steps": 20}
+    )
     left, begin = [int(number)], Database.write
 
     @contextmanager
@@ -116,7 +123,11 @@ def texts(folder):
 def strays(folder):
     """All files but the agents' own, the store's, and the list of effects."""
     own = {"w.agent", "low.agent", "effects"}
-    return [path.name for path in folder.rglob("*") if path.is_file() and path.name not in own and not path.name.startswith("t.db")]
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in own and not path.name.startswith("t.db")
+    ]
 
 
 def all_of(end_at):
@@ -129,7 +140,14 @@ def steps_of(end_at):
     return 4 if end_at == "one" else 6
 
 
-CASES = [("one", "before"), ("one", "after"), ("low", "before"), ("low", "after"), ("two", "before"), ("two", "after")]
+CASES = [
+    ("one", "before"),
+    ("one", "after"),
+    ("low", "before"),
+    ("low", "after"),
+    ("two", "before"),
+    ("two", "after"),
+]
 
 
 def check_after_restart(tract):
@@ -230,8 +248,10 @@ def test_killed_after_each_transaction(killed, first):
         with opened(folder, Effects(folder / "effects")) as tract:
             try:
                 tract.chat(None)
-            except Exception as error:  # noqa: BLE001 # nothing was said yet, or all is said
-                assert "there is no turn to go on with" in str(error) or "ends with nothing" in str(error), error
+            except Exception as error:  # nothing was said yet, or all is said
+                assert "there is no turn to go on with" in str(error) or "ends with nothing" in str(error), (
+                    error
+                )
             after = texts(folder)
             assert after[: len(before)] == before
             assert strays(folder) == []

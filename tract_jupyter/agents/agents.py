@@ -517,7 +517,7 @@ class Agents:
         """
         with self._lock:
             self.check_promoted(agent, caller)
-            target = new_file(path)
+            target = new_file(path, self.tract.workspace.roots)
             write_file(target, agent.text, is_new=True)
             before, agent.promoted = agent.promoted, {
                 "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,

@@ -231,7 +231,7 @@ def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) 
     told = ", ".join(there) if there else "there are none"
     near = nearest(names[0], there)
     return AgentError(
-        code, f"no {what} {', '.join(map(repr, names))} for this agent.{near} Allowed: {told}", there
+        code, f"there is no {what} {', '.join(map(repr, names))} here.{near} Allowed: {told}", there
     )
 
 

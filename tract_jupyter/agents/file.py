@@ -27,7 +27,7 @@ from tract_jupyter.exceptions import AgentError, nearest
 from tract_jupyter.models import brief_repr, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ENDING: Final = ".agent"
 """The ending of the files' names."""
@@ -166,19 +166,28 @@ def read_file(path: Path) -> str:
         raise AgentError("bad_file", f"{path.name} is no text in UTF-8") from None
 
 
-def new_file(path: Path) -> Path:
+def new_file(path: Path, roots: Sequence[Path]) -> Path:
     """Return where a file may be promoted to.
+
+    Args:
+        path: as somebody wrote it; a relative one begins at the first root.
+        roots: the folders of the workspace.
 
     Raises:
         AgentError: that is no place for it.
     """
+    if not roots:
+        raise AgentError(
+            "bad_path", "the workspace has no folder for it; t.workspace.roots = ['PLACE'] sets one"
+        )
     given = Path(path).expanduser()
-    target = (given if given.is_absolute() else Path.cwd() / given).resolve()
+    target = (given if given.is_absolute() else roots[0] / given).resolve()
     if target.suffix != ENDING:
         raise AgentError("bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance")
-    roots = [Path.cwd().resolve()]
     if not any(target.is_relative_to(root) for root in roots):
-        raise AgentError("bad_path", f"{given} is outside of the workspace {roots[0]}; choose a place within")
+        raise AgentError(
+            "bad_path", f"{given} is outside of the workspace {roots[0].name!r}; choose a place within"
+        )
     if not target.parent.is_dir():
         raise AgentError("bad_path", f"there is no folder {target.parent.name}; make it first")
     if os.path.lexists(target):

@@ -160,9 +160,12 @@ class CallRunner:
 
         Raises:
             AgentError: it cannot be called now; nothing was begun.
+            AttachmentError: a file cannot be attached; nothing was begun.
         """
         self._check(agent, caller)
         names = self._names(agent, caller)
+        if attachments:  # what cannot be attached begins nothing
+            self._agents.tract.workspace.read(*attachments)
         reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
@@ -210,7 +213,10 @@ class CallRunner:
             own.close()
         for one in said:
             if one.message.role == "assistant":
-                model, usage = str(one.message.generation_config.get("model") or ""), one.metadata.get("usage")
+                model, usage = (
+                    str(one.message.generation_config.get("model") or ""),
+                    one.metadata.get("usage"),
+                )
                 meter.add_request(model, usage, counted.get(one.message.commit_hash, 0))
         meter.add_calls(sum(one.message.role == "tool" for one in said))
         taken = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}

@@ -258,7 +258,7 @@ class _Tools:
         agents = self._agents()
         found = agents.get(values["agent"])
         agents.check_promoted(found, Caller(agents.tract))
-        new_file(Path(values["path"]))
+        new_file(Path(values["path"]), agents.tract.workspace.roots)
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
         """Return what a person is shown besides the values of a call."""

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.callers import PermissionOf
+    from tract_jupyter.toolkit.definitions import CallDetails
     from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
@@ -499,7 +500,7 @@ class ToolExecutor:
             why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.",
             is_held=permission is not None or bool(doubt),
-            details=None if tool.details is None else lambda now: tool.details(now, actor),
+            details=_details_of(tool, actor),
         )
 
     def _check_unchanged(
@@ -552,6 +553,12 @@ class PreparedCall(NamedTuple):
     tool: ToolDefinition
     values: dict[str, Any]
     question: ToolQuestion | None
+
+
+def _details_of(tool: ToolDefinition, actor: str) -> Callable[[Mapping[str, Any]], CallDetails] | None:
+    """Return what gives the details of a call of a tool, for its arguments as they are then."""
+    details = tool.details
+    return None if details is None else lambda now: details(now, actor)
 
 
 def _check(
