@@ -7,36 +7,67 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.agents.definition import budget_text
 from tract_jupyter.agents.file import file_text
-from tract_jupyter.agents.findings import text_findings
+from tract_jupyter.agents.findings import findings_rows, text_findings
 from tract_jupyter.agents.running import running_agent
+from tract_jupyter.models import counted
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 from tract_jupyter.toolkit import CallDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tract_jupyter.agents.agents import Agents
     from tract_jupyter.agents.definition import AgentDefinition
     from tract_jupyter.agents.registry import Agent
 
+_FEW = 4  # tools that a sentence names
+
 
 def details_of(agents: Agents, definition: AgentDefinition, former: Agent | None, actor: str) -> CallDetails:
     """Return what a person is shown of a definition; of a new version of an agent, what has changed too."""
-    tables = [ValueTable("What it can do", tuple(_rights(agents, definition, actor)), "nothing")]
-    noticed = text_findings(f"{definition.description}\n{definition.instructions}")
+    rows = tuple(_rights(agents, definition, actor))
+    tables = [ValueTable("What it may do", rows, "nothing", summary=_in_a_sentence(agents, definition))]
+    noticed = findings_rows(text_findings(definition.description))
     if noticed:
-        tables.append(ValueTable("Notice in its text", noticed, "nothing", heads=("What", "Where", "Why")))
+        heads = ("What", "Where", "Why")
+        tables.append(ValueTable("Notice in its description", noticed, "nothing", heads=heads))
     blocks = []
     if former is not None and (changed := _difference(former.text, file_text(definition))):
         blocks.append(CodeBlock("Changes", changed, language="diff", binds="nothing"))
+    if former is None or former.definition.instructions != definition.instructions:
+        text, found = definition.instructions, text_findings(definition.instructions)
+        note = "" if found else "Nothing in it stands out. That is no proof that it is harmless."
+        blocks.append(CodeBlock("Instructions", text, found, language="text", analysis_note=note))
     return CallDetails(tuple(tables), tuple(blocks))
 
 
-def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator[ValueRow]:
+def _tools(agents: Agents, definition: AgentDefinition) -> tuple[list[str], list[str]]:
+    """Return the tools that an agent calls freely, and those that are asked about."""
     there = agents.executor.tools()
     names = sorted(agents.granted(definition))
     reads = [name for name in names if name in there and there[name].traits.read_only]
-    writes = [name for name in names if name in there and name not in reads]
+    return reads, [name for name in names if name in there and name not in reads]
+
+
+def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
+    reads, writes = _tools(agents, definition)
+    limits = budget_text(definition.budget or agents.limits.agent)
+    makes = "agent_create" in writes
+    told = [
+        f"reads with {_few(reads)}" if reads else "",
+        f"asks before {_few(writes)}" if writes else "",
+        "may make agents" if makes else "makes no agents",
+    ]
+    does = " · ".join(filter(None, told)) if reads or writes else "calls no tools"
+    return f"{definition.model or 'its caller\u2019s model'} · {does} · {limits} in all"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _FEW else counted(len(names), "tool")
+
+
+def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator[ValueRow]:
+    reads, writes = _tools(agents, definition)
     yield ValueRow("calls freely", "", ", ".join(reads) or "nothing", "They only read.")
     yield ValueRow(
         "asks before", "", ", ".join(writes) or "nothing", "You are asked each time, unless you allow it."
@@ -49,6 +80,7 @@ def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator
     yield ValueRow(
         "budget", "", budget_text(limits), "For all its calls together; what it takes is charged above, too."
     )
+    yield ValueRow("begins with", "", "an empty context", "It sees its instructions, and what it is told.")
 
 
 def _difference(before: str, after: str) -> str:

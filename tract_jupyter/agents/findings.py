@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from tract_jupyter.analysis import Category, Finding, RiskLevel, Span, split_lines
 from tract_jupyter.models import one_line
-from tract_jupyter.review import ValueRow
+from tract_jupyter.review import ValueRow, by_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 _LONGEST_QUOTE: Final = 80
 _LONG: Final = 8_000
+_MOST: Final = 50
+"""Places of a kind; a text may be made of them."""
 _FOUND: Final = (
     (
         "hidden characters",
+        RiskLevel.HIGH,
         re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"),
         "They are not visible, or turn the direction of text: a model may read what you do not.",
     ),
     (
         "control characters",
+        RiskLevel.HIGH,
         re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
         "A terminal may obey them.",
     ),
     (
         "about approval",
+        RiskLevel.MEDIUM,
         re.compile(
             r"\b(?:approv\w+|permission\w*|without (?:asking|approval)|do(?: not|n't) ask|auto.?approve|consent)\b",
             re.IGNORECASE,
@@ -34,6 +42,7 @@ _FOUND: Final = (
     ),
     (
         "about instructions",
+        RiskLevel.HIGH,
         re.compile(
             r"\b(?:ignore|disregard|override|forget)\b[^.\n]{0,40}\b(?:instruction|rule|prompt|above|previous)\w*",
             re.IGNORECASE,
@@ -42,6 +51,7 @@ _FOUND: Final = (
     ),
     (
         "secrets",
+        RiskLevel.MEDIUM,
         re.compile(
             r"\b(?:passwords?|api.?keys?|credentials?|private keys?|access tokens?|secrets?|\.env|\.ssh|id_rsa)\b",
             re.IGNORECASE,
@@ -50,34 +60,65 @@ _FOUND: Final = (
     ),
     (
         "addresses",
+        RiskLevel.LOW,
         re.compile(r"\b(?:https?|ftp|file|wss?)://[^\s)>\"']+", re.IGNORECASE),
         "What it calls may be sent there.",
     ),
     (
         "markup",
+        RiskLevel.LOW,
         re.compile(r"<\s*(?:script|iframe|img|svg|object|embed)\b|!\[[^\]]*\]\(", re.IGNORECASE),
         "It is shown as text here.",
     ),
-    ("encoded text", re.compile(r"\b[A-Za-z0-9+/]{120,}={0,2}"), "Long runs without spaces may hide text."),
+    (
+        "encoded text",
+        RiskLevel.MEDIUM,
+        re.compile(r"\b[A-Za-z0-9+/]{120,}={0,2}"),
+        "Long runs without spaces may hide text.",
+    ),
 )
 
 
-def text_findings(text: str) -> tuple[ValueRow, ...]:
-    """Return what should be noticed in a text: what it is, the first place, and why."""
-    return tuple(_rows(text))
-
-
-def _rows(text: str) -> Iterator[ValueRow]:
-    for name, pattern, why in _FOUND:
-        found = list(pattern.finditer(text))
-        if not found:
-            continue
-        line = text.count("\n", 0, found[0].start()) + 1
-        quote = found[0].group()
-        shown = repr(quote) if len(quote) == 1 else one_line(quote, _LONGEST_QUOTE)
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        yield ValueRow(name, "", f"line {line}: {shown}{more}", why)
+def text_findings(text: str) -> tuple[Finding, ...]:
+    """Return what should be noticed in a text, with its first places, the worst first."""
+    starts = _line_starts(text)
+    found = [
+        Finding(name, Category.UNKNOWN, level, _span(starts, match), _quoted(match.group()), why, "", 1.0)
+        for name, level, pattern, why in _FOUND
+        for match in islice(pattern.finditer(text), _MOST)
+    ]
     if len(text) > _LONG:
-        yield ValueRow(
-            "length", "", f"{len(text):,} characters", "Read all of it: nothing is approved unread."
-        )
+        why = f"It has {len(text):,} characters. Read all of it: nothing is approved unread."
+        found.append(Finding("length", Category.UNKNOWN, RiskLevel.LOW, Span(1, 0, 1, 0), "", why, "", 1.0))
+    return tuple(sorted(found, key=lambda one: (-one.level.rank, one.span)))
+
+
+def findings_rows(findings: Iterable[Finding]) -> tuple[ValueRow, ...]:
+    """Return findings as rows: what each is, where it stands, and why it matters; the worst first."""
+    return tuple(
+        ValueRow(rule.code, "", f"{rule.where}: {rule.worst.text}".rstrip(": "), rule.worst.reason)
+        for rule in by_rule(findings)
+    )
+
+
+def _line_starts(text: str) -> list[int]:
+    starts, at = [], 0
+    for line in split_lines(text):
+        starts.append(at)
+        at += len(line)
+        at += 2 if text.startswith("\r\n", at) else 1
+    return starts
+
+
+def _span(starts: list[int], match: re.Match[str]) -> Span:
+    (line, column), (end_line, end_column) = (_place(starts, at) for at in match.span())
+    return Span(line, column, end_line, end_column)
+
+
+def _place(starts: list[int], at: int) -> tuple[int, int]:
+    line = bisect_right(starts, at)
+    return line, at - starts[line - 1]
+
+
+def _quoted(text: str) -> str:
+    return repr(text) if len(text) == 1 else one_line(text, _LONGEST_QUOTE)

@@ -29,7 +29,8 @@ class CodeBlock:
 
     `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
     that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
-    rules did not look. `binds` says whether an approval is about the code, or whether it only explains.
+    rules did not look. `binds` says whether an approval is about the code, or whether it only explains. A `text` is no
+    code: it is the value that has the name which the title is.
     """
 
     title: str
@@ -37,7 +38,7 @@ class CodeBlock:
     findings: tuple[Finding, ...] = ()
     header: str = ""
     description: str = ""
-    language: Literal["python", "diff"] = "python"
+    language: Literal["python", "diff", "text"] = "python"
     first_line: int = 1
     marked: int | None = None
     analysis_note: str = ""
@@ -45,6 +46,12 @@ class CodeBlock:
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "description", "analysis_note")
+
+    def is_value(self, name: str, value: object) -> bool:
+        """Return True if this is a value, which need not be shown again, and may be changed in its place."""
+        if self.binds != "code" or self.code != value:
+            return False
+        return self.language != "text" or self.title.casefold() == name
 
 
 @dataclass(frozen=True, slots=True)

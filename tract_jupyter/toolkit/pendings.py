@@ -7,6 +7,7 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
@@ -390,6 +391,21 @@ class PendingToolCall(ToolQuestion):
         """The names of the actions; an alternative can be chosen where there are some."""
         offered = super().offered_actions
         return offered if self.alternatives else offered - {"choose"}
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """Return the arguments, but for those that stand there as a text."""
+        texts = [block for block in self._told_details().blocks if block.language == "text"]
+        return tuple(
+            replace(
+                table,
+                rows=tuple(
+                    row
+                    for row in table.rows
+                    if not any(one.is_value(row.name, self.fields.get(row.name)) for one in texts)
+                ),
+            )
+            for table in super().tables()
+        )
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return what its maker says of it, and the alternatives, besides what others show."""

@@ -176,7 +176,7 @@ def code_html(block: CodeBlock, named: str = "") -> str:
 
     Args:
         block: the code.
-        named: the value that the code is, where that alone is asked about: then no title stands over it.
+        named: the value that the code is, which may be changed there. No title stands over it, unless it is a text.
     """
     shown = shown_code(block)
     title = sub_html(block.title, shown.description)
@@ -194,13 +194,14 @@ def code_html(block: CodeBlock, named: str = "") -> str:
         findings = by_line.get(line.number, [])
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
         rows += [_finding_html(finding) for finding in findings if finding in noted]
-    label = f"{block.title}: code, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
-    name = f' data-name="{escaped(named)}"' if named else ""
+    is_text = block.language == "text"
+    label = f"{block.title}: {'text' if is_text else 'code'}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
+    name = f' data-name="{escaped(named)}" data-what="{"text" if is_text else "code"}"' if named else ""
     code = (
         f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
         f"{''.join(rows)}</div>"
     )
-    return f"{code}{findings_html(block)}" if named else f"{title}{findings_html(block)}{code}"
+    return f"{code}{findings_html(block)}" if named and not is_text else f"{title}{findings_html(block)}{code}"
 
 
 def _line_html(

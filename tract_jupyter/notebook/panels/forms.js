@@ -122,11 +122,12 @@ function inCode(parameter, id, code, told) {
   const control = ELEMENT("textarea", { id, name: parameter.name, class: "script", rows: parameter.text.split("\n").length, spellcheck: "false", "aria-label": parameter.label, hidden: true }, parameter.text);
   const before = held(control);
   const press = ELEMENT("button", { type: "button", class: "plain", "data-after-reading": true });
+  const { what } = code.dataset; // "code" or "text"
   const isChanged = () => held(control) !== before;
   const show = (on) => {
     control.hidden = !on;
     code.hidden = on;
-    press.textContent = on ? "Undo the change" : "Change the code";
+    press.textContent = on ? "Undo the change" : `Change the ${what}`;
   };
   press.addEventListener("click", () => {
     if (press.getAttribute("aria-disabled") === "true") return;

@@ -164,13 +164,15 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     """
     request = ticket.request
     named, script = asked_code(request)
-    parts = [code_html(script, named)] if script is not None else []
+    is_text = script is not None and script.language == "text"
+    parts = [code_html(script, named)] if script is not None and not is_text else []
     parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary else "")
     if why and request.why and ticket.status.is_open:
         parts.append(f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>')
     parts += [choice_html(choice, request.pending_id) for choice in request.choices]
     blocks = [block for block in request.code if block is not script]
     parts += [code_html(block) for block in blocks if asked_by or block.binds != "nothing"]
+    parts += [code_html(script, named)] if script is not None and is_text else []
     parts += [_values_html(table, request.pending_id) for table in request.tables]
     changes = changed_values(ticket)
     if changes:
@@ -190,9 +192,13 @@ def asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
     """Return the code that is itself the value that is asked about, and may be changed, and the name of the value."""
     for parameter in request.fields or ():
         for block in request.code:
-            if block.binds == "code" and block.code == parameter.default:
+            if block.is_value(parameter.name, parameter.default):
                 return parameter.name, block
     return "", None
+
+
+def _is_code(block: CodeBlock | None) -> bool:
+    return block is not None and block.language != "text"
 
 
 def bound_html(request: ReviewRequest) -> str:
@@ -292,7 +298,7 @@ def headline(ticket: Ticket) -> str:
     status = ticket.status
     look = _LOOKS[status]
     changed = len(changed_values(ticket))
-    what = "code" if _shown_code(ticket)[1] is not None else counted(changed, "value")
+    what = "code" if _is_code(_shown_code(ticket)[1]) else counted(changed, "value")
     badge = f'<span class="badge">{what} changed</span>' if changed else ""
     if status is PendingStatus.PENDING:
         badge += '<span class="badge wait">waiting</span>'

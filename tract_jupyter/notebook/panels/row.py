@@ -45,7 +45,7 @@ def row_view(ticket: Ticket) -> dict[str, Any]:
         "is_brief": is_brief,
         "why": first_sentence(request.why),
         "why_all": request.why,
-        "is_code": asked_code(request)[1] is not None,
+        "is_code": _asks_about_code(request),
         "is_short": _is_short(request),
         "since": ticket.pending.created_at.isoformat(),
         "note": request.note,
@@ -81,7 +81,7 @@ def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
     count = sum(f.level is worst.level for block in request.code for f in block.findings)
     known = RULES.get(worst.code)
     said = (worst.worst.reason if known is None else known.manual().partition("\n")[0]).removesuffix(".")
-    said = said if asked_code(request)[1] is None else first_sentence(request.summary)
+    said = said if not _asks_about_code(request) else first_sentence(request.summary)
     line = lines_text([worst.worst.span.line])
     jump = f'<button type="button" class="plain jump">{line}</button>'
     chip = f'<span class="chip {worst.level.value}">{count:,} {worst.level.value}</span>'
@@ -119,6 +119,11 @@ def first_sentence(text: str) -> str:
 def _worst(request: ReviewRequest) -> RuleFindings | None:
     rules = [rule for block in request.code for rule in by_rule(block.findings)]
     return max(rules, key=lambda rule: rule.level.rank, default=None)
+
+
+def _asks_about_code(request: ReviewRequest) -> bool:
+    _, script = asked_code(request)
+    return script is not None and script.language != "text"
 
 
 def _is_short(request: ReviewRequest) -> bool:
