@@ -68,7 +68,7 @@ class Agents:
         self._limits = TreeLimits()
         self.budgets = Budgets(self._limits)
         self._models: tuple[str, ...] | None = None
-        self._parent = store
+        self._parent = self._usual = store
         self._folder: Path | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
@@ -154,10 +154,11 @@ class Agents:
         return Path(self._temporary.name)
 
     @directory.setter
-    def directory(self, directory: str | Path) -> None:
-        """Set it, for agents that are made from now on."""
+    def directory(self, directory: str | Path | None) -> None:
+        """Set it, for agents that are made from now on; None for the usual one."""
         self._check_person("where the files of agents are")
-        self._parent, self._folder = Path(directory).expanduser().absolute(), None
+        self._parent = self._usual if directory is None else Path(directory).expanduser().absolute()
+        self._folder = None
 
     @property
     def toolsets(self) -> dict[str, frozenset[str]]:

@@ -59,7 +59,8 @@ def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
         "may make agents" if makes else "makes no agents",
     ]
     does = " · ".join(filter(None, told)) if reads or writes else "calls no tools"
-    return f"{definition.model or 'its caller\u2019s model'} · {does} · {limits} in all"
+    model = definition.model or "the model of its caller"
+    return f"{model} · {does} · {limits} in all"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ class TractJupyter(Configurable):
         "on_timeout",
         "carry_grants",
         "tells_rejections",
+        "generated_agents_dir",
         "rules_off",
         "rule_levels",
         "rule_effects",
@@ -50,6 +51,11 @@ class TractJupyter(Configurable):
         config=True
     )
     tools_name = Unicode("tools", help="The name of the tools in the notebook's namespace.").tag(config=True)
+    generated_agents_dir = Unicode(
+        "",
+        help="The folder for the files of agents that are made while the notebook runs, relative to the notebook's "
+        "folder; a session has a folder of its own in it. Empty for one beside the store.",
+    ).tag(config=True)
     decision_timeout = Float(
         None,
         allow_none=True,

@@ -9,6 +9,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -157,8 +158,9 @@ _UNDER_ANOTHER = re.compile(
 )
 
 
-_WAITING_LINE = re.compile(r"%tract[ \t]+chat[ \t]+resume[ \t]*\n?")
-_AWAITED_LINE = "await get_ipython().run_line_magic('tract', 'chat resume')\n"
+_WAITING_LINE = re.compile(
+    r"%tract[ \t]+(?:chat[ \t]+resume|agents[ \t]+resume[ \t]+(?P<agent>[^\n]*[^\s?]))[ \t]*\n?"
+)
 _ASKING_LINE = re.compile(r"%(?P<name>tract_(?:propose|orchestrate))\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?")
 
 
@@ -183,8 +185,10 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
 
 
 def _awaited(line: str) -> str:
-    if _WAITING_LINE.fullmatch(line):
-        return _AWAITED_LINE
+    waiting = _WAITING_LINE.fullmatch(line)
+    if waiting is not None:
+        resumed = "chat resume" if waiting["agent"] is None else f"agents resume {waiting['agent'].strip()}"
+        return f"await get_ipython().run_line_magic('tract', {resumed!r})\n"
     asking = _ASKING_LINE.fullmatch(line)
     if asking is None:
         return line
@@ -209,7 +213,7 @@ def run_questions(lines: list[str]) -> list[str]:
 
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
 _MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_orchestrate|_fire|_check|_run|_script|_chat|_profile)?)\s+(?P<rest>[^\n]*)$"
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_orchestrate|_fire|_check|_run|_script|_chat|_profile|_agent)?)\s+(?P<rest>[^\n]*)$"
 )
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _OPTIONS = {
@@ -220,6 +224,7 @@ _OPTIONS = {
     "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
     "tract_run": ("--profile", "--regenerate", "--model", "--out"),
     "tract_profile": ("--activate", "--check"),
+    "tract_agent": ("--tools", "--toolsets", "--model", "--description", "--budget", "--check"),
     "tract_chat": (
         "--model", "--profile", "--direct", "--plan", "--cells", "--vars", "--files", "--retry", "--out",
     ),
@@ -232,7 +237,7 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        found = _of_profile(notebook, context.full_text, context.cursor_line, line)
+        found = _in_cell(notebook, context.full_text, context.cursor_line, line)
         token, words = found or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
         completions = [
             SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
@@ -251,16 +256,17 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
 _Found = tuple[str, "Iterable[tuple[str, str]]"]
 
 
-_PROFILE = "%%tract_profile"
+_WRITTEN = {"%%tract_profile": "profile_cell", "%%tract_agent": "agents.cell"}
+"""The cells that are completed by their lines, each with the module that does it."""
 _LAST_WORD = re.compile(r"[\w.-]*$")
 
 
-def _of_profile(notebook: NotebookSession, text: str, number: int, line: str) -> _Found | None:
-    """Complete a line within a profile that is written as YAML."""
-    if not number or not text.startswith(_PROFILE):
+def _in_cell(notebook: NotebookSession, text: str, number: int, line: str) -> _Found | None:
+    """Complete a line within a profile, or an agent's front matter, that is written as YAML."""
+    module = next((one for magic, one in _WRITTEN.items() if text.startswith(magic)), None)
+    if not number or module is None:
         return None
-    from tract_jupyter.notebook.profile_cell import body_words
-
+    body_words = import_module(f"tract_jupyter.notebook.{module}").body_words
     above = text.splitlines()[1:number]
     token = _LAST_WORD.search(line)
     try:
@@ -323,6 +329,13 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
 
 def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]] | None:
     """Return the values of the option that is typed; None where it has none to offer."""
+    if magic.endswith("tract_agent"):
+        from tract_jupyter.notebook.agents.cell import option_words
+
+        try:
+            return option_words(notebook, parts)
+        except TractError:
+            return []
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
         return _profiles(notebook)
     if not magic.endswith("tract_chat"):
@@ -333,7 +346,7 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
     if last == "--vars":
         return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
     if last == "--profile" and parts[-2] == last:
-        return [(name, "profile") for name in ("self", "supervisor", "full")]
+        return [(name, "profile") for name in ("self", "supervisor", "agents", "full")]
     return None
 
 

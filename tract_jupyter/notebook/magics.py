@@ -143,6 +143,7 @@ class TractMagics(Magics):
         %tract diff A B   how two contexts differ
         %tract branch, switch, merge, checkout, tag, pin, skip, undo, redo
         %tract chat       the turns of the conversation; %tract chat show draws one again
+        %tract agents     the agents, live; %tract agents NAME tells more of one
         %tract orchestrator  the runs of the model that looks after the context; show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
         %tract run ID     one of them as a graph; --prompt shows its prompt, --resume resumes it
@@ -363,13 +364,52 @@ class TractMagics(Magics):
         display(save_profile(self._notebook, given.name, cell, activate=given.activate, check=given.check))
 
     @magic_arguments()
+    @argument("name", nargs="?", default="", help="The agent's name; left out if the cell has front matter.")
+    @argument("--tools", metavar="A,B", help="What it may call, by name.")
+    @argument(
+        "--toolsets", metavar="A,B", help="Sets of tools: self, code, dynamic_agents, or an MCP server."
+    )
+    @argument(
+        "--model", metavar="NAME", help="A model of tract.models; the one of whoever calls it if left out."
+    )
+    @argument("--description", metavar="TEXT", help="What it is for, for those who may call it.")
+    @argument(
+        "--budget",
+        metavar="LIMITS",
+        help="What all its calls may take: steps=20,calls=50,tokens=40000,usd=0.5.",
+    )
+    @argument("--check", action="store_true", help="Only say what is wrong with it; nothing is defined.")
+    @cell_magic
+    @_as_typed
+    def tract_agent(self, line: str, cell: str) -> None:
+        """Define an agent: the cell is what its model is told first.
+
+        An agent has a context of its own, which begins empty, and calls nothing but the tools that it is given::
+
+            %%tract_agent counter --tools read_table --budget steps=10 --description "Counts birds."
+            You count birds in tables of sightings. Never guess a number.
+
+        tools.agents.counter("...") calls it, and so does a model that may call agents: %%tract_chat --profile agents. If
+        there is an agent of that name, this is another version of it, and what has changed is shown; what the line does
+        not name stays. A cell that begins with --- is a whole .agent file: name, description, model, tools, toolsets and
+        budget as YAML, then --- and the instructions. %tract agents shows all of them.
+        """
+        from tract_jupyter.notebook.agents.cell import AgentOptions, define
+
+        given = self._options(self.tract_agent, line, "defined")
+        options = AgentOptions(
+            given.name, given.tools, given.toolsets, given.model, given.description, given.budget, given.check
+        )
+        display(define(self._notebook, options, cell))
+
+    @magic_arguments()
     @argument(
         "--model", metavar="NAME", help="Who is asked: PROVIDER/NAME, or another model of the same provider."
     )
     @argument(
         "--profile",
         metavar="NAME",
-        help="The tools that the model has: self, supervisor or full; self if left out.",
+        help="The tools that the model has: self, supervisor, agents or full; self if left out.",
     )
     @argument(
         "--direct",

@@ -21,6 +21,8 @@ from tract_jupyter.notebook.waiting import WaitingLine
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.notebook.agents.live import LiveTree
+    from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.operations import Advice
     from tract_jupyter.tract import Tract
@@ -150,6 +152,11 @@ class NotebookSession:
         self._folder = Path.cwd()
         self._tract: Tract | None = None
         self._advice: Advice | None = None
+        self.agent_tree: LiveTree | None = None
+        """The tree of agents that is on display and follows them."""
+        self._watch: AgentWatch | None = None
+        self._agents_folder = ""
+        """The setting for agents' files that the tract goes by."""
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
         config.observe(self._on_store, "store")
@@ -166,6 +173,21 @@ class NotebookSession:
                 self._tract = self._open()
             self.waiting.is_used = True
             return self._tract
+
+    @property
+    def agent_watch(self) -> AgentWatch:
+        """What follows the agents of the tract; made at the first use.
+
+        Raises:
+            StoreError: the store cannot be opened.
+        """
+        from tract_jupyter.notebook.agents.watch import AgentWatch
+
+        tract = self.tract
+        with self._lock:
+            if self._watch is None:
+                self._watch = AgentWatch(tract)
+            return self._watch
 
     @property
     def lock_path(self) -> Path:
@@ -218,6 +240,9 @@ class NotebookSession:
     def close(self) -> None:
         """Close the tract, if it was opened."""
         with self._lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
             if self._tract is not None:
                 self._tract.close()
                 self._tract = None
@@ -294,6 +319,14 @@ class NotebookSession:
         tract.operations.carry_grants = config.carry_grants
         tract.operations.advice = self.advice
         tract.review.tells_rejections = config.tells_rejections
+        if self._agents_folder != config.generated_agents_dir:
+            self._agents_folder = config.generated_agents_dir
+            tract.agents.directory = self._agents_place()
+
+    def _agents_place(self) -> Path | None:
+        """Return the folder for the files of agents, as the setting says it; None for the usual one."""
+        named = self.config.generated_agents_dir
+        return self.path_of(named) if named else None
 
 
 def _refusal(path: Path) -> str:

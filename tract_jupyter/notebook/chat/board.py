@@ -94,6 +94,12 @@ class TurnBoard:
         else:
             self.draw(at_once=isinstance(event, TurnBegan))
 
+    def stir(self) -> None:
+        """Show soon what an agent has done that the turn has called."""
+        with self._lock:
+            if self._is_up and not self._is_closed:
+                self.draw()
+
     def beat(self) -> None:
         """Show what is not on display yet; called now and then by whoever waits for the turn."""
         with self._lock:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolProfile
     from tract_jupyter.tract import Tract
 
-PROFILES: Final = ("self", "supervisor", "full")
+PROFILES: Final = ("self", "supervisor", "agents", "full")
 """The tool profiles that an option can name; the first one is the default."""
 _IN_CODE: Final = " in code"
 
@@ -276,6 +276,7 @@ async def _carry_out(
                 with (
                     _asked(tract, options.model) as given,
                     gathering(notebook, board),
+                    notebook.agent_watch.shown_on(board),
                     within or nullcontext(),
                 ):
                     return tract.chat(

@@ -30,6 +30,7 @@ from tract_jupyter.notebook.chat.parts import (
     Thought,
 )
 from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, DrawnTurn
+from tract_jupyter.notebook.chat.work import agent_of
 from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import Attachment
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
+    from tract_jupyter.notebook.chat.work import WorkSource
     from tract_jupyter.review import Ticket
 
 
@@ -62,6 +64,10 @@ class LogSource(Protocol):
         """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
         ...
 
+    def work(self, agent: str, text: str) -> WorkSource | None:
+        """Return the agent's call that an answer tells of; None if it tells of none that is kept."""
+        ...
+
 
 @dataclass(eq=False)
 class TurnLog:
@@ -75,15 +81,13 @@ class TurnLog:
         is_last: nothing was said after this turn.
         has_earlier: it had its answer, which stays where no other one comes.
         clock: gives seconds, from any beginning.
-
-    Attributes:
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
+
+    Attributes:
         named: what it is called.
     """
 
-    go_on: ClassVar[str] = GO_ON
-    show_again: ClassVar[str] = SHOW
     named: ClassVar[str] = "turn"
 
     source: LogSource
@@ -93,9 +97,13 @@ class TurnLog:
     is_last: bool = True
     has_earlier: bool = False
     clock: Callable[[], float] = time.monotonic
+    go_on: str = GO_ON
+    show_again: str = SHOW
     _parts: list[Part] = field(default_factory=list)
     _calls: dict[str, int] = field(default_factory=dict)
     """The place of each call's part."""
+    _works: dict[str, list[WorkSource]] = field(default_factory=dict)
+    """What agents do, by the call that called them."""
     _asked: dict[str, str] = field(default_factory=dict)
     """The calls that are asked about, by pending."""
     _turn_id: str = ""
@@ -155,7 +163,8 @@ class TurnLog:
             if call_id is not None:
                 self._change(call_id, ticket=ticket, is_open=ticket.status.is_open)
                 return
-            place = self._running_place()
+            place = self._place_of_agent(ticket.pending.actor)
+            place = self._running_place() if place is None else place
             part = None if place is None else self._parts[place]
             if place is not None and isinstance(part, CallPart):
                 if ticket.pending.operation == RUN_SCRIPT:
@@ -164,6 +173,23 @@ class TurnLog:
                 question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
                 kept = [one for one in part.questions if one.pending_id != question.pending_id]
                 self._parts[place] = replace(part, questions=(*kept, question))
+
+    def take_work(self, work: WorkSource, agent: str, told: str) -> None:
+        """Show what an agent does in the row of the call that called it, or under the script that did."""
+        with self._lock:
+            place = self._place_of_call(agent, told)
+            part = None if place is None else self._parts[place]
+            if isinstance(part, CallPart):
+                self._works.setdefault(part.call.id, []).append(work)
+
+    def _place_of_call(self, agent: str, told: str) -> int | None:
+        """Return the place of the call that has called an agent: one that was not taken for another one."""
+        for place, part in enumerate(self._parts):
+            if not isinstance(part, CallPart) or part.ended is not None or part.call.id in self._works:
+                continue
+            if part.is_begun and agent_of(part.call) == agent and part.arguments.get("input") == told:
+                return place
+        return self._running_place()
 
     def refresh(self) -> None:
         """Look at the tickets again: something was decided."""
@@ -207,6 +233,7 @@ class TurnLog:
         """Return the turn as it stands."""
         with self._lock:
             self._look_at_clock()
+            self._look_at_works()
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
             seconds = self._seconds() if self._ended is None else self._ended.seconds
@@ -217,6 +244,19 @@ class TurnLog:
             )  # fmt: skip
 
     # ---
+
+    def _look_at_works(self) -> None:
+        """Note how the agents stand that the calls have called."""
+        for call_id, works in self._works.items():
+            place = self._calls.get(call_id)
+            part = None if place is None else self._parts[place]
+            if place is None or not isinstance(part, CallPart):
+                continue
+            now = tuple(work.now() for work in works)
+            if len(now) != len(part.work) or any(
+                one is not other for one, other in zip(now, part.work, strict=True)
+            ):
+                self._parts[place] = replace(part, work=now)
 
     def _seconds(self) -> float | None:
         return None if self._began is None else self.clock() - self._began
@@ -272,6 +312,8 @@ class TurnLog:
         found = self._asked.get(pending.pending_id)
         if found is not None:
             return found
+        if self._place_of_agent(pending.actor) is not None:
+            return None
         name, arguments = getattr(pending, "tool_name", None), getattr(pending, "call_arguments", None)
         for call_id in self._asked.values():  # asked before, by another process: it has that one's id now
             part = self._parts[self._calls[call_id]] if call_id in self._calls else None
@@ -279,6 +321,13 @@ class TurnLog:
                 continue
             if (part.call.name, dict(part.call.arguments)) == (name, arguments):
                 return call_id
+        return None
+
+    def _place_of_agent(self, actor: str) -> int | None:
+        """Return the place of the call whose agent, or one below it, makes a call; None if no agent here does."""
+        for call_id, works in reversed(self._works.items()):
+            if any(f"{actor}/".startswith(f"{work.actor}/") for work in works):
+                return self._calls.get(call_id)
         return None
 
     def _running_place(self) -> int | None:
@@ -371,6 +420,10 @@ class TurnLog:
                 own = asked
             else:
                 known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=asked)
+        agent = agent_of(part.call)
+        if agent and event.call_id not in self._works:
+            work = self.source.work(agent, event.text)
+            self._works |= {} if work is None else {event.call_id: [work]}
         self._parts[place] = replace(
             part, ended=event, is_open=False, asked=own, questions=tuple(known.values())
         )

@@ -32,6 +32,7 @@ from tract_jupyter.notebook.chat.rows import (
     tokens_text,
 )
 from tract_jupyter.notebook.chat.view import TurnBlock
+from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
 
@@ -196,6 +197,8 @@ class CallPart:
     """Its ticket is not decided. Kept here, since the ticket itself changes."""
     asked: AskedQuestion | None = None
     """The question whether its script is run at all, once it is over: it is asked within the call, and is about it."""
+    work: tuple[AgentWork, ...] = ()
+    """What agents do that it calls: one, or those that its script calls."""
 
     @property
     def is_script(self) -> bool:
@@ -254,12 +257,20 @@ class CallPart:
     def text(self) -> str:
         """Return the rows as text."""
         asked = [row_text(asked_row(one.asked)) for one in self.questions if one.asked is not None]
-        return "\n".join([row_text(self.row(0)), *(f"  {line}" for line in asked)])
+        inner = [line for work in self.work for line in work.text().splitlines()]
+        below = inner if self.is_script else inner[1:]  # the first line of an agent's own row says the same
+        indent = "  " if self.is_script else ""
+        told = [f"  {line}" for line in asked] + [f"{indent}{line}" for line in below]
+        return "\n".join([row_text(self.row(0)), *told])
 
     def row(self, limit: int) -> RowParts:
         """Return what the row says; results are cut after so many characters."""
-        row = self._script_row(limit) if self.is_script else self._call_row(limit)
-        name = "a script" if self.is_script else self.call.name
+        if self.is_script:
+            row, name = self._script_row(limit), "a script"
+        elif self.work:
+            row, name = self._agent_row(limit), self.work[-1].agent
+        else:
+            row, name = self._call_row(limit), self.call.name
         decision = None if self.state == "stopped" else self.decision  # what was open then was withdrawn
         return row if decision is None else _with_decision(row, decision, name)
 
@@ -272,6 +283,17 @@ class CallPart:
             self.state, "", self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
             body=f"{called}{self._saw(limit)}",
         )  # fmt: skip
+
+    def _agent_row(self, limit: int) -> RowParts:
+        """Return the row of a call that an agent works on."""
+        work = self.work[-1]
+        state = work.row_state if self.ended is None else self.state
+        row = work.row(limit)
+        saw = "" if self.ended is None else self._saw(limit)
+        seconds = row.seconds if self.ended is None else self._seconds
+        return row._replace(
+            state=state, badge=work.badge or self._badge, seconds=seconds, body=f"{row.body}{saw}"
+        )
 
     def _script_row(self, limit: int) -> RowParts:
         ended, code = self.ended, str(self.arguments.get("code") or "")
@@ -291,7 +313,7 @@ class CallPart:
         return RowParts(
             self.state, what, "", escaped(brief), brief, self._badge, aside=script_saved(script),
             seconds=self._seconds,
-            body=script_html(code, script, answer, tokens, limit) + self._how_to_decide,
+            body=inner_rows(self.work, limit) + script_html(code, script, answer, tokens, limit) + self._how_to_decide,
         )  # fmt: skip
 
     @property

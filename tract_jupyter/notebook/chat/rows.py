@@ -357,6 +357,7 @@ class AskedQuestion(NamedTuple):
         arguments: the values that it was about; of a decided one with what was changed.
         decision: what was decided; None while it is open.
         reason: why it was turned down, or what failed.
+        asker: the agent that asked, and for whom; empty if no agent did.
     """
 
     pending_id: str
@@ -365,6 +366,12 @@ class AskedQuestion(NamedTuple):
     arguments: Mapping[str, Any]
     decision: Decision | None = None
     reason: str = ""
+    asker: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was asked, by whom."""
+        return f"{self.title} ({self.asker})" if self.asker else self.title
 
 
 def asked_row(asked: AskedQuestion) -> RowParts:
@@ -374,7 +381,7 @@ def asked_row(asked: AskedQuestion) -> RowParts:
     decision = asked.decision
     if decision is None:
         return RowParts(
-            "asked", asked.title, brief=brief, brief_text=text, body=body + decide_html(asked.pending_id)
+            "asked", asked.what, brief=brief, brief_text=text, body=body + decide_html(asked.pending_id)
         )
     short, full = decided_brief(decision)
     body += f"{sub_html('Decided')}<p>{escaped(full)}</p>"
@@ -382,12 +389,12 @@ def asked_row(asked: AskedQuestion) -> RowParts:
         reason = quoted(decision.reason or asked.reason)
         body += f"<p>{escaped(reason)}</p>" if reason else ""
         return RowParts(
-            "refused", f"Rejected: {asked.title}", brief=escaped(reason), brief_text=reason, aside=short,
+            "refused", f"Rejected: {asked.what}", brief=escaped(reason), brief_text=reason, aside=short,
             aside_title=full, body=body,
         )  # fmt: skip
     return RowParts(
         "done",
-        f"Approved: {asked.title}",
+        f"Approved: {asked.what}",
         brief=brief,
         brief_text=text,
         aside=short,

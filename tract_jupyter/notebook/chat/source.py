@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, StoreError, TractError
+from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
+from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, asker_words, number_in
 from tract_jupyter.review import Decision
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.tract import Tract
@@ -49,6 +52,7 @@ class TractSource:
             _arguments(stored.operation, stored.fields),
             decision,
             reason,
+            asker_words(stored.actor),
         )
 
     def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
@@ -62,6 +66,75 @@ class TractSource:
         if stored is None or not decisions or not Decision.of(decisions[-1]).is_personal:
             return None
         return stored.created_at, Decision.of(decisions[-1]).decided_at
+
+    def work(self, agent: str, text: str) -> WorkSource | None:
+        """Return the agent's call that an answer tells of; None if it tells of none that is kept."""
+        number = number_in(agent, text)
+        if number is None:
+            return None
+        found = [call for call in self._tract.agents.calls_of(agent) if call.number == number]
+        return StoredWork(self._tract, found[-1]) if found else None
+
+
+class StoredWork:
+    """A call of an agent as the store tells it, which is read when it is drawn."""
+
+    def __init__(self, tract: Tract, call: AgentCall) -> None:
+        self._tract = tract
+        self._call = call
+        self._read: AgentWork | None = None
+
+    @property
+    def actor(self) -> str:
+        """Who makes its calls."""
+        return self._call.actor
+
+    def now(self) -> AgentWork:
+        """Return how it stands."""
+        if self._read is None:
+            self._read = AgentWork.of(self._call, agent_turn(self._tract, self._call))
+        return self._read
+
+
+def agent_turn(tract: Tract, call: AgentCall) -> DrawnTurn | None:
+    """Return the conversation of an agent's call as the store tells it; None if nothing was said, or it is gone."""
+    log = agent_log(tract, call)
+    return None if log is None else log.view()
+
+
+def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnLog | None:
+    """Return what the store tells of an agent's call; None if nothing was said, or it is gone.
+
+    Args:
+        tract: the one at the top, which has its questions.
+        call: of the agent.
+        to_go_on: leave out how it ended so far.
+    """
+    try:
+        own = tract.agents.transcript(call.agent, call.number)
+    except TractError:
+        return None
+    try:
+        turns = own.loop.turns()
+        if not turns:
+            return None
+        log = new_agent_log(tract, call)
+        for event in own.loop.events_of(turns[-1]):
+            if not (to_go_on and isinstance(event, TurnEnded)):
+                log.add(event)
+        return log
+    except TractError:
+        return None
+    finally:
+        own.close()
+
+
+def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
+    """Return the log of an agent's call, empty."""
+    return TurnLog(
+        TractSource(tract), replayed=replayed_from(tract), most_steps=call.limits.steps,
+        go_on=f"%tract agents resume {call.agent}", show_again=f"%tract agents show {call.agent}",
+    )  # fmt: skip
 
 
 def _arguments(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +194,6 @@ def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnL
     Raises:
         StoreError: the store cannot be read.
     """
-    from tract_jupyter.loop import TurnEnded
-
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), is_last=turn.is_last)
     for event in tract.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):

@@ -10,7 +10,7 @@ from tract_jupyter.llm import Usage, dollars
 from tract_jupyter.models import TurnOutcome, counted, printable
 from tract_jupyter.notebook.chat.parts import CallPart, Prose
 from tract_jupyter.notebook.chat.rows import LONGEST_RESULT, seconds_text, tokens_text
-from tract_jupyter.notebook.chat.view import Action, Foot, TurnBlock
+from tract_jupyter.notebook.chat.view import Action, Foot, TurnBlock, grouped_html
 from tract_jupyter.notebook.views.html import escaped, root_html
 from tract_jupyter.notebook.views.styles import styled
 
@@ -212,23 +212,6 @@ class DrawnTurn:
         if self.replayed:
             return f"$0 now, {_money(cost)} then"
         return _money(cost)
-
-
-def grouped_html(blocks: Iterable[TurnBlock]) -> str:
-    """Return blocks as HTML: rows that follow each other in one list, and so with prose."""
-    made: list[str] = []
-    open_kind = ""
-    for block in blocks:
-        if block.kind != open_kind:
-            made.append("</div>" if open_kind else "")
-            open_kind = block.kind if block.kind in _GROUPS else ""
-            made.append(f'<div class="{_GROUPS[open_kind]}">' if open_kind else "")
-        made.append(block.html)
-    made.append("</div>" if open_kind else "")
-    return "".join(made)
-
-
-_GROUPS: Final = {"row": "list", "prose": "prose"}
 
 
 def _money(usd: Decimal) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -36,6 +36,23 @@ class TurnBlock:
     html: str
     ticket: Ticket | None = None
     kind: Literal["prose", "row", "note", "question"] = "note"
+
+
+def grouped_html(blocks: Iterable[TurnBlock]) -> str:
+    """Return blocks as HTML: rows that follow each other in one list, and so with prose."""
+    made: list[str] = []
+    open_kind = ""
+    for block in blocks:
+        if block.kind != open_kind:
+            made.append("</div>" if open_kind else "")
+            open_kind = block.kind if block.kind in _GROUPS else ""
+            made.append(f'<div class="{_GROUPS[open_kind]}">' if open_kind else "")
+        made.append(block.html)
+    made.append("</div>" if open_kind else "")
+    return "".join(made)
+
+
+_GROUPS: Final = {"row": "list", "prose": "prose"}
 
 
 @dataclass(frozen=True)

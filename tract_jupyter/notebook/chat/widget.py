@@ -159,6 +159,7 @@ class LiveTurn:
         act: carries out what the foot is asked to do.
         soon: runs a function in the kernel's main thread, as if the cell with that context went on.
         again: what is typed to draw it again, and to go on with it.
+        display_id: of the output; a new one if left out.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class LiveTurn:
         act: Act,
         soon: Callable[[Callable[[], None], contextvars.Context], None],
         again: tuple[str, str] = (SHOW, GO_ON),
+        display_id: str = "",
     ) -> None:
         self._act = act
         self._begun = _BEGUN.format(show=again[0], go_on=again[1])
@@ -173,7 +175,7 @@ class LiveTurn:
         self._widget = TurnWidget(self._take, self._asked_to)
         self._widget.page_fallback = self._static
         self._lock = threading.RLock()
-        self._display_id = secrets.token_hex(16)
+        self._display_id = display_id or secrets.token_hex(16)
         self._context = contextvars.copy_context()
         self._view: TurnView | None = None
         self._tickets: dict[str, Ticket] = {}
@@ -194,10 +196,10 @@ class LiveTurn:
         """True if the script has run somewhere and reached this kernel."""
         return bool(self._widget.ready)
 
-    def put_up(self) -> None:
-        """Display it, in the cell that runs."""
+    def put_up(self, *, again: bool = False) -> None:
+        """Display it, in the cell that runs; `again` in the place of what stands in its output."""
         self._context = contextvars.copy_context()
-        display(self._widget, display_id=self._display_id)
+        (update_display if again else display)(self._widget, display_id=self._display_id)
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:
         """Show how the turn stands: at once, or as soon as the page can take more. Called in any thread."""

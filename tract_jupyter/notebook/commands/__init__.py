@@ -4,7 +4,7 @@
 first, `chat` about turns, `models` about language
 models and money, `cassette` about recording and replaying, `forks` about going on in another way, `tools` about
 operations and tools, `autonomy` and `policies` about what happens without a person, `orchestrator` about the model that
-looks after the context, `runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
+looks after the context, `agents` about agents, `runs` and `profiles` about runs, `rules` about the analysis. `command` is what they share.
 
 To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
 completes and is listed by `%tract help` from then on.
@@ -35,6 +35,7 @@ MODULES = (
     "tract_jupyter.notebook.commands.autonomy",
     "tract_jupyter.notebook.commands.policies",
     "tract_jupyter.notebook.commands.orchestrator",
+    "tract_jupyter.notebook.commands.agents",
     "tract_jupyter.notebook.commands.review",
     "tract_jupyter.notebook.commands.reviewer",
     "tract_jupyter.notebook.commands.rules",

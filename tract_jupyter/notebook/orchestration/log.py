@@ -39,10 +39,10 @@ class RunLog(TurnLog):
         named_tract: the variable that has it.
     """
 
-    go_on: ClassVar[str] = GO_ON
-    show_again: ClassVar[str] = "%tract orchestrator show"
     named: ClassVar[str] = "run"
 
+    go_on: str = GO_ON
+    show_again: str = "%tract orchestrator show"
     tract: Tract | None = None
     reason: str = ""
     level: AutonomyLevel = AutonomyLevel.COLLABORATIVE

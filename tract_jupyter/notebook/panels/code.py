@@ -201,7 +201,9 @@ def code_html(block: CodeBlock, named: str = "") -> str:
         f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
         f"{''.join(rows)}</div>"
     )
-    return f"{code}{findings_html(block)}" if named and not is_text else f"{title}{findings_html(block)}{code}"
+    return (
+        f"{code}{findings_html(block)}" if named and not is_text else f"{title}{findings_html(block)}{code}"
+    )
 
 
 def _line_html(

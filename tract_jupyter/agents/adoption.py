@@ -1,0 +1,89 @@
+"""The question whether an agent's file is taken over: it shows the whole file, what it grants, and what to notice."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.agents.details import details_of
+from tract_jupyter.agents.file import file_hash, parse_file, read_file
+from tract_jupyter.agents.findings import text_findings
+from tract_jupyter.agents.running import Caller
+from tract_jupyter.exceptions import AgentError, FingerprintError
+from tract_jupyter.hooks import Pending
+from tract_jupyter.review import CodeBlock, Subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tract_jupyter.agents.agents import Agents
+    from tract_jupyter.review import ValueTable
+
+
+class PendingAdoption(Pending):
+    """Take an agent's file over as it is now, for later sessions too.
+
+    Args:
+        agents: of the tract.
+        path: the file.
+
+    Raises:
+        AgentError: it is no `.agent` file, or grants what there is not.
+    """
+
+    in_view = frozenset({"file"})
+
+    def __init__(self, agents: Agents, path: Path) -> None:
+        text = read_file(path)
+        self._agents, self._path = agents, path
+        self._definition = parse_file(text)
+        agents.check_definition(self._definition, Caller(agents.tract))
+        super().__init__(
+            "adopt_agent",
+            tract=agents.tract,
+            fields={"path": str(path), "file": text},
+            execute_fn=partial(_adopt, agents, path),
+        )
+
+    @property
+    def title(self) -> str:
+        """The heading: says which agent."""
+        return f"Adopt agent {self._definition.name}"
+
+    def binding(self) -> Subject:
+        """Bind the whole file."""
+        return Subject("agent", self._definition.name, file_hash(self.fields["file"]), {})
+
+    def check_current(self) -> None:
+        """Check that the file is still what is shown.
+
+        Raises:
+            FingerprintError: it was changed.
+        """
+        try:
+            now = read_file(self._path)
+        except AgentError as error:
+            raise FingerprintError(str(error)) from None
+        if now != self.fields["file"]:
+            raise FingerprintError(
+                f"{self._path.name} was changed since it was shown; adopt it anew, to read it"
+            )
+
+    def why(self) -> str:
+        """Return what approving means."""
+        return "It can be called from then on, in later sessions too; a changed file is blocked until it is adopted again."
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """Return what it may do."""
+        return details_of(self._agents, self._definition, None, self.actor).tables
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """Return the file, and what has changed where the agent was taken over before."""
+        text = self.fields["file"]
+        former = next((one for one in self._agents if one.name == self._definition.name), None)
+        changes = details_of(self._agents, self._definition, former, self.actor).blocks[:-1] if former else ()
+        return (*changes, CodeBlock("File", text, text_findings(text), language="text"))
+
+
+def _adopt(agents: Agents, path: Path, _pending: Any) -> Any:
+    return agents.adopt(path)

@@ -1,0 +1,334 @@
+"""`%%tract_agent`: an agent that a person writes, as instructions with options, or as a file with front matter."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.agents import (
+    KEYS,
+    AgentDefinition,
+    AgentState,
+    file_text,
+    findings_rows,
+    parse_file,
+    read_budget,
+    text_findings,
+)
+from tract_jupyter.exceptions import AgentError, OperationError, nearest
+from tract_jupyter.models import TurnLimits, shortened
+from tract_jupyter.notebook.agents.tree import AgentPage
+from tract_jupyter.notebook.chat.rows import sub_html
+from tract_jupyter.notebook.views.diff import side_by_side
+from tract_jupyter.notebook.views.html import View, escaped
+from tract_jupyter.notebook.views.styles import output_html
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.review import ValueRow
+
+NAME: Final = "tract_agent"
+OPTIONS: Final = ("--tools", "--toolsets", "--model", "--description", "--budget", "--check")
+MEASURES: Final = ("steps", "calls", "tokens", "usd", "seconds")
+"""What a budget limits."""
+_FENCE: Final = "---"
+_SHOWN: Final = 60
+_MANY: Final = {"unknown_tool": "tool", "unknown_toolset": "toolset", "unknown_model": "model"}
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """What the line of a cell says; None where it says nothing.
+
+    Attributes:
+        name: of the agent; empty if the front matter has it.
+        tools: what it may call.
+        toolsets: sets of tools.
+        model: which it asks.
+        description: what it is for.
+        budget: what all its calls may take.
+        check: only say what is wrong.
+    """
+
+    name: str = ""
+    tools: str | None = None
+    toolsets: str | None = None
+    model: str | None = None
+    description: str | None = None
+    budget: str | None = None
+    check: bool = False
+
+    @property
+    def given(self) -> list[str]:
+        """The options that say something of the agent."""
+        names = ("tools", "toolsets", "model", "description", "budget")
+        return [f"--{name}" for name in names if getattr(self, name) is not None]
+
+
+def define(notebook: NotebookSession, options: AgentOptions, body: str) -> View:
+    """Make an agent, or another version of one that is active, and return what is shown of it.
+
+    Raises:
+        OperationError: it cannot be made; nothing was.
+        AgentError: the same.
+    """
+    agents = notebook.tract.agents
+    try:
+        return _define(notebook, agents, options, body)
+    except AgentError as error:
+        raise OperationError(f"{_sentence(error)}. Nothing was defined") from None
+
+
+def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, body: str) -> View:
+    former = None
+    if is_file(body):
+        definition = _of_file(options, body)
+        former = _active(agents, definition.name)
+        _check_update_of_file(definition, former)
+    else:
+        former = _active(agents, options.name)
+        definition = _of_options(options, body, former)
+    is_same = former is not None and former.definition == definition
+    if options.check or is_same:
+        agents.check_definition(definition, _person(notebook))
+        if former is None and not is_same:
+            agents.check_new(definition, _person(notebook))
+        said = (
+            f"That is what {definition.name} is already."
+            if is_same
+            else "It can be defined: nothing is wrong with it."
+        )
+        return DefinedAgent(said, _changes(former, definition), text_notices(definition))
+    changes = _changes(former, definition)
+    given: dict[str, Any] = {
+        "instructions": definition.instructions, "description": definition.description, "model": definition.model,
+        "tools": list(definition.tools), "toolsets": list(definition.toolsets), "budget": definition.budget,
+    }  # fmt: skip
+    if former is None:
+        agent = agents.create(definition.name, **given)
+        said = f"Defined {agent.name}: tools.agents.{agent.name}(...) calls it, and so can a model that may call agents."
+    else:
+        agent = agents.update(definition.name, **given)
+        said = f"Changed {agent.name}, which is version {agent.version} now. What was allowed to the old one is asked again."
+    page = AgentPage(notebook.agent_watch, agent, [], is_past=False)
+    return DefinedAgent(said, changes, text_notices(definition), page)
+
+
+class DefinedAgent(View):
+    """What came of a cell: said in a sentence, what has changed, what to notice, and the agent.
+
+    Args:
+        said: the sentence.
+        changes: a unified difference; empty for none.
+        notices: what stands out in its text.
+        page: the agent; None if nothing was made.
+    """
+
+    def __init__(
+        self, said: str, changes: str, notices: Iterable[ValueRow], page: AgentPage | None = None
+    ) -> None:
+        self._said, self._changes, self._page = said, changes, page
+        self._notices = tuple(notices)
+
+    def to_html(self) -> str:
+        """Return it as HTML."""
+        changes = f"{sub_html('Changes')}{side_by_side(self._changes)}" if self._changes else ""
+        rows = "".join(
+            f"<li><b>{escaped(row.name)}</b> {escaped(row.value)} "
+            f'<span class="dim">{escaped(row.description)}</span></li>'
+            for row in self._notices
+        )
+        notices = f"{sub_html('Notice in its text')}<ul>{rows}</ul>" if rows else ""
+        page = "" if self._page is None else self._page.to_html()
+        return output_html(f"<p>{escaped(self._said)}</p>{changes}{notices}") + page
+
+    def to_text(self) -> str:
+        """Return it as text."""
+        notices = [f"notice: {row.name}, {row.value}: {row.description}" for row in self._notices]
+        page = "" if self._page is None else self._page.to_text()
+        return "\n".join(filter(None, [self._said, self._changes, *notices, page]))
+
+
+def is_file(body: str) -> bool:
+    """Return True if a cell begins with front matter."""
+    return body.lstrip("\n").partition("\n")[0].rstrip() == _FENCE
+
+
+def text_notices(definition: AgentDefinition) -> tuple[ValueRow, ...]:
+    """Return what a person should notice in a definition's text."""
+    return findings_rows(text_findings(definition.instructions))
+
+
+# ---
+
+
+def _of_file(options: AgentOptions, body: str) -> AgentDefinition:
+    if options.given:
+        raise OperationError(
+            f"this cell begins with front matter, which says it all: write {options.given[0].lstrip('-')}: there, and "
+            f"leave {', '.join(options.given)} out. Nothing was defined"
+        )
+    text = body.lstrip("\n").rstrip("\n")
+    first, _, rest = text.partition("\n")
+    definition = parse_file(f"{first.rstrip()}\n{rest}")
+    if options.name and options.name != definition.name:
+        raise OperationError(
+            f"the line names the agent {options.name[:_SHOWN]!r}, and the front matter {definition.name!r}: leave one of "
+            "them out. Nothing was defined"
+        )
+    if definition.compatible_models:
+        raise OperationError(
+            "compatible_models is for files that others adopt; name one model, or none. Nothing was defined"
+        )
+    return definition
+
+
+def _of_options(options: AgentOptions, body: str, former: Agent | None) -> AgentDefinition:
+    """Return the definition that options and instructions make; of another version, what is not named stays."""
+    if not options.name:
+        raise OperationError(
+            "name the agent: %%tract_agent NAME, or begin the cell with front matter that has a name. Nothing was defined"
+        )
+    old = None if former is None else former.definition
+    budget = None if options.budget is None else _budget(options.budget)
+    return AgentDefinition(
+        name=options.name, instructions=body.strip("\n"),
+        description=options.description if options.description is not None else "" if old is None else old.description,
+        model=options.model or (None if old is None else old.model),
+        compatible_models=() if old is None or options.model else old.compatible_models,
+        tools=_list(options.tools, () if old is None else old.tools),
+        toolsets=_list(options.toolsets, () if old is None else old.toolsets),
+        budget=budget or (None if old is None else old.budget),
+    )  # fmt: skip
+
+
+def _list(given: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
+    return old if given is None else tuple(filter(None, re.split(r"[,\s]+", given)))
+
+
+def _budget(given: str) -> TurnLimits:
+    """Read a budget: `steps=20,usd=0.5`.
+
+    Raises:
+        OperationError: it is something else.
+    """
+    found: dict[str, Any] = {}
+    for part in filter(None, re.split(r"[,\s]+", given)):
+        name, equals, value = part.partition("=")
+        if name not in MEASURES:
+            raise OperationError(
+                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, MEASURES)} It has {', '.join(MEASURES)}, such as "
+                "--budget steps=20,usd=0.5. Nothing was defined"
+            )
+        try:
+            if not equals:
+                raise ValueError(part)
+            found[name] = float(value) if name in {"usd", "seconds"} else int(value.replace("_", ""))
+        except ValueError:
+            raise OperationError(
+                f"the limit of {name} is a number, such as {name}=20, and not {value[:_SHOWN]!r}. Nothing was defined"
+            ) from None
+    return read_budget(found) or TurnLimits()
+
+
+def _active(agents: Agents, name: str) -> Agent | None:
+    """Return the active agent of a name; None if there is none."""
+    return next((one for one in agents if one.name == name and one.state is AgentState.ACTIVE), None)
+
+
+def _check_update_of_file(definition: AgentDefinition, former: Agent | None) -> None:
+    old = None if former is None else former.definition
+    for name in ("model", "budget"):
+        if old is not None and getattr(old, name) is not None and getattr(definition, name) is None:
+            raise OperationError(
+                f"{definition.name!r} has a {name}, which another version cannot leave out: name one. Nothing was defined"
+            )
+
+
+def _changes(former: Agent | None, definition: AgentDefinition) -> str:
+    if former is None:
+        return ""
+    before, after = former.text.splitlines(), file_text(definition).splitlines()
+    return "\n".join(
+        difflib.unified_diff(before, after, f"version {former.version}", "now", lineterm="", n=3)
+    )
+
+
+def _person(notebook: NotebookSession) -> Any:
+    from tract_jupyter.agents import Caller
+
+    return Caller(notebook.tract)
+
+
+def _sentence(error: AgentError) -> str:
+    """Return a mistake in a sentence: of a name that there is not, with the nearest one and not with all."""
+    noun = _MANY.get(error.code)
+    text = str(error).rstrip(".")
+    if noun is None:
+        return text
+    wrong = re.search(r"'([^']*)'", text)
+    name = wrong[1] if wrong else ""
+    near = nearest(name, error.allowed).rstrip()
+    lists = {"tool": "%tract tools lists them", "model": "%tract model lists them"}.get(noun, "")
+    there = lists or (f"There are {', '.join(error.allowed)}" if error.allowed else "There are none")
+    return f"there is no {noun} {shortened(name, _SHOWN)!r} here.{near} {there}"
+
+
+# --- completion
+
+
+def option_words(notebook: NotebookSession, parts: list[str]) -> list[tuple[str, str]] | None:
+    """Return the values of the option that is typed; None where the options themselves may follow.
+
+    Args:
+        notebook: the state of this kernel.
+        parts: the words of the line, the last one up to the cursor.
+    """
+    before = parts[-2] if len(parts) > 1 else ""
+    agents = notebook.tract.agents
+    typed = parts[-1]
+    done = typed[: typed.rfind(",") + 1]
+    if before == "--tools":
+        return [(done + name, "tool") for name in agents.executor.tools()]
+    if before == "--toolsets":
+        return [(done + name, "toolset") for name in agents.toolsets]
+    if before == "--model":
+        return [(name, "model") for name in agents.models]
+    if before == "--budget":
+        return [(f"{done}{name}=", "limit") for name in MEASURES]
+    if len(parts) == 1 and not typed.startswith("-"):
+        return [(name, "agent") for name in agents.names]
+    return None
+
+
+def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
+    """Return what may follow in a line of the front matter; nothing in the instructions.
+
+    Args:
+        notebook: the state of this kernel.
+        above: the lines before, without that of the magic.
+        line: the line up to the cursor.
+    """
+    if not above or above[0].rstrip() != _FENCE or _FENCE in [one.rstrip() for one in above[1:]]:
+        return []
+    agents = notebook.tract.agents
+    key, colon, _ = line.partition(":")
+    if line.startswith(("-", " ")):
+        section = next((one.partition(":")[0] for one in reversed(above) if one[:1] not in {"-", " "}), "")
+        names = {
+            "tools": agents.executor.tools(),
+            "toolsets": agents.toolsets,
+            "compatible_models": agents.models,
+        }
+        if section == "budget":
+            return [(f"{name}: ", "limit") for name in MEASURES]
+        return [(name, section) for name in names.get(section, ())]
+    if colon:
+        return [(name, "model") for name in agents.models] if key == "model" else []
+    given = {one.partition(":")[0] for one in above}
+    return [(f"{name}: ", "field") for name in KEYS if name not in given]

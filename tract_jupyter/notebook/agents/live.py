@@ -1,0 +1,132 @@
+"""The tree of agents on display: live while agents work, and a static page otherwise, which a saved notebook keeps."""
+
+from __future__ import annotations
+
+import contextvars
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.agents.tree import GO_ON, SHOW, drawn_tree
+from tract_jupyter.notebook.chat.displays import bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.agents.tree import DrawnTree
+    from tract_jupyter.notebook.agents.watch import AgentWatch
+    from tract_jupyter.notebook.chat.view import Action
+    from tract_jupyter.notebook.chat.widget import LiveTurn
+
+_LEAST_SECONDS: Final = 0.2
+"""Between two looks."""
+_SHARE: Final = 10
+"""At most this part of the time is spent on looking."""
+
+
+class LiveTree:
+    """A tree in the output of a cell, which follows until another one is put up.
+
+    While agents work it is a widget; the static page that takes its place is what is saved.
+
+    Args:
+        watch: tells when something has changed.
+    """
+
+    def __init__(self, watch: AgentWatch) -> None:
+        self._watch = watch
+        self._context = contextvars.copy_context()
+        self._display_id = secrets.token_hex(16)
+        self._live: LiveTurn | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
+        self._is_left = False
+        self._cost = 0.0
+
+    def put_up(self) -> None:
+        """Display it, in the cell that runs."""
+        view = self._view()
+        with self._lock:
+            if view.is_over:
+                display(bundle(view), raw=True, display_id=self._display_id)
+            else:
+                self._begin(view, is_new=True)
+        self._watch.on_change.append(self._changed)
+
+    def leave(self) -> None:
+        """Follow no more: what stands there is what was last."""
+        with self._lock:
+            self._is_left = True
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        if self._changed in self._watch.on_change:
+            self._watch.on_change.remove(self._changed)
+        self._draw()
+
+    # ---
+
+    def _changed(self) -> None:
+        """Look soon; called on any thread, and often."""
+        with self._lock:
+            if self._timer is not None or self._is_left:
+                return
+            self._timer = threading.Timer(max(_LEAST_SECONDS, _SHARE * self._cost), self._look)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _look(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._is_left:
+                return
+        self._draw()
+
+    def _draw(self) -> None:
+        began = time.monotonic()
+        try:
+            view = self._view()
+        except TractError:  # the store is closed, or cannot be read just now: what stands there stays
+            return
+        with self._lock:
+            if view.is_over or self._is_left:
+                self._end(view)
+            elif self._live is None:
+                self._begin(view, is_new=False)
+            else:
+                self._live.draw(view, at_once=True)
+            self._cost = time.monotonic() - began
+
+    def _begin(self, view: DrawnTree, *, is_new: bool) -> None:
+        """Put the live one up, or in the place of the page."""
+        from tract_jupyter.notebook.chat.widget import LiveTurn
+
+        def put() -> None:
+            self._live = LiveTurn(self._act, _at_once, (SHOW, GO_ON), self._display_id)
+            self._live.put_up(again=not is_new)
+            self._live.draw(view, at_once=True)
+
+        self._context.copy().run(put)
+
+    def _end(self, view: DrawnTree) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.close(view)
+        else:
+            self._context.copy().run(update_display, bundle(view), raw=True, display_id=self._display_id)
+
+    def _view(self) -> DrawnTree:
+        return drawn_tree(self._watch, f"agents-{self._display_id[:8]}")
+
+    def _act(self, action: Action) -> None:
+        """Do what the button says; in whichever thread, as the main one may wait for an agent."""
+        if action == "stop":
+            self._watch.tract.agents.stop()
+
+
+def _at_once(run: Callable[[], None], context: contextvars.Context) -> None:
+    context.copy().run(run)

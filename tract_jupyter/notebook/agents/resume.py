@@ -1,0 +1,94 @@
+"""Going on with a call of an agent that was left, by a person's word, on display like a turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+
+from tract_jupyter.agents import CallState
+from tract_jupyter.exceptions import AgentError, OperationError
+from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
+from tract_jupyter.notebook.chat.source import agent_log, new_agent_log
+from tract_jupyter.notebook.script_cell import lend_variables
+
+if TYPE_CHECKING:
+    from tract_jupyter.agents import AgentCall, Agents
+    from tract_jupyter.notebook.chat.view import Action
+    from tract_jupyter.notebook.session import NotebookSession
+
+
+async def resume(notebook: NotebookSession, name: str, number: int | None) -> None:
+    """Go on with a call, and show it.
+
+    Args:
+        notebook: the state of this kernel.
+        name: of the agent.
+        number: of the call; the newest that was left if None.
+
+    Raises:
+        OperationError: nothing was left.
+        UsageError: it came to no answer, as its display tells.
+    """
+    tract = notebook.tract
+    call = left_call(tract.agents, name, number)
+    log = agent_log(tract, call, to_go_on=True) or new_agent_log(tract, call)
+    lend_variables(notebook)
+    stop = _Stop(tract.agents, name)
+    board = TurnBoard(log, display_for(notebook, stop.act, log))
+
+    def work() -> str:
+        try:
+            with gathering(notebook, board), notebook.agent_watch.shown_on(board, (name, call.number)):
+                return str(tract.agents.resume(name, call.number))
+        except AgentError:
+            if not board.is_up or not log.has_ended:
+                raise
+            return ""  # the display tells how it ended
+        finally:
+            if board.is_up:
+                board.close()
+
+    await ended(notebook, work, board, stop, "call")
+    kept = [one for one in tract.agents.calls_of(name) if one.number == call.number]
+    if kept and kept[-1].state is CallState.WAITING:
+        raise UsageError("this call waits for a decision, and nobody can be asked here; see above")
+
+
+def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
+    """Return the call of an agent to go on with.
+
+    Raises:
+        OperationError: there is none.
+    """
+    calls = agents.calls_of(name)
+    found = [one for one in calls if number in (None, one.number)]
+    left = [one for one in found if one.state.is_open]
+    if left:
+        return left[-1]
+    if not calls:
+        raise OperationError(f"there is no agent {name!r} that was called; %tract agents lists them")
+    if not found:
+        raise OperationError(
+            f"{name!r} has no call {number}; it has {', '.join(str(one.number) for one in calls)}"
+        )
+    raise OperationError(
+        f"nothing of {name!r} was left to go on with; %tract agents show {name} shows its last call"
+    )
+
+
+class _Stop:
+    """What the stop button ends."""
+
+    def __init__(self, agents: Agents, name: str) -> None:
+        self._agents = agents
+        self._name = name
+
+    def set(self) -> None:
+        """Stop the agent."""
+        self._agents.stop(self._name)
+
+    def act(self, action: Action) -> None:
+        """Do what the foot is asked to do."""
+        if action == "stop":
+            self.set()

@@ -1,0 +1,493 @@
+"""How all agents of a tract stand: a value, which is drawn as rows and as text. Everything that a model wrote is text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.agents import AgentState, CallState, budget_text
+from tract_jupyter.models import counted, one_line, printable, shortened
+from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
+from tract_jupyter.notebook.chat.turn import STYLE
+from tract_jupyter.notebook.chat.view import Foot, TurnBlock, grouped_html
+from tract_jupyter.notebook.chat.work import agents_in
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, root_html
+from tract_jupyter.notebook.views.styles import styled
+from tract_jupyter.review import how_to_decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.agents import Agent, AgentCall, Agents
+    from tract_jupyter.notebook.agents.watch import AgentWatch
+    from tract_jupyter.notebook.chat.view import Action
+    from tract_jupyter.notebook.chat.work import AgentWork
+    from tract_jupyter.storage import StoredPending
+
+GO_ON: Final = "%tract agents resume NAME"
+SHOW: Final = "%tract agents"
+_SAID: Final = 120
+_TRANSCRIPTS: Final = 20
+"""Calls whose conversations stand in the tree; of the others it says how to see them."""
+_OF_ONE: Final = 5
+_RESULT: Final = 600
+_LONG: Final = 4_000
+_WAITING: Final = 100
+_NOUNS: Final = {
+    "steps": "request",
+    "calls": "call",
+    "tokens": "token",
+    "usd": "USD",
+    "seconds": "second",
+}
+_WORDS: Final = {
+    CallState.DONE: ("done", "answered"),
+    CallState.STOPPED: ("stopped", "stopped"),
+    CallState.FAILED: ("failed", "failed"),
+    CallState.WAITING: ("asked", "waits for a decision"),
+    CallState.LEFT: ("stopped", "left as its process ended"),
+}
+
+
+@dataclass(frozen=True)
+class AgentLine:
+    """An agent as it stands.
+
+    Attributes:
+        name: its name.
+        depth: how many agents stand above it.
+        state: of `rows.ICONS`.
+        word: what it is doing, or how its last call ended.
+        said: in more words, or its own.
+        badge: a word on a colour.
+        version: of its definition.
+        numbers: what it took: `steps`, `calls`, `tokens`, `usd`.
+        left: what its budget has left, in words.
+        share: how much of the tightest limit is taken, from 0 to 1; None without a limit.
+        is_dim: it cannot be called.
+        body: HTML of what it unfolds to.
+        asks: its open questions, each with what decides it.
+    """
+
+    name: str
+    depth: int
+    state: str
+    word: str
+    said: str = ""
+    badge: str = ""
+    version: int = 1
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    left: str = ""
+    share: float | None = None
+    is_dim: bool = False
+    body: str = ""
+    asks: tuple[tuple[str, str], ...] = ()
+
+    def html(self) -> str:
+        """Return the row."""
+        icon, _ = ICONS[self.state]
+        indent = f'<span class="in" style="width:{20 * self.depth}px"></span>' if self.depth else ""
+        tail = [
+            f'<span class="badge wait">{escaped(self.badge)}</span>' if self.badge else "",
+            f'<span class="wide-only">{rows.share_bar(self.share, f"{100 * self.share:.0f} % of its budget")}</span>'
+            if self.share is not None
+            else "",
+            f'<span class="num left wide-only">{escaped(self.left)}</span>',
+            f'<span class="num tok">{escaped(tokens_text(int(self.numbers.get("tokens", 0))))}</span>',
+            f'<span class="num wide-only calls">{counted(int(self.numbers.get("calls", 0)), "call")}</span>',
+            f'<span class="num sec">{_money(self.numbers.get("usd", 0.0))}</span>',
+        ]
+        dim = " dim" if self.is_dim else ""
+        return (
+            f'<details class="row agent{dim}"><summary {OWN_KEYS}>{indent}<i class="chev"></i><i class="i {icon}"></i>'
+            f'<span class="name">{escaped(self.name)}</span><span class="dim">v{self.version}</span>'
+            f'<span class="cut"><b>{escaped(self.word)}</b> <span class="dim">{escaped(self.said)}</span></span>'
+            f'{"".join(tail)}</summary><div class="body">{self.body}</div></details>'
+        )
+
+    def text(self) -> str:
+        """Return the row as text."""
+        numbers = self.numbers
+        took = [
+            tokens_text(int(numbers.get("tokens", 0))),
+            counted(int(numbers.get("calls", 0)), "call"),
+            _money(numbers.get("usd", 0.0)),
+            self.left,
+        ]
+        said = f": {self.said}" if self.said else ""
+        line = f"{'  ' * self.depth}{self.name} v{self.version}  {self.word}{said}  {' · '.join(filter(None, took))}"
+        asks = [f"{'  ' * self.depth}  waits: {title}; {how} decides it" for title, how in self.asks]
+        return printable("\n".join([line, *asks]))
+
+
+@dataclass(frozen=True)
+class DrawnTree(View):
+    """All agents as they stand: `chat.view.TurnView`, and what IPython displays.
+
+    Attributes:
+        turn_id: what names the display.
+        lines: the agents of this session, each below what made or called it.
+        past: those of earlier sessions, each with what is typed to read it or go on.
+        head: how many there are, and what they took together.
+        is_over: none is at work.
+        told: said besides.
+    """
+
+    turn_id: str
+    lines: tuple[AgentLine, ...]
+    past: tuple[tuple[AgentLine, str], ...]
+    head: str
+    is_over: bool
+    told: str = ""
+
+    @property
+    def go_on(self) -> str:
+        """What is typed to go on with a call."""
+        return GO_ON
+
+    def blocks(self) -> list[TurnBlock]:
+        """Return the head, a row for each agent, and those of earlier sessions."""
+        made = [TurnBlock("head", f'<div class="line agents-head"><b>{escaped(self.head)}</b></div>')]
+        if self.told:
+            made.append(TurnBlock("told", f'<div class="note"><p>{escaped(self.told)}</p></div>'))
+        for line in self.lines:
+            made.append(TurnBlock(f"agent.{line.name}", line.html(), kind="row"))
+            made += [
+                TurnBlock(f"ask.{line.name}.{number}", _ask_html(line, *ask), kind="row")
+                for number, ask in enumerate(line.asks)
+            ]
+        if self.past:
+            made.append(TurnBlock("past", self._past_html(), kind="row"))
+        return made
+
+    def foot(self) -> Foot:
+        """Return the last line."""
+        actions: tuple[Action, ...] = () if self.is_over else ("stop",)
+        hint = "%tract agents NAME tells more of one" if self.lines or self.past else ""
+        return Foot(f'<span class="dim">{escaped(hint)}</span>', actions)
+
+    def html(self) -> str:
+        """Return static HTML that stands alone."""
+        foot = f'<div class="foot">{self.foot().html}<span class="end"></span></div>'
+        named = (
+            f'role="group" aria-label="Agents" data-testid="tract-agents" data-turn="{escaped(self.turn_id)}"'
+        )
+        return styled(root_html(grouped_html(self.blocks()) + foot, "tract turn", attributes=named), STYLE)
+
+    def to_html(self) -> str:
+        """Return the same."""
+        return self.html()
+
+    def text(self) -> str:
+        """Return the same as plain text."""
+        lines = [self.head, self.told, *(line.text() for line in self.lines)]
+        if self.past:
+            lines += ["Earlier sessions:", *(f"{line.text()}  ({typed})" for line, typed in self.past)]
+        return printable("\n".join(filter(None, lines)))
+
+    def to_text(self) -> str:
+        """Return the same."""
+        return self.text()
+
+    def _past_html(self) -> str:
+        left = sum(line.word == _WORDS[CallState.LEFT][1] for line, _ in self.past)
+        about = f"{counted(left, 'call')} left at work" if left else "none can be called"
+        inner = "".join(line.html() for line, _ in self.past)
+        return (
+            f'<details class="row"><summary {OWN_KEYS}><i class="chev"></i><i class="i i-back"></i>'
+            f'<span class="said-b">Earlier sessions</span><span class="cut dim">{counted(len(self.past), "agent")}; '
+            f'{escaped(about)}</span></summary><div class="body"><div class="list">{inner}</div></div></details>'
+        )
+
+
+def _ask_html(line: AgentLine, title: str, how: str) -> str:
+    """Return an open question of an agent: what it is about, and where it is decided."""
+    return (
+        f'<div class="line asks-line"><span class="in" style="width:{20 * line.depth}px"></span>'
+        f'<i class="i i-wait"></i><span class="cut"><b>{escaped(title)}</b></span>'
+        f"<small><code>{escaped(how)}</code> decides it</small></div>"
+    )
+
+
+def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
+    """Return how all agents stand now."""
+    agents = watch.tract.agents
+    here = list(agents)
+    asked = _asked(watch)
+    newest = _newest(here)
+    lines = tuple(
+        _line(watch, agent, depth, asked.get(agent.name, ()), newest) for agent, depth in _nested(here)
+    )
+    past = tuple((_past_line(agent), _typed(agent)) for agent in agents.past())
+    is_over = not any(call.state is CallState.RUNNING for agent in here for call in agent.calls)
+    return DrawnTree(turn_id or "agents", lines, past, _head(agents, here, lines), is_over, _left_text(past))
+
+
+def _newest(here: Iterable[Agent]) -> frozenset[tuple[str, int]]:
+    """Return the calls whose conversations are shown: those that began last."""
+    calls = sorted((call for agent in here for call in agent.calls), key=lambda call: call.began)
+    return frozenset((call.agent, call.number) for call in calls[-_TRANSCRIPTS:])
+
+
+def _nested(here: list[Agent]) -> list[tuple[Agent, int]]:
+    """Return agents in order, each below the one that made it; if a person did, below the one that called it last."""
+    by_name = {agent.name: agent for agent in here}
+    above: dict[str, str] = {}
+    for agent in here:
+        callers = [call.chain[-2] for call in agent.calls[-1:] if len(call.chain) > 1]
+        for name in (*agent.maker[-1:], *callers):
+            if name in by_name and not _is_below(name, agent.name, above):
+                above[agent.name] = name
+                break
+    below: dict[str, list[Agent]] = {}
+    for agent in here:
+        below.setdefault(above.get(agent.name, ""), []).append(agent)
+    found: list[tuple[Agent, int]] = []
+    to_do = [(agent, 0) for agent in reversed(below.get("", []))]
+    while to_do:
+        agent, depth = to_do.pop()
+        found.append((agent, depth))
+        to_do += [(one, depth + 1) for one in reversed(below.get(agent.name, []))]
+    return found
+
+
+def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
+    """Return True if an agent is another one, or stands below it."""
+    at: str | None = name
+    while at is not None:
+        if at == other:
+            return True
+        at = above.get(at)
+    return False
+
+
+def _asked(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the open questions of each agent: what they are about, and what decides them."""
+    waiting: list[StoredPending] = watch.tract.review.ledger.waiting(_WAITING)
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for stored in waiting:
+        names = agents_in(stored.actor)
+        if names:
+            asked = (one_line(stored.title, _SAID), how_to_decide(stored.pending_id))
+            found[names[-1]] = (*found.get(names[-1], ()), asked)
+    return found
+
+
+def _line(
+    watch: AgentWatch,
+    agent: Agent,
+    depth: int,
+    asks: tuple[tuple[str, str], ...],
+    newest: frozenset[tuple[str, int]],
+) -> AgentLine:
+    purse = watch.tract.agents.purse_of(agent)
+    running = [call for call in agent.calls if call.state is CallState.RUNNING]
+    taken = {one: purse.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
+    limits = {one: limit for one in _NOUNS if (limit := getattr(purse.limits, one)) is not None}
+    tightest = max(limits, key=lambda one: taken[one] / limits[one], default="")
+    left = _left(tightest, taken, limits)
+    works = {
+        call.number: watch.work(call)
+        for call in agent.calls
+        if (call.agent, call.number) in newest or call in running
+    }
+    state, word, said = _state(agent, running, asks, works)
+    return AgentLine(
+        agent.name, depth, state, word, said, "waits for you" if asks else "", agent.version, taken, left,
+        taken[tightest] / limits[tightest] if tightest else None, agent.state is AgentState.RETIRED,
+        _body(watch, agent, works), asks,
+    )  # fmt: skip
+
+
+def _state(
+    agent: Agent, running: list[AgentCall], asks: object, works: Mapping[int, AgentWork]
+) -> tuple[str, str, str]:
+    """Return the icon, what an agent is doing or how its last call ended, and more about it."""
+    if agent.state is AgentState.RETIRED:
+        return "idle", "retired", "its calls can be read"
+    if running:
+        work = works.get(running[-1].number)
+        turn = None if work is None else work.turn
+        phase = "" if turn is None else turn.phase
+        if asks:
+            return "asked", "waits for you", ""
+        return "running", "working", phase
+    if not agent.calls:
+        return "idle", "ready", one_line(agent.definition.description, _SAID)
+    last = agent.calls[-1]
+    icon, word = _WORDS[last.state]
+    said = last.answer if last.state is CallState.DONE else last.note
+    return icon, word, one_line(said, _SAID)
+
+
+def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]) -> str:
+    """Return what is left of the limit of which least is left."""
+    if not tightest:
+        return "no limit"
+    left = max(limits[tightest] - taken[tightest], 0)
+    if tightest == "usd":
+        return f"${left:.2f} of ${limits[tightest]:.2f} left"
+    return f"{left:,.0f} of {counted(int(limits[tightest]), _NOUNS[tightest])} left"
+
+
+def _body(watch: AgentWatch, agent: Agent, works: Mapping[int, AgentWork]) -> str:
+    """Return what an agent is, and its calls, each with its conversation."""
+    definition = agent.definition
+    made = " → ".join(("you", *agent.maker)) if agent.maker or agent.creator == "user" else agent.creator
+    tools = sorted(watch.tract.agents.granted(definition))
+    facts = [
+        f"{'adopted from a file' if agent.is_adopted else f'made by {made}'}",
+        f"version {agent.version}",
+        definition.model or "its caller\u2019s model",
+        f"may call {', '.join(tools)}" if tools else "calls no tools",
+        f"budget {budget_text(definition.budget or watch.tract.agents.limits.agent)}",
+    ]
+    parts = [
+        f"<p>{escaped(shortened(definition.description, _LONG))}</p>" if definition.description else "",
+        f'<p class="dim">{escaped(" · ".join(facts))}</p>',
+    ]
+    shown = [works[call.number] for call in agent.calls[-_OF_ONE:] if call.number in works]
+    more = len(agent.calls) - len(shown)
+    if shown:
+        parts.append(f'<div class="list">{"".join(row_html(work.row(_RESULT)) for work in shown)}</div>')
+    if more:
+        parts.append(
+            f'<p class="dim">{counted(more, "more call")}: <code>%tract agents show {escaped(agent.name)} N</code> '
+            "shows one</p>"
+        )
+    return "".join(parts)
+
+
+def _head(agents: Agents, here: list[Agent], lines: Iterable[AgentLine]) -> str:
+    working = sum(line.state == "running" for line in lines)
+    waits = sum(bool(line.asks) for line in lines)
+    tree = agents.budgets.tree
+    running = [call.taken for agent in here for call in agent.calls if call.state is CallState.RUNNING]
+    tokens = int(tree.taken("tokens") + sum(taken.get("tokens", 0) for taken in running))
+    usd = tree.taken("usd") + sum(taken.get("usd", 0) for taken in running)
+    told = [
+        counted(len(here), "agent") if here else "No agents yet: %%tract_agent NAME defines one",
+        f"{working:,} working" if working else "",
+        f"{waits:,} {'waits' if waits == 1 else 'wait'} for you" if waits else "",
+        tokens_text(tokens) if tokens else "",
+        _money(usd),
+    ]
+    return " · ".join(filter(None, told))
+
+
+def _past_line(agent: Agent) -> AgentLine:
+    calls = agent.calls
+    last = calls[-1] if calls else None
+    if agent.state is AgentState.RETIRED:
+        state, word = "idle", "retired"
+    else:
+        state, word = ("idle", "not called") if last is None else _WORDS[last.state]
+    said = "" if last is None else (last.answer or last.note)
+    numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
+    body = f'<p class="dim"><code>{escaped(_typed(agent))}</code></p>'
+    return AgentLine(
+        agent.name, 0, state, word, one_line(said, _SAID), version=agent.version, numbers=numbers, is_dim=True,
+        body=f"<p>{escaped(agent.definition.description)}</p>{body}",
+    )  # fmt: skip
+
+
+def _is_left(agent: Agent) -> bool:
+    return bool(agent.calls) and agent.calls[-1].state.is_open and agent.state is not AgentState.RETIRED
+
+
+def _typed(agent: Agent) -> str:
+    """Return what is typed to go on with an agent of an earlier session, or to read it."""
+    if _is_left(agent):
+        return f"%tract agents resume {agent.name}"
+    return f"%tract agents {agent.name}"
+
+
+def _left_text(past: Iterable[tuple[AgentLine, str]]) -> str:
+    left = [line.name for line, _ in past if line.word == _WORDS[CallState.LEFT][1]]
+    if not left:
+        return ""
+    were = "was" if len(left) == 1 else "were"
+    return (
+        f"{one_line(', '.join(left), _SAID)} {were} at work when an earlier session ended. None of them is active now: "
+        f"their finished calls are kept, and are not made again. %tract agents resume {left[0]} goes on."
+    )
+
+
+def _money(usd: float) -> str:
+    if not usd:
+        return ""
+    return "< $0.01" if usd < 0.01 else f"${usd:,.2f}"  # noqa: PLR2004 # a cent
+
+
+# --- one of them
+
+
+class AgentPage(View):
+    """One agent: what it is, its instructions, and its calls.
+
+    Args:
+        watch: knows how its calls stand.
+        agent: it.
+        calls: all that are kept, the oldest first.
+        is_past: it is of an earlier session.
+    """
+
+    def __init__(self, watch: AgentWatch, agent: Agent, calls: list[AgentCall], *, is_past: bool) -> None:
+        self._agent = agent
+        self._works = [watch.work(call) for call in calls[-_OF_ONE:]]
+        self._more = len(calls) - len(self._works)
+        newest = frozenset((call.agent, call.number) for call in calls[-_OF_ONE:])
+        self._line = (
+            _past_line(agent)
+            if is_past
+            else _line(watch, agent, 0, _asked(watch).get(agent.name, ()), newest)
+        )
+        self._facts = self._told(watch, is_past=is_past)
+
+    def to_html(self) -> str:
+        """Return the page as HTML."""
+        agent = self._agent
+        facts = "".join(
+            f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(value)}</td></tr>'
+            for name, value in self._facts
+        )
+        works = "".join(row_html(work.row(_LONG)) for work in self._works)
+        calls = f'{sub_html("Calls")}<div class="list">{works}</div>' if works else ""
+        more = f'<p class="dim">{counted(self._more, "earlier call")}</p>' if self._more else ""
+        inner = (
+            f'<div class="title" role="heading" aria-level="3">Agent {escaped(agent.name)}</div>'
+            f'<table class="t"><tbody>{facts}</tbody></table>'
+            f"{sub_html('Instructions')}{out_html(agent.definition.instructions, 50_000)}{calls}{more}"
+        )
+        return styled(root_html(inner, "tract turn", attributes='data-testid="tract-agent"'), STYLE)
+
+    def to_text(self) -> str:
+        """Return the page as text."""
+        agent = self._agent
+        lines = [
+            f"Agent {agent.name}",
+            *(f"  {name}: {value}" for name, value in self._facts),
+            "Instructions:",
+        ]
+        lines += [f"  {line}" for line in agent.definition.instructions.split("\n")]
+        lines += [work.text() for work in self._works]
+        return printable("\n".join(lines))
+
+    def _told(self, watch: AgentWatch, *, is_past: bool) -> list[tuple[str, str]]:
+        agent, line = self._agent, self._line
+        definition = agent.definition
+        tools = ", ".join(sorted(watch.tract.agents.granted(definition))) or "none"
+        facts: list[tuple[str, Any]] = [
+            ("State", f"{line.word}, in an earlier session" if is_past else line.word),
+            ("For", definition.description),
+            ("Version", f"{agent.version}, {agent.hash[:8]}"),
+            ("Made by", " → ".join((agent.creator, *agent.maker[-1:])) if agent.maker else agent.creator),
+            ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
+            ("Tools", tools),
+            ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),
+            ("Left", line.left),
+            ("File", "" if agent.path is None else agent.path.name),
+            ("Promoted to", str(agent.promoted.get("path", ""))),
+        ]
+        return [(name, str(value)) for name, value in facts if value]

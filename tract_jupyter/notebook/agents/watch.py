@@ -1,0 +1,177 @@
+"""What the agents of a tract do, taken as it comes: for the tree of them, and for the rows of a turn that calls them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tract_jupyter.agents import CallState
+from tract_jupyter.loop import TurnBegan
+from tract_jupyter.notebook.chat.source import agent_log, agent_turn, new_agent_log
+from tract_jupyter.notebook.chat.work import AgentWork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.agents import AgentCall
+    from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.notebook.chat.board import TurnBoard
+    from tract_jupyter.notebook.chat.log import TurnLog
+    from tract_jupyter.tract import Tract
+
+_KEPT: Final = 200
+"""Calls that are over, and known without the store."""
+
+
+class _Place(NamedTuple):
+    """Where a turn is shown whose calls call agents; `call` is the agent's call that this turn is itself."""
+
+    board: TurnBoard
+    call: tuple[str, int] | None
+
+
+_place: ContextVar[_Place | None] = ContextVar("_place", default=None)
+"""The place of the turn that this thread or task carries out."""
+
+
+class LiveWork:
+    """A call of an agent in this process.
+
+    Args:
+        call: it.
+        log: what happened in it so far.
+    """
+
+    def __init__(self, call: AgentCall, log: TurnLog) -> None:
+        self.call = call
+        self.log = log
+        self._seen: tuple[object, ...] = ()
+        self._now: AgentWork | None = None
+        self._events = 0
+
+    @property
+    def actor(self) -> str:
+        """Who makes its calls."""
+        return self.call.actor
+
+    def take(self, event: TurnEvent) -> None:
+        """Take what happened next."""
+        self.log.add(event)
+        self._events += 1
+
+    def now(self) -> AgentWork:
+        """Return how it stands; the same object as long as that is the same."""
+        turn = self.log.view()
+        below = tuple(work for part in turn.parts for work in getattr(part, "work", ()))
+        seen = (self._events, self.call.state, self.call.ended, *map(id, below))
+        if self._now is None or seen != self._seen:
+            self._seen, self._now = seen, AgentWork.of(self.call, turn)
+        return self._now
+
+
+class AgentWatch:
+    """Follows the agents of a tract.
+
+    Args:
+        tract: the one at the top.
+
+    Attributes:
+        on_change: functions that are called, on any thread, when something is otherwise than before.
+    """
+
+    def __init__(self, tract: Tract) -> None:
+        self.tract = tract
+        self.on_change: list[Callable[[], object]] = []
+        self._works: dict[tuple[str, int], LiveWork] = {}
+        self._stored: dict[tuple[str, int], AgentWork] = {}
+        self._lock = threading.RLock()
+        tract.agents.on_turn.append(self._take)
+        tract.agents.on_change.append(self._changed)
+
+    def close(self) -> None:
+        """Follow them no more."""
+        agents = self.tract.agents
+        for functions, own in ((agents.on_turn, self._take), (agents.on_change, self._changed)):
+            if own in functions:
+                functions.remove(own)
+
+    @contextmanager
+    def shown_on(self, board: TurnBoard, call: tuple[str, int] | None = None) -> Iterator[None]:
+        """Show the agents that a turn calls meanwhile on its board; `call` if that is itself an agent's."""
+        before = _place.set(_Place(board, call))
+        try:
+            yield
+        finally:
+            _place.reset(before)
+
+    def work(self, call: AgentCall) -> AgentWork:
+        """Return how a call stands; what is not known here is read from the store, once it is over."""
+        key = (call.agent, call.number)
+        with self._lock:
+            live, stored = self._works.get(key), self._stored.get(key)
+        if live is not None and live.call is call:
+            return live.now()
+        if stored is not None and stored.state == call.state.value:
+            return stored
+        work = AgentWork.of(call, agent_turn(self.tract, call))
+        if call.state is not CallState.RUNNING:
+            with self._lock:
+                self._stored[key] = work
+                self._forget()
+        return work
+
+    # ---
+
+    def _take(self, call: AgentCall, event: TurnEvent) -> None:
+        place = _place.get()
+        if place is not None and place.call == (call.agent, call.number):
+            with self._lock:
+                key = (call.agent, call.number)
+                if key not in self._works or self._works[key].call is not call:
+                    self._works[key] = LiveWork(call, place.board.log)
+            place.board.take(event)
+            return
+        with self._lock:
+            work = self._works.get((call.agent, call.number))
+            if work is None or (work.call is not call) or isinstance(event, TurnBegan):
+                work = self._begin(call, event, place)
+        work.take(event)
+        if place is not None:
+            place.board.stir()
+
+    def _begin(self, call: AgentCall, event: TurnEvent, place: _Place | None) -> LiveWork:
+        """Begin to follow a call, in the row of what called it."""
+        is_again = isinstance(event, TurnBegan) and event.is_resumed
+        log = agent_log(self.tract, call, to_go_on=True) if is_again else None
+        work = LiveWork(call, log or new_agent_log(self.tract, call))
+        self._works[(call.agent, call.number)] = work
+        self._stored.pop((call.agent, call.number), None)
+        above = self._log_above(call, place)
+        if above is not None:
+            above.take_work(work, call.agent, call.input)
+        self._forget()
+        return work
+
+    def _log_above(self, call: AgentCall, place: _Place | None) -> TurnLog | None:
+        """Return the log of the turn that made a call."""
+        callers = [
+            one
+            for one in self._works.values()
+            if one.call.chain == call.chain[:-1] and one.call.state is CallState.RUNNING
+        ]
+        if callers:
+            return callers[-1].log
+        return None if place is None else place.board.log
+
+    def _forget(self) -> None:
+        over = [key for key, work in self._works.items() if work.call.state is not CallState.RUNNING]
+        for key in over[: max(len(self._works) - _KEPT, 0)]:
+            del self._works[key]
+        for key in list(self._stored)[: max(len(self._stored) - _KEPT, 0)]:
+            del self._stored[key]
+
+    def _changed(self) -> None:
+        for look in list(self.on_change):
+            look()

@@ -1,0 +1,206 @@
+"""What agents do within a call of a turn: a row for each agent, which unfolds to its own conversation."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tract_jupyter.models import counted, one_line, shortened
+from tract_jupyter.notebook.chat.rows import (
+    RowParts,
+    brief_arguments,
+    out_html,
+    row_html,
+    row_text,
+    sub_html,
+    tokens_text,
+)
+from tract_jupyter.notebook.chat.view import grouped_html
+from tract_jupyter.notebook.views.html import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.agents import AgentCall
+    from tract_jupyter.llm import ActingCall
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
+
+AGENT_CALL: Final = "agent_call"
+NAMESPACE: Final = "agents."
+_STATES: Final = {
+    "running": "running",
+    "waiting": "asked",
+    "done": "done",
+    "stopped": "stopped",
+    "failed": "failed",
+    "left": "stopped",
+}
+"""The state of a row for each state of a call."""
+_BADGES: Final = {"waiting": "waits for you", "failed": "failed", "stopped": "stopped", "left": "left"}
+_NOTE: Final = 2_000
+_INSIDE: Final = 1_000
+"""Characters of a result within an agent's conversation."""
+
+
+@dataclass(frozen=True)
+class AgentWork:
+    """A call of an agent as it stands.
+
+    Attributes:
+        agent: its name.
+        number: of the call.
+        actor: who makes its calls: `agent:`, those above it and itself.
+        state: of the call: `running`, `waiting`, `done`, `stopped`, `failed`, `left`.
+        told: what it was told.
+        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`.
+        note: why it ended, if not with an answer.
+        answer: what it said last.
+        turn: its conversation; None if it is not known.
+        waits: how many of its questions are open.
+    """
+
+    agent: str
+    number: int
+    actor: str
+    state: str
+    told: str
+    used: Mapping[str, float]
+    note: str = ""
+    answer: str = ""
+    turn: DrawnTurn | None = None
+    waits: int = 0
+
+    @classmethod
+    def of(cls, call: AgentCall, turn: DrawnTurn | None) -> AgentWork:
+        """Return a call as it stands now."""
+        waits = 0 if turn is None else sum(_waits(part) for part in turn.parts)
+        state = "waiting" if waits and call.state.value == "running" else call.state.value
+        return cls(
+            call.agent, call.number, call.actor, state, call.input, dict(call.taken), call.note, call.answer,
+            turn, waits,
+        )  # fmt: skip
+
+    @property
+    def row_state(self) -> str:
+        """The state as `rows.ICONS` names it."""
+        return _STATES[self.state]
+
+    @property
+    def badge(self) -> str:
+        """A word for what a person should notice."""
+        return _BADGES.get(self.state, "")
+
+    @property
+    def took(self) -> str:
+        """What it took, in words: requests, tool calls, tokens."""
+        used = self.used
+        told = [
+            counted(int(used.get("steps", 0)), "request"),
+            counted(int(used.get("calls", 0)), "call"),
+            tokens_text(int(used.get("tokens", 0))),
+        ]
+        return ", ".join(told)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it was at work; None while it is."""
+        seconds = self.used.get("seconds")
+        return None if self.state in {"running", "waiting"} else seconds
+
+    def row(self, limit: int, *, is_inner: bool = False) -> RowParts:
+        """Return what its row says; results are cut after so many characters.
+
+        Args:
+            limit: for its task.
+            is_inner: it stands among others below what called them: what it was told is said in its line.
+        """
+        brief, text = brief_arguments({"input": self.told})
+        return RowParts(
+            self.row_state, "", self.agent, brief, text, self.badge, aside=self.took,
+            aside_title=f"call-{self.number}", seconds=self.seconds, body=self.body(limit if is_inner else min(limit, _INSIDE)),
+        )  # fmt: skip
+
+    def body(self, limit: int) -> str:
+        """Return what its row unfolds to: its task, and its conversation."""
+        told = f"{sub_html('Task', f'call-{self.number}')}{out_html(self.told, limit)}"
+        note = f"<p>{escaped(shortened(self.note, _NOTE))}</p>" if self.note else ""
+        return f"{told}{self.conversation(min(limit, _INSIDE))}{note}"
+
+    def conversation(self, limit: int) -> str:
+        """Return its conversation, and what became of it."""
+        turn = self.turn
+        if turn is None:
+            return '<p class="dim">Nothing came of it yet.</p>'
+        blocks = [block for part in turn.parts for block in part.blocks(limit)]
+        foot = turn.foot().html
+        return f'{grouped_html(blocks)}<p class="dim worked">{foot}</p>'
+
+    def text(self) -> str:
+        """Return the row as text, with those of its calls below it."""
+        lines = [row_text(self.row(0))]
+        parts = () if self.turn is None else self.turn.parts
+        for part in parts:
+            lines += [f"  {line}" for line in part.text().splitlines() if line.strip()]
+        return "\n".join(lines)
+
+
+class WorkSource(Protocol):
+    """Something that says how a call of an agent stands."""
+
+    @property
+    def actor(self) -> str:
+        """Who makes its calls."""
+        ...
+
+    def now(self) -> AgentWork:
+        """Return how it stands; the same object as long as that is the same."""
+        ...
+
+
+def inner_rows(works: tuple[AgentWork, ...], limit: int) -> str:
+    """Return the rows of agents that a script called."""
+    if not works:
+        return ""
+    rows = "".join(row_html(work.row(limit, is_inner=True)) for work in works)
+    return f'{sub_html("Agents")}<div class="list">{rows}</div>'
+
+
+def agent_of(call: ActingCall) -> str:
+    """Return the agent that a call calls; empty if it calls none."""
+    if call.name == AGENT_CALL:
+        return str(call.arguments.get("agent") or "")
+    return call.name.removeprefix(NAMESPACE) if call.name.startswith(NAMESPACE) else ""
+
+
+def number_in(agent: str, text: str) -> int | None:
+    """Return the number of the agent's call that an answer tells of; None if it tells of none."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        found = re.search(rf"the agent {re.escape(repr(agent))} \(call-(\d+)\)", text)
+        return int(found[1]) if found else None
+    named = data.get("call") if isinstance(data, dict) else None
+    match = re.fullmatch(r"call-(\d+)", named) if isinstance(named, str) else None
+    return int(match[1]) if match else None
+
+
+def agents_in(actor: str) -> tuple[str, ...]:
+    """Return the names of the agents in an actor, those above first; none for a person, or a model of theirs."""
+    if not actor.startswith("agent:"):
+        return ()
+    parts = actor.removeprefix("agent:").split("/")
+    return tuple(part.rpartition("@")[0] for part in parts if "@" in part)
+
+
+def asker_words(actor: str) -> str:
+    """Return who asks, where that is an agent: itself, and for whom; empty for anybody else."""
+    names = [one_line(name, 60) for name in reversed(agents_in(actor))]
+    return ", for ".join(names)
+
+
+def _waits(part: Any) -> int:
+    state = getattr(part, "state", "")
+    below = sum(work.waits for work in getattr(part, "work", ()))
+    return below + (1 if state == "asked" else 0)

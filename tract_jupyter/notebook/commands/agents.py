@@ -1,0 +1,230 @@
+"""The command of `%tract` about agents: the tree of them, one of them, and what a person says about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import AgentError, OperationError, nearest
+from tract_jupyter.notebook.commands.chat import TurnPage
+from tract_jupyter.notebook.commands.command import Command
+from tract_jupyter.notebook.views.html import GridView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.notebook.session import NotebookSession
+
+_USAGE = "agents [NAME | show NAME [N] | stop [NAME] | resume NAME [N] | retire NAME | adopt PATH | promote NAME PATH]"
+_ENDING = ".agent"
+_MOST_FILES = 50
+
+
+def _agents(notebook: NotebookSession, words: list[str]) -> Any:
+    if not words:
+        return _tree(notebook)
+    verb, *rest = words
+    run = _RUN.get(verb)
+    if run is not None:
+        return run(notebook, rest)
+    if len(words) == 1:
+        return _page(notebook, verb)
+    raise OperationError(f"%tract agents has no {verb!r}.{nearest(verb, _RUN)} Usage: %tract {_USAGE}")
+
+
+def _tree(notebook: NotebookSession) -> Any:
+    from tract_jupyter.notebook.agents.live import LiveTree
+    from tract_jupyter.notebook.agents.tree import drawn_tree
+
+    watch = notebook.agent_watch
+    if not notebook.front_end.can_click:
+        return drawn_tree(watch)
+    if notebook.agent_tree is not None:
+        notebook.agent_tree.leave()
+    notebook.agent_tree = LiveTree(watch)
+    notebook.agent_tree.put_up()
+    return None
+
+
+def _page(notebook: NotebookSession, name: str) -> Any:
+    from tract_jupyter.notebook.agents.tree import AgentPage
+
+    agents = notebook.tract.agents
+    agent, is_past = _found(agents, name)
+    return AgentPage(notebook.agent_watch, agent, agents.calls_of(name), is_past=is_past)
+
+
+def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
+    from tract_jupyter.notebook.chat.source import agent_turn
+
+    name, number = _name_and_number("agents show NAME [N]", words)
+    agents = notebook.tract.agents
+    _found(agents, name)
+    calls = agents.calls_of(name)
+    found = [call for call in calls if number in (None, call.number)]
+    if not calls:
+        raise OperationError(f"{name!r} was not called yet: there is nothing to show")
+    if not found:
+        there = ", ".join(str(call.number) for call in calls[-10:])
+        raise OperationError(f"{name!r} has no call {number}; it has {there}")
+    turn = agent_turn(notebook.tract, found[-1])
+    if turn is None:
+        raise OperationError(f"{found[-1].branch} of {name!r} ended before its model was told anything")
+    return TurnPage(turn)
+
+
+def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
+    if len(words) > 1:
+        raise OperationError(f"usage: %tract agents stop [NAME]; got stop {' '.join(words)}")
+    agents = notebook.tract.agents
+    name = words[0] if words else None
+    if name is not None:
+        _here(agents, name)
+    agents.stop(name)
+    return GridView("Agents", (f"{name or 'All agents'} {'is' if name else 'are'} told to stop.",))
+
+
+def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, None]:
+    """Go on with a call; the line that says so is awaited: `extension.await_waiting_cells`."""
+    from tract_jupyter.notebook.agents.resume import left_call, resume
+
+    name, number = _name_and_number("agents resume NAME [N]", words)
+    agents = notebook.tract.agents
+    _found(agents, name)
+    left_call(agents, name, number)
+    return resume(notebook, name, number)
+
+
+def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
+    (name,) = _exactly("agents retire NAME", words, 1)
+    agents = notebook.tract.agents
+    _here(agents, name)
+    agents.retire(name)
+    return GridView("Agents", (f"Retired {name}. Its calls can still be read: %tract agents {name}",))
+
+
+def _adopt(notebook: NotebookSession, words: list[str]) -> None:
+    """Show a file, and have a person decide about it."""
+    from tract_jupyter.agents import PendingAdoption
+
+    (name,) = _exactly("agents adopt PATH", [" ".join(words)] if words else [], 1)
+    tract = notebook.tract
+    path = notebook.path_of(name).absolute()
+    tract.reviewer.show(PendingAdoption(tract.agents, path))
+
+
+def _promote(notebook: NotebookSession, words: list[str]) -> GridView:
+    name, place = _exactly(
+        "agents promote NAME PATH", [words[0], " ".join(words[1:])] if len(words) > 1 else words, 2
+    )
+    agents = notebook.tract.agents
+    _here(agents, name)
+    path = agents.promote(name, place)
+    return GridView(
+        "Agents",
+        (
+            f"Wrote {name} to {path.name}.",
+            f"%tract agents adopt {place} has it be called from there, in later sessions too.",
+        ),
+    )
+
+
+_RUN: dict[str, Callable[[NotebookSession, list[str]], Any]] = {
+    "show": _show,
+    "stop": _stop,
+    "resume": _resume,
+    "retire": _retire,
+    "adopt": _adopt,
+    "promote": _promote,
+}
+
+
+def _exactly(usage: str, words: list[str], count: int) -> list[str]:
+    if len(words) != count:
+        raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
+    return words
+
+
+def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
+    if not 1 <= len(words) <= 2:  # noqa: PLR2004 # a name and a number
+        raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
+    if len(words) == 1:
+        return words[0], None
+    given = words[1].removeprefix("call-")
+    if not given.isdecimal() or int(given) == 0:
+        raise OperationError(f"N is the number of a call, such as 1, and not {words[1][:40]!r}")
+    return words[0], int(given)
+
+
+def _here(agents: Agents, name: str) -> Agent:
+    """Return an agent of this session.
+
+    Raises:
+        OperationError: there is none of that name.
+    """
+    found = next((agent for agent in agents if agent.name == name), None)
+    if found is None:
+        raise _unknown(agents, name)
+    return found
+
+
+def _found(agents: Agents, name: str) -> tuple[Agent, bool]:
+    """Return an agent, and whether it is of an earlier session."""
+    here = next((agent for agent in agents if agent.name == name), None)
+    if here is not None:
+        return here, False
+    past = next((agent for agent in agents.past() if agent.name == name), None)
+    if past is None:
+        raise _unknown(agents, name)
+    return past, True
+
+
+def _unknown(agents: Agents, name: str) -> OperationError:
+    here = [agent.name for agent in agents]
+    past = [agent.name for agent in agents.past()]
+    if name in past:
+        return OperationError(
+            f"{name!r} was made in an earlier session, and is not active; %tract agents {name} shows it"
+        )
+    near = nearest(name, [*here, *past, *_RUN])
+    return OperationError(f"there is no agent {name[:80]!r}.{near} %tract agents lists them")
+
+
+def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow."""
+    agents = notebook.tract.agents
+    here = [(agent.name, "agent") for agent in agents]
+    if not given:
+        return [*((verb, "command") for verb in _RUN), *here, *((one.name, "agent") for one in agents.past())]
+    verb, *rest = given
+    if verb == "adopt" and not rest:
+        return [(name, "file") for name in _files(notebook.path_of("."))]
+    if rest or verb not in _RUN:
+        return _numbers(agents, rest) if verb in {"show", "resume"} and len(rest) == 1 else []
+    if verb in {"show", "resume"}:
+        here += [(agent.name, "agent") for agent in agents.past()]
+    return here
+
+
+def _numbers(agents: Agents, rest: list[str]) -> list[tuple[str, str]]:
+    try:
+        return [(str(call.number), "call") for call in agents.calls_of(rest[0])]
+    except AgentError:
+        return []
+
+
+def _files(folder: Path) -> list[str]:
+    """Return files of agents in a folder and the folders in it."""
+    found = [*folder.glob(f"*{_ENDING}"), *folder.glob(f"*/*{_ENDING}")]
+    return sorted(str(path.relative_to(folder)) for path in found[:_MOST_FILES])
+
+
+COMMANDS = (
+    Command(
+        _USAGE,
+        "show the agents, live, with what each took and has left; read, stop, resume, retire, adopt or promote one",
+        _agents,
+        (_words,),
+    ),
+)
