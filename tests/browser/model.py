@@ -87,13 +87,15 @@ class Loopback:
 class ScriptedModel(Loopback):
     """An endpoint for chat completions; each request is answered by the next reply, and waits until there is one.
 
+    Where agents work side by side, `hear` their words first: who was told one of them first has replies of its own.
+
     Attributes:
         requests: the bodies that came.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._replies: queue.Queue[Reply] = queue.Queue()
+        self._replies: dict[str, queue.Queue[Reply]] = {"": queue.Queue()}
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -101,8 +103,9 @@ class ScriptedModel(Loopback):
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                model.requests.append(json.loads(body))
-                reply = model._replies.get()
+                request = json.loads(body)
+                model.requests.append(request)
+                reply = model._replies[model._listener(request)].get()
                 with suppress(OSError):
                     model._answer(self, reply)
                     return
@@ -113,11 +116,19 @@ class ScriptedModel(Loopback):
 
         super().__init__(Handler, "/v1")
 
-    def reply(self, *texts: str) -> Reply:
-        """Answer the next request; it goes on until `end`."""
+    def hear(self, *words: str) -> None:
+        """Keep replies apart for those whose instructions have one of these words."""
+        self._replies |= {word: queue.Queue() for word in words}
+
+    def reply(self, *texts: str, to: str = "") -> Reply:
+        """Answer the next request, of those who were told the word `to` first; it goes on until `end`."""
         made = Reply().say(*texts)
-        self._replies.put(made)
+        self._replies[to].put(made)
         return made
+
+    def _listener(self, request: dict[str, Any]) -> str:
+        told = [str(message["content"]) for message in request["messages"] if message["role"] == "system"]
+        return next((word for word in self._replies if word and told and word in told[0]), "")
 
     def _answer(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         handler.send_response(200)

@@ -50,6 +50,10 @@ class PendingAdoption(Pending):
         """The heading: says which agent."""
         return f"Adopt agent {self._definition.name}"
 
+    def summary(self) -> str:
+        """Return what it is about."""
+        return self._definition.description or "Take an agent's file over as it is now."
+
     def binding(self) -> Subject:
         """Bind the whole file."""
         return Subject("agent", self._definition.name, file_hash(self.fields["file"]), {})

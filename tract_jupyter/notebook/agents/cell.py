@@ -274,7 +274,7 @@ def _sentence(error: AgentError) -> str:
     wrong = re.search(r"'([^']*)'", text)
     name = wrong[1] if wrong else ""
     near = nearest(name, error.allowed).rstrip()
-    lists = {"tool": "%tract tools lists them", "model": "%tract model lists them"}.get(noun, "")
+    lists = "%tract tools lists them" if noun == "tool" else ""
     there = lists or (f"There are {', '.join(error.allowed)}" if error.allowed else "There are none")
     return f"there is no {noun} {shortened(name, _SHOWN)!r} here.{near} {there}"
 

@@ -486,7 +486,7 @@ class AgentPage(View):
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
             ("Tools", tools),
             ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),
-            ("Left", line.left),
+            ("Left", line.left.removesuffix(" left")),
             ("File", "" if agent.path is None else agent.path.name),
             ("Promoted to", str(agent.promoted.get("path", ""))),
         ]
