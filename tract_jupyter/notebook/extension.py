@@ -330,12 +330,7 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
 def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]] | None:
     """Return the values of the option that is typed; None where it has none to offer."""
     if magic.endswith("tract_agent"):
-        from tract_jupyter.notebook.agents.cell import option_words
-
-        try:
-            return option_words(notebook, parts)
-        except TractError:
-            return []
+        return _defining(notebook, parts)
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
         return _profiles(notebook)
     if not magic.endswith("tract_chat"):
@@ -348,6 +343,16 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
     if last == "--profile" and parts[-2] == last:
         return [(name, "profile") for name in ("self", "supervisor", "agents", "full")]
     return None
+
+
+def _defining(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
+    """Return the values of the options of `%%tract_agent`."""
+    from tract_jupyter.notebook.agents.cell import option_words
+
+    try:
+        return option_words(notebook, parts)
+    except TractError:
+        return []
 
 
 def _orchestrating(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:

@@ -389,10 +389,10 @@ class TractMagics(Magics):
             %%tract_agent counter --tools read_table --budget steps=10 --description "Counts birds."
             You count birds in tables of sightings. Never guess a number.
 
-        tools.agents.counter("...") calls it, and so does a model that may call agents: %%tract_chat --profile agents. If
-        there is an agent of that name, this is another version of it, and what has changed is shown; what the line does
-        not name stays. A cell that begins with --- is a whole .agent file: name, description, model, tools, toolsets and
-        budget as YAML, then --- and the instructions. %tract agents shows all of them.
+        tools.agents.counter("...") calls it, and so may a model that calls agents: %%tract_chat --profile agents. If
+        there is an agent of that name, this is another version of it, and what has changed is shown; what the line
+        does not name stays. A cell that begins with --- is a whole .agent file: name, description, model, tools,
+        toolsets and budget as YAML, then --- and the instructions. %tract agents shows all of them.
         """
         from tract_jupyter.notebook.agents.cell import AgentOptions, define
 

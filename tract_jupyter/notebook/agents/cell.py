@@ -111,10 +111,12 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
     }  # fmt: skip
     if former is None:
         agent = agents.create(definition.name, **given)
-        said = f"Defined {agent.name}: tools.agents.{agent.name}(...) calls it, and so can a model that may call agents."
+        said = f"Defined {agent.name}: tools.agents.{agent.name}(...) calls it, and so may models that call agents."
     else:
         agent = agents.update(definition.name, **given)
-        said = f"Changed {agent.name}, which is version {agent.version} now. What was allowed to the old one is asked again."
+        said = (
+            f"Changed {agent.name}, now version {agent.version}. What the old one was allowed is asked again."
+        )
     page = AgentPage(notebook.agent_watch, agent, [], is_past=False)
     return DefinedAgent(said, changes, text_notices(definition), page)
 
@@ -178,8 +180,8 @@ def _of_file(options: AgentOptions, body: str) -> AgentDefinition:
     definition = parse_file(f"{first.rstrip()}\n{rest}")
     if options.name and options.name != definition.name:
         raise OperationError(
-            f"the line names the agent {options.name[:_SHOWN]!r}, and the front matter {definition.name!r}: leave one of "
-            "them out. Nothing was defined"
+            f"the line names the agent {options.name[:_SHOWN]!r}, and the front matter {definition.name!r}: leave one "
+            "of them out. Nothing was defined"
         )
     if definition.compatible_models:
         raise OperationError(
@@ -192,7 +194,7 @@ def _of_options(options: AgentOptions, body: str, former: Agent | None) -> Agent
     """Return the definition that options and instructions make; of another version, what is not named stays."""
     if not options.name:
         raise OperationError(
-            "name the agent: %%tract_agent NAME, or begin the cell with front matter that has a name. Nothing was defined"
+            "name the agent: %%tract_agent NAME, or front matter that has a name. Nothing was defined"
         )
     old = None if former is None else former.definition
     budget = None if options.budget is None else _budget(options.budget)
@@ -222,8 +224,8 @@ def _budget(given: str) -> TurnLimits:
         name, equals, value = part.partition("=")
         if name not in MEASURES:
             raise OperationError(
-                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, MEASURES)} It has {', '.join(MEASURES)}, such as "
-                "--budget steps=20,usd=0.5. Nothing was defined"
+                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, MEASURES)} It has {', '.join(MEASURES)}, such "
+                "as --budget steps=20,usd=0.5. Nothing was defined"
             )
         try:
             if not equals:
@@ -246,7 +248,7 @@ def _check_update_of_file(definition: AgentDefinition, former: Agent | None) -> 
     for name in ("model", "budget"):
         if old is not None and getattr(old, name) is not None and getattr(definition, name) is None:
             raise OperationError(
-                f"{definition.name!r} has a {name}, which another version cannot leave out: name one. Nothing was defined"
+                f"{definition.name!r} has a {name}, which a new version cannot leave out: name one. Nothing was defined"
             )
 
 

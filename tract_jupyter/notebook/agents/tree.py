@@ -1,4 +1,4 @@
-"""How all agents of a tract stand: a value, which is drawn as rows and as text. Everything that a model wrote is text."""
+"""How all agents of a tract stand: a value, drawn as rows and as text. Whatever a model wrote is text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tract_jupyter.models import counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
 from tract_jupyter.notebook.chat.turn import STYLE
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock, grouped_html
-from tract_jupyter.notebook.chat.work import agents_in
+from tract_jupyter.notebook.panels import agents_in
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, root_html
 from tract_jupyter.notebook.views.styles import styled

@@ -1,4 +1,4 @@
-"""What the agents of a tract do, taken as it comes: for the tree of them, and for the rows of a turn that calls them."""
+"""What the agents of a tract do, taken as it comes: for the tree, and for the rows of a turn that calls them."""
 
 from __future__ import annotations
 

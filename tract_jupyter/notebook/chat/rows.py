@@ -54,6 +54,7 @@ class RowParts(NamedTuple):
         badge: a word on a colour.
         aside: what stands at the right, before tokens and time: who decided.
         aside_title: the same in full.
+        took: what it took, where there is room.
         tokens: of the result.
         seconds: that it took; None if it is not known.
         body: HTML of what it unfolds to.
@@ -67,6 +68,7 @@ class RowParts(NamedTuple):
     badge: str = ""
     aside: str = ""
     aside_title: str = ""
+    took: str = ""
     tokens: str = ""
     seconds: float | None = None
     body: str = ""
@@ -85,6 +87,7 @@ def row_html(row: RowParts) -> str:
         f'<span class="num" title="{escaped(row.aside_title)}">{escaped(row.aside)}</span>'
         if row.aside
         else "",
+        f'<span class="num wide-only">{escaped(row.took)}</span>' if row.took else "",
         f'<span class="num tok wide-only">{escaped(row.tokens)}</span>' if row.tokens else "",
         f'<span class="num sec">{seconds_text(row.seconds)}</span>' if row.seconds is not None else "",
     ]
@@ -99,7 +102,13 @@ def row_text(row: RowParts) -> str:
     """Return a row as a line of text."""
     icon, word = ICONS[row.state]
     seconds = seconds_text(row.seconds) if row.seconds is not None else ""
-    told = [row.badge or ("" if row.state in {"done", "refused"} else word), row.aside, row.tokens, seconds]
+    told = [
+        row.badge or ("" if row.state in {"done", "refused"} else word),
+        row.aside,
+        row.took,
+        row.tokens,
+        seconds,
+    ]
     named = " ".join(filter(None, [row.what or row.name, row.brief_text]))
     return printable("  ".join(filter(None, [f"{_MARKS[icon]} {named}", " · ".join(filter(None, told))])))
 

@@ -9,7 +9,8 @@ from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
-from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, asker_words, number_in
+from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
+from tract_jupyter.notebook.panels.render import asker_words
 from tract_jupyter.review import Decision
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnL
         for event in own.loop.events_of(turns[-1]):
             if not (to_go_on and isinstance(event, TurnEnded)):
                 log.add(event)
-        return log
     except TractError:
         return None
+    else:
+        return log
     finally:
         own.close()
 

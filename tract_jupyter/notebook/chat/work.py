@@ -118,8 +118,8 @@ class AgentWork:
         """
         brief, text = brief_arguments({"input": self.told})
         return RowParts(
-            self.row_state, "", self.agent, brief, text, self.badge, aside=self.took,
-            aside_title=f"call-{self.number}", seconds=self.seconds, body=self.body(limit if is_inner else min(limit, _INSIDE)),
+            self.row_state, "", self.agent, brief, text, self.badge, took=self.took, seconds=self.seconds,
+            body=self.body(limit if is_inner else min(limit, _INSIDE)),
         )  # fmt: skip
 
     def body(self, limit: int) -> str:
@@ -184,20 +184,6 @@ def number_in(agent: str, text: str) -> int | None:
     named = data.get("call") if isinstance(data, dict) else None
     match = re.fullmatch(r"call-(\d+)", named) if isinstance(named, str) else None
     return int(match[1]) if match else None
-
-
-def agents_in(actor: str) -> tuple[str, ...]:
-    """Return the names of the agents in an actor, those above first; none for a person, or a model of theirs."""
-    if not actor.startswith("agent:"):
-        return ()
-    parts = actor.removeprefix("agent:").split("/")
-    return tuple(part.rpartition("@")[0] for part in parts if "@" in part)
-
-
-def asker_words(actor: str) -> str:
-    """Return who asks, where that is an agent: itself, and for whom; empty for anybody else."""
-    names = [one_line(name, 60) for name in reversed(agents_in(actor))]
-    return ", for ".join(names)
 
 
 def _waits(part: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
@@ -12,6 +11,7 @@ from tract_jupyter.notebook.views.html import GridView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from tract_jupyter.agents import Agent, Agents
     from tract_jupyter.notebook.session import NotebookSession

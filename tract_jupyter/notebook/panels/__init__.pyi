@@ -13,6 +13,8 @@ from .panel import read_arguments as read_arguments
 from .panel import standing_form as standing_form
 from .questions import QuestionList as QuestionList
 from .questions import QuestionPanel as QuestionPanel
+from .render import agents_in as agents_in
+from .render import asker_words as asker_words
 from .render import body_html as body_html
 from .render import record_html as record_html
 from .render import record_text as record_text

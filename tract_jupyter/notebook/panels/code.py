@@ -194,15 +194,17 @@ def code_html(block: CodeBlock, named: str = "") -> str:
         findings = by_line.get(line.number, [])
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
         rows += [_finding_html(finding) for finding in findings if finding in noted]
-    is_text = block.language == "text"
-    label = f"{block.title}: {'text' if is_text else 'code'}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
-    name = f' data-name="{escaped(named)}" data-what="{"text" if is_text else "code"}"' if named else ""
+    what = "text" if block.language == "text" else "code"
+    label = f"{block.title}: {what}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
+    name = f' data-name="{escaped(named)}" data-what="{what}"' if named else ""
     code = (
         f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
         f"{''.join(rows)}</div>"
     )
     return (
-        f"{code}{findings_html(block)}" if named and not is_text else f"{title}{findings_html(block)}{code}"
+        f"{code}{findings_html(block)}"
+        if named and what == "code"
+        else f"{title}{findings_html(block)}{code}"
     )
 
 

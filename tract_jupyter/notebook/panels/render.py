@@ -173,7 +173,9 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     blocks = [block for block in request.code if block is not script]
     parts += [code_html(block) for block in blocks if asked_by or block.binds != "nothing"]
     parts += [code_html(script, named)] if script is not None and is_text else []
-    parts += [_values_html(table, request.pending_id) for table in request.tables]
+    # what a text stands for comes before the values that go with it
+    tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
+    parts += [_values_html(table, request.pending_id) for table in tables]
     changes = changed_values(ticket)
     if changes:
         rows = [(c.name, c.before, c.after) for c in changes]
@@ -303,7 +305,7 @@ def headline(ticket: Ticket) -> str:
     if status is PendingStatus.PENDING:
         badge += '<span class="badge wait">waiting</span>'
     return (
-        f'<i class="i i-{look.icon}"></i><span class="said">{look.word}</span><b>{_what_html(ticket)}</b>'
+        f'<i class="i i-{look.icon}"></i><span class="said">{look.word}</span><b>{_what_html(ticket)}</b>{asker_html(ticket)}'
         f"{_brief_html(ticket)}{badge}<small>{_who_html(ticket)}</small>"
     )
 
@@ -320,6 +322,26 @@ def act(ticket: Ticket) -> tuple[str, str]:
     if subject is not None and title.endswith(subject.name) and subject.kind in {"operation", "tool"}:
         return "Run", subject.name
     return ("", title) if first not in _DONE else (first, rest)
+
+
+def agents_in(actor: str) -> tuple[str, ...]:
+    """Return the names of the agents in an actor, those above first; none for a person, or a model of theirs."""
+    if not actor.startswith("agent:"):
+        return ()
+    parts = actor.removeprefix("agent:").split("/")
+    return tuple(part.rpartition("@")[0] for part in parts if "@" in part)
+
+
+def asker_words(actor: str) -> str:
+    """Return who asks, where that is an agent: itself, and for whom; empty for anybody else."""
+    names = [one_line(name, 60) for name in reversed(agents_in(actor))]
+    return ", for ".join(names)
+
+
+def asker_html(ticket: Ticket) -> str:
+    """Return which agent asks, and for whom; empty where none does."""
+    words = asker_words(ticket.pending.actor)
+    return f'<span class="dim asker">asked by <b>{escaped(words)}</b></span>' if words else ""
 
 
 def _what_html(ticket: Ticket) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.panels.render import asked_code, code_in_a_line, row_html
+from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_a_line, row_html
 from tract_jupyter.notebook.views.html import escaped, pieces_html
 from tract_jupyter.review import by_rule, lines_text, shown_code, shown_rows
 
@@ -66,10 +66,10 @@ def headline_html(ticket: Ticket) -> str:
     """Return what is asked, in a few words, with the name of what it is about in the code font."""
     title, name = ticket.request.title, subject_name(ticket)
     if not name or not title.endswith(name):
-        return f"<b>{escaped(title)}</b>"
+        return f"<b>{escaped(title)}</b>{asker_html(ticket)}"
     words = title.removesuffix(name).strip() or "Operation"
     words = words.removesuffix(" operation").replace("Call tool", "Run")
-    return f"<b>{escaped(words)} <code>{escaped(name)}</code></b>"
+    return f"<b>{escaped(words)} <code>{escaped(name)}</code></b>{asker_html(ticket)}"
 
 
 def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
