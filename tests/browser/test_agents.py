@@ -118,7 +118,7 @@ def test_two_agents_at_work_are_watched_and_one_is_told_why_not_and_adapts(open_
     assert "Keep the original." in str(told[1]["messages"][-1]["content"])
     assert lab.execute("print(done)").strip() == "[]"
     row = page.locator("details.row").filter(has_text="counter").first
-    row.locator("summary").first.click()
+    assert row.evaluate("one => one.open"), "what was unfolded stays so"
     assert "Then I only read it." in row.inner_text()
     assert "Keep the original." in row.inner_text()
     assert poor_contrast(page) == []

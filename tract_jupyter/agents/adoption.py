@@ -75,7 +75,7 @@ class PendingAdoption(Pending):
 
     def why(self) -> str:
         """Return what approving means."""
-        return "It can be called from then on, in later sessions too. A changed file is blocked until it is adopted anew."
+        return "It can be called from then on, in later sessions too; once changed, not before it is adopted anew."
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return what it may do."""

@@ -333,8 +333,13 @@ def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable
         return _defining(notebook, parts)
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
         return _profiles(notebook)
-    if not magic.endswith("tract_chat"):
-        return _orchestrating(notebook, parts) if magic.endswith("tract_orchestrate") else None
+    if magic.endswith("tract_chat"):
+        return _chatting(notebook, parts)
+    return _orchestrating(notebook, parts) if magic.endswith("tract_orchestrate") else None
+
+
+def _chatting(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
+    """Return the values of the options of `%%tract_chat`."""
     last = next((part for part in reversed(parts[:-1]) if part.startswith("--")), "")
     if parts[-1].startswith("-"):
         return None

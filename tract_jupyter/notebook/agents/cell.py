@@ -322,7 +322,7 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
     key, colon, _ = line.partition(":")
     if line.startswith(("-", " ")):
         section = next((one.partition(":")[0] for one in reversed(above) if one[:1] not in {"-", " "}), "")
-        names = {
+        names: dict[str, Iterable[str]] = {
             "tools": agents.executor.tools(),
             "toolsets": agents.toolsets,
             "compatible_models": agents.models,

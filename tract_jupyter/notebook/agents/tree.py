@@ -301,7 +301,7 @@ def _line(
 
 
 def _state(
-    agent: Agent, running: list[AgentCall], asks: object, works: Mapping[int, AgentWork]
+    agent: Agent, running: list[AgentCall], asks: tuple[tuple[str, str], ...], works: Mapping[int, AgentWork]
 ) -> tuple[str, str, str]:
     """Return the icon, what an agent is doing or how its last call ended, and more about it."""
     if agent.state is AgentState.RETIRED:
@@ -311,7 +311,7 @@ def _state(
         turn = None if work is None else work.turn
         phase = "" if turn is None else turn.phase
         if asks:
-            return "asked", "waits for you", ""
+            return "asked", "asks", asks[0][0]
         return "running", "working", phase
     if not agent.calls:
         return "idle", "ready", one_line(agent.definition.description, _SAID)
@@ -384,6 +384,7 @@ def _past_line(agent: Agent) -> AgentLine:
     else:
         state, word = ("idle", "not called") if last is None else _WORDS[last.state]
     said = "" if last is None else (last.answer or last.note)
+    said = _typed(agent) if _is_left(agent) else said
     numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
     body = f'<p class="dim"><code>{escaped(_typed(agent))}</code></p>'
     return AgentLine(
@@ -409,8 +410,9 @@ def _left_text(past: Iterable[tuple[AgentLine, str]]) -> str:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} at work when an earlier session ended. None of them is active now: "
-        f"their finished calls are kept, and are not made again. %tract agents resume {left[0]} goes on."
+        f"{one_line(', '.join(left), _SAID)} {were} at work when an earlier session ended, and nothing of it is active "
+        "now. Finished calls are kept, and not made again; what was taken still counts. "
+        f"%tract agents resume {left[0]} goes on."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -93,9 +93,9 @@ class AgentWatch:
     def close(self) -> None:
         """Follow them no more."""
         agents = self.tract.agents
-        for functions, own in ((agents.on_turn, self._take), (agents.on_change, self._changed)):
-            if own in functions:
-                functions.remove(own)
+        with suppress(ValueError):  # it was closed before
+            agents.on_turn.remove(self._take)
+            agents.on_change.remove(self._changed)
 
     @contextmanager
     def shown_on(self, board: TurnBoard, call: tuple[str, int] | None = None) -> Iterator[None]:

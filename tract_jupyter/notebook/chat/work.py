@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tract_jupyter.models import counted, one_line, shortened
+from tract_jupyter.models import counted, shortened
 from tract_jupyter.notebook.chat.rows import (
     RowParts,
     brief_arguments,
@@ -135,7 +135,7 @@ class AgentWork:
             return '<p class="dim">Nothing came of it yet.</p>'
         blocks = [block for part in turn.parts for block in part.blocks(limit)]
         foot = turn.foot().html
-        return f'{grouped_html(blocks)}<p class="dim worked">{foot}</p>'
+        return f'{grouped_html(blocks)}<div class="foot worked">{foot}</div>'
 
     def text(self) -> str:
         """Return the row as text, with those of its calls below it."""
@@ -187,6 +187,5 @@ def number_in(agent: str, text: str) -> int | None:
 
 
 def _waits(part: Any) -> int:
-    state = getattr(part, "state", "")
     below = sum(work.waits for work in getattr(part, "work", ()))
-    return below + (1 if state == "asked" else 0)
+    return int(below + (getattr(part, "state", "") == "asked"))

@@ -305,8 +305,8 @@ def headline(ticket: Ticket) -> str:
     if status is PendingStatus.PENDING:
         badge += '<span class="badge wait">waiting</span>'
     return (
-        f'<i class="i i-{look.icon}"></i><span class="said">{look.word}</span><b>{_what_html(ticket)}</b>{asker_html(ticket)}'
-        f"{_brief_html(ticket)}{badge}<small>{_who_html(ticket)}</small>"
+        f'<i class="i i-{look.icon}"></i><span class="said">{look.word}</span><b>{_what_html(ticket)}</b>'
+        f"{asker_html(ticket)}{_brief_html(ticket)}{badge}<small>{_who_html(ticket)}</small>"
     )
 
 
