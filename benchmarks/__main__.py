@@ -22,6 +22,7 @@ GROUPS = (
     "panels",
     "notebook",
     "policies",
+    "agents",
     "store",
     "kill",
     "storm",

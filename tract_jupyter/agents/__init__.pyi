@@ -14,6 +14,7 @@ from .registry import Agent as Agent
 from .registry import AgentCall as AgentCall
 from .registry import AgentState as AgentState
 from .registry import CallState as CallState
+from .rights import tools_of as tools_of
 from .rights import toolsets_of as toolsets_of
 from .running import Caller as Caller
 from .tools import AgentFunctions as AgentFunctions

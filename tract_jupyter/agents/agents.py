@@ -77,6 +77,8 @@ class Agents:
         self._runner = CallRunner(self)
         self._lock = threading.RLock()
         self.revision = 0
+        self.edition = 0
+        """Counts what is made, changed and retired."""
         for agent in self.records.agents():
             if agent.is_adopted:
                 self._agents[key_of(agent.name)] = agent
@@ -315,12 +317,10 @@ class Agents:
 
     def past(self) -> list[Agent]:
         """Return the agents of earlier sessions, which cannot be called, with the calls that are kept of them."""
-        found = []
-        for agent in self.records.agents():
-            if key_of(agent.name) not in self._agents:
-                agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
-                agent.calls = self.calls_of(agent.name)
-                found.append(agent)
+        found = self.records.agents(without=self._agents)
+        for agent in found:
+            agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
+            agent.calls = self.calls_of(agent.name)
         return found
 
     def _known(self, name: str) -> Agent | None:
@@ -722,6 +722,7 @@ class Agents:
     def _keep(self, agent: Agent, what: str, actor: str) -> None:
         self.records.save(agent, what, actor)
         self._agents[key_of(agent.name)] = agent
+        self.edition += 1
         self.changed()
 
     def _session_folder(self) -> Path:

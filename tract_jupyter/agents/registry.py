@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import AgentError, SpecError, TractError
 from tract_jupyter.models import TurnLimits, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from tract_jupyter.agents.budgets import CallMeter, Purse
     from tract_jupyter.review import Settings
@@ -173,6 +173,7 @@ class Agent:
     promoted: dict[str, Any] = field(default_factory=dict)
     purse: Purse | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
+    _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}, version {self.version}: {self.state}>"
@@ -185,7 +186,10 @@ class Agent:
     @property
     def hash(self) -> str:
         """The SHA-256 of its file, which an approval is about: 64 hex digits."""
-        return file_hash(self.text)
+        text, made = self._hashed
+        if text is not self.text:  # asked for at each look at the tools
+            text, made = self._hashed = (self.text, file_hash(self.text))
+        return made
 
     @property
     def id(self) -> str:
@@ -276,17 +280,19 @@ class AgentRecords:
             f"{_CALL}{key_of(call.agent)}:{call.number:06}", call.to_dict(), about, call.actor
         )
 
-    def agents(self) -> list[Agent]:
-        """Return the agents that are kept, by name."""
-        return list(self._read(_RECORD, Agent.from_dict))
+    def agents(self, without: Container[str] = ()) -> list[Agent]:
+        """Return the agents that are kept, by name; but for those whose `key_of` is in `without`."""
+        return list(self._read(_RECORD, Agent.from_dict, without))
 
     def calls(self, name: str | None = None) -> list[AgentCall]:
         """Return the calls of an agent that are kept, the oldest first; of all agents without a name."""
         of = "" if name is None else f"{key_of(name)}:"
         return list(self._read(_CALL + of, AgentCall.from_dict))
 
-    def _read(self, prefix: str, read: Any) -> Iterator[Any]:
+    def _read(self, prefix: str, read: Any, without: Container[str] = ()) -> Iterator[Any]:
         for row in self._settings.all():
+            if row.name.removeprefix(prefix) in without:
+                continue
             if row.name.startswith(prefix) and (found := self._settings.find(row.name)) and found.is_own:
                 try:
                     yield read(found.values)

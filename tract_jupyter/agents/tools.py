@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,23 +59,42 @@ class AgentFunctions:
 
     def __init__(self, agents: Callable[[], Agents | None]) -> None:
         self._agents = agents
-        self._made: tuple[tuple[str, ...], dict[str, ToolDefinition]] = ((), {})
+        self._edition = -1
+        self._versions: dict[str, ToolDefinition] = {}
+        self._made: dict[str, ToolDefinition] = {}
 
     def __call__(self) -> dict[str, ToolDefinition]:
         """Return all tools by name."""
         agents = self._agents()
         if agents is None:
-            return self._made[1]
-        names = set(agents.names)
-        active = [agent for agent in agents if agent.name in names]
-        versions = tuple(f"{agent.id}:{agent.hash}" for agent in active)
-        if versions != self._made[0]:
-            self._made = versions, {f"agents.{agent.name}": _function(agents, agent) for agent in active}
-        return self._made[1]
+            return self._made
+        edition = agents.edition
+        if edition != self._edition:
+            names, known = set(agents.names), self._versions
+            active = {f"{agent.id}:{agent.hash}": agent for agent in agents if agent.name in names}
+            self._versions = {
+                version: known.get(version) or _function(agents, agent) for version, agent in active.items()
+            }
+            self._made = {tool.name: tool for tool in self._versions.values()}
+            self._edition = edition
+        return self._made
 
 
 def _function(agents: Agents, agent: Agent) -> ToolDefinition:
     name = agent.name
+
+    def call(actor: str, /, input: str, attachments: list[str] | None = None) -> Any:  # noqa: A002 # the tool's name
+        return _answered(agents, actor, name, input, attachments)
+
+    return replace(
+        _any_agent(), name=f"agents.{name}", description=agent.definition.description or f"The agent {name}.",
+        handler=call, owner=f"agent:{name}", version=agent.hash, lane=lambda _: f"agent {name.casefold()}",
+    )  # fmt: skip
+
+
+@cache
+def _any_agent() -> ToolDefinition:
+    """Return the tool of an agent, but for which one: what it takes is the same for all."""
 
     def call(
         actor: str,
@@ -81,12 +102,11 @@ def _function(agents: Agents, agent: Agent) -> ToolDefinition:
         input: Annotated[str, "What it is to do, with all that it needs to know."],  # noqa: A002 # the tool's name
         attachments: Annotated[list[str] | None, "Paths of files that it is given."] = None,
     ) -> Any:
-        return _answered(agents, actor, name, input, attachments)
+        raise NotImplementedError
 
     return ToolDefinition.from_function(
-        call, name=f"agents.{name}", description=agent.definition.description or f"The agent {name}.",
-        owner=f"agent:{name}", told_actor=True, asks_itself=True, traits=Traits(open_world=True),
-        version=agent.hash, namespace="agents", lane=lambda _: f"agent {name.casefold()}",
+        call, name="agents.any", description="An agent.", owner="agent", told_actor=True, asks_itself=True,
+        traits=Traits(open_world=True), namespace="agents",
     )  # fmt: skip
 
 

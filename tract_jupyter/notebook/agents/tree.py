@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents import AgentState, CallState, budget_text
+from tract_jupyter.agents import AgentState, CallState, budget_text, tools_of
 from tract_jupyter.models import counted, one_line, printable, shortened
+from tract_jupyter.notebook.chat.markdown import markdown_text
 from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
 from tract_jupyter.notebook.chat.turn import STYLE
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock, grouped_html
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 GO_ON: Final = "%tract agents resume NAME"
 SHOW: Final = "%tract agents"
 _SAID: Final = 120
-_TRANSCRIPTS: Final = 20
+_READ: Final = 400
+"""Characters of an answer of which a line is made."""
+_TRANSCRIPTS: Final = 12
 """Calls whose conversations stand in the tree; of the others it says how to see them."""
 _OF_ONE: Final = 5
 _RESULT: Final = 600
@@ -88,6 +92,7 @@ class AgentLine:
         """Return the row."""
         icon, _ = ICONS[self.state]
         indent = f'<span class="in" style="width:{20 * self.depth}px"></span>' if self.depth else ""
+        cost = _money(self.numbers.get("usd", 0.0))
         tail = [
             f'<span class="badge wait">{escaped(self.badge)}</span>' if self.badge else "",
             f'<span class="wide-only">{rows.share_bar(self.share, f"{100 * self.share:.0f} % of its budget")}</span>'
@@ -96,7 +101,7 @@ class AgentLine:
             f'<span class="num left wide-only">{escaped(self.left)}</span>',
             f'<span class="num tok">{escaped(tokens_text(int(self.numbers.get("tokens", 0))))}</span>',
             f'<span class="num wide-only calls">{counted(int(self.numbers.get("calls", 0)), "call")}</span>',
-            f'<span class="num sec">{_money(self.numbers.get("usd", 0.0))}</span>',
+            f'<span class="num sec">{escaped(cost)}</span>' if cost else "",
         ]
         dim = " dim" if self.is_dim else ""
         return (
@@ -191,8 +196,8 @@ class DrawnTree(View):
         return self.text()
 
     def _past_html(self) -> str:
-        left = sum(line.word == _WORDS[CallState.LEFT][1] for line, _ in self.past)
-        about = f"{counted(left, 'call')} left at work" if left else "none can be called"
+        left = sum("resume" in typed for _, typed in self.past)
+        about = f"{left:,} not done" if left else "none can be called"
         inner = "".join(line.html() for line, _ in self.past)
         return (
             f'<details class="row"><summary {OWN_KEYS}><i class="chev"></i><i class="i i-back"></i>'
@@ -215,13 +220,17 @@ def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
     agents = watch.tract.agents
     here = list(agents)
     asked = _asked(watch)
-    newest = _newest(here)
+    newest, toolsets = _newest(here), agents.toolsets
     lines = tuple(
-        _line(watch, agent, depth, asked.get(agent.name, ()), newest) for agent, depth in _nested(here)
+        _line(watch, agent, depth, asked.get(agent.name, ()), newest, toolsets)
+        for agent, depth in _nested(here)
     )
-    past = tuple((_past_line(agent), _typed(agent)) for agent in agents.past())
+    of_past = agents.past()
+    past = tuple((_past_line(agent), _typed(agent)) for agent in of_past)
     is_over = not any(call.state is CallState.RUNNING for agent in here for call in agent.calls)
-    return DrawnTree(turn_id or "agents", lines, past, _head(agents, here, lines), is_over, _left_text(past))
+    return DrawnTree(
+        turn_id or "agents", lines, past, _head(agents, here, lines), is_over, _left_text(of_past)
+    )
 
 
 def _newest(here: Iterable[Agent]) -> frozenset[tuple[str, int]]:
@@ -280,6 +289,7 @@ def _line(
     depth: int,
     asks: tuple[tuple[str, str], ...],
     newest: frozenset[tuple[str, int]],
+    toolsets: Mapping[str, frozenset[str]],
 ) -> AgentLine:
     purse = watch.tract.agents.purse_of(agent)
     running = [call for call in agent.calls if call.state is CallState.RUNNING]
@@ -296,7 +306,7 @@ def _line(
     return AgentLine(
         agent.name, depth, state, word, said, "waits for you" if asks else "", agent.version, taken, left,
         taken[tightest] / limits[tightest] if tightest else None, agent.state is AgentState.RETIRED,
-        _body(watch, agent, works), asks,
+        _body(watch, agent, toolsets, works), asks,
     )  # fmt: skip
 
 
@@ -317,8 +327,14 @@ def _state(
         return "idle", "ready", one_line(agent.definition.description, _SAID)
     last = agent.calls[-1]
     icon, word = _WORDS[last.state]
-    said = last.answer if last.state is CallState.DONE else last.note
+    said = _plain(last.answer[:_READ]) if last.state is CallState.DONE else last.note
     return icon, word, one_line(said, _SAID)
+
+
+@lru_cache(maxsize=1_000)
+def _plain(answer: str) -> str:
+    """Return an answer without the signs of Markdown."""
+    return markdown_text(answer)
 
 
 def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]) -> str:
@@ -331,11 +347,13 @@ def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]
     return f"{left:,.0f} of {counted(int(limits[tightest]), _NOUNS[tightest])} left"
 
 
-def _body(watch: AgentWatch, agent: Agent, works: Mapping[int, AgentWork]) -> str:
+def _body(
+    watch: AgentWatch, agent: Agent, toolsets: Mapping[str, frozenset[str]], works: Mapping[int, AgentWork]
+) -> str:
     """Return what an agent is, and its calls, each with its conversation."""
     definition = agent.definition
     made = " → ".join(("you", *agent.maker)) if agent.maker or agent.creator == "user" else agent.creator
-    tools = sorted(watch.tract.agents.granted(definition))
+    tools = sorted(tools_of(definition, toolsets))
     facts = [
         f"{'adopted from a file' if agent.is_adopted else f'made by {made}'}",
         f"version {agent.version}",
@@ -394,7 +412,13 @@ def _past_line(agent: Agent) -> AgentLine:
 
 
 def _is_left(agent: Agent) -> bool:
-    return bool(agent.calls) and agent.calls[-1].state.is_open and agent.state is not AgentState.RETIRED
+    """Return True if its last call was not done: by Stop, or as it waited, or as its process ended."""
+    is_open = bool(agent.calls) and agent.calls[-1].state in {
+        CallState.LEFT,
+        CallState.STOPPED,
+        CallState.WAITING,
+    }
+    return is_open and agent.state is not AgentState.RETIRED
 
 
 def _typed(agent: Agent) -> str:
@@ -404,13 +428,14 @@ def _typed(agent: Agent) -> str:
     return f"%tract agents {agent.name}"
 
 
-def _left_text(past: Iterable[tuple[AgentLine, str]]) -> str:
-    left = [line.name for line, _ in past if line.word == _WORDS[CallState.LEFT][1]]
+def _left_text(past: Iterable[Agent]) -> str:
+    """Return what was not done when an earlier session ended, and what goes on with it."""
+    left = [agent.name for agent in past if _is_left(agent)]
     if not left:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} at work when an earlier session ended, and nothing of it is active "
+        f"{one_line(', '.join(left), _SAID)} {were} not done when an earlier session ended, and nothing of it is active "
         "now. Finished calls are kept, and not made again; what was taken still counts. "
         f"%tract agents resume {left[0]} goes on."
     )
@@ -443,7 +468,9 @@ class AgentPage(View):
         self._line = (
             _past_line(agent)
             if is_past
-            else _line(watch, agent, 0, _asked(watch).get(agent.name, ()), newest)
+            else _line(
+                watch, agent, 0, _asked(watch).get(agent.name, ()), newest, watch.tract.agents.toolsets
+            )
         )
         self._facts = self._told(watch, is_past=is_past)
 

@@ -1,0 +1,81 @@
+"""Agents: making one, what a call costs besides its model, and drawing the tree of many."""
+
+from __future__ import annotations
+
+from itertools import count
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.places import tract_on_disk
+from benchmarks.timing import SAMPLES, Row, best_of
+from tract_jupyter.agents import TreeLimits
+from tract_jupyter.models import TurnLimits
+from tract_jupyter.notebook.agents.tree import drawn_tree
+from tract_jupyter.notebook.agents.watch import AgentWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter import Tract
+
+MANY: Final = 200
+_LIMITS: Final = TreeLimits(
+    count=10_000, budget=TurnLimits(steps=1_000_000), agent=TurnLimits(steps=1_000_000)
+)
+_TEXT: Final = "You check sums. Answer with the sum alone.\n" * 20
+
+
+class _Model:
+    """A model in this process: it says one word, at once."""
+
+    def chat(self, _messages: list[dict[str, Any]], **_options: Any) -> dict[str, Any]:
+        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+        message = {"role": "assistant", "content": "Three."}
+        return {"choices": [{"message": message}], "model": "scripted", "usage": usage}
+
+
+def rows() -> Iterator[Row]:
+    """In a file, as in a notebook."""
+    yield from _making_and_calling()
+    yield from _tree()
+
+
+def _making_and_calling() -> Iterator[Row]:
+    with tract_on_disk() as tract:
+        tract.models.use(_Model())
+        tract.agents.limits = _LIMITS
+        numbers = count()
+        yield Row("agents.create", best_of(lambda: _made(tract, next(numbers))), "ms", target=10)
+        bare = best_of(lambda: _Model().chat([{"role": "user", "content": "1 + 2"}]))
+        called = _fastest(lambda: tract.agents.call("agent_0", "1 + 2"))
+        yield Row("agents.call, besides its model", called - bare, "ms", target=5)
+
+
+def _tree() -> Iterator[Row]:
+    with tract_on_disk() as tract:
+        tract.models.use(_Model())
+        tract.agents.limits = _LIMITS
+        for number in range(MANY):
+            _made(tract, number)
+            tract.agents.call(f"agent_{number}", "1 + 2")
+        watch = AgentWatch(tract)
+        started = perf_counter()
+        drawn_tree(watch).html()
+        yield Row(f"tree of {MANY} agents, the first time", perf_counter() - started, "ms", target=200)
+        yield Row(
+            f"tree of {MANY} agents, again", best_of(lambda: drawn_tree(watch).html()), "ms", target=200
+        )
+
+
+def _made(tract: Tract, number: int) -> object:
+    return tract.agents.create(f"agent_{number}", _TEXT, "Checks sums.")
+
+
+def _fastest(call: Any) -> float:
+    """Return the seconds of the fastest of some calls: each one makes the next a little slower."""
+    best = float("inf")
+    for _ in range(4 * SAMPLES):
+        started = perf_counter()
+        call()
+        best = min(best, perf_counter() - started)
+    return best
