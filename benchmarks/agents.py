@@ -10,8 +10,7 @@ from benchmarks.places import tract_on_disk
 from benchmarks.timing import SAMPLES, Row, best_of
 from tract_jupyter.agents import TreeLimits
 from tract_jupyter.models import TurnLimits
-from tract_jupyter.notebook.agents.tree import drawn_tree
-from tract_jupyter.notebook.agents.watch import AgentWatch
+from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +24,11 @@ _LIMITS: Final = TreeLimits(
 _TEXT: Final = "You check sums. Answer with the sum alone.\n" * 20
 
 
-class _Model:
-    """A model in this process: it says one word, at once."""
-
-    def chat(self, _messages: list[dict[str, Any]], **_options: Any) -> dict[str, Any]:
-        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
-        message = {"role": "assistant", "content": "Three."}
-        return {"choices": [{"message": message}], "model": "scripted", "usage": usage}
+def _model(messages: list[dict[str, Any]], **_options: Any) -> dict[str, Any]:
+    """Say one word, at once."""
+    usage = {"prompt_tokens": len(messages), "completion_tokens": 2, "total_tokens": len(messages) + 2}
+    message = {"role": "assistant", "content": "Three."}
+    return {"choices": [{"message": message}], "model": "scripted", "usage": usage}
 
 
 def rows() -> Iterator[Row]:
@@ -42,18 +39,18 @@ def rows() -> Iterator[Row]:
 
 def _making_and_calling() -> Iterator[Row]:
     with tract_on_disk() as tract:
-        tract.models.use(_Model())
+        tract.models.use(_model)
         tract.agents.limits = _LIMITS
         numbers = count()
         yield Row("agents.create", best_of(lambda: _made(tract, next(numbers))), "ms", target=10)
-        bare = best_of(lambda: _Model().chat([{"role": "user", "content": "1 + 2"}]))
+        bare = best_of(lambda: _model([{"role": "user", "content": "1 + 2"}]))
         called = _fastest(lambda: tract.agents.call("agent_0", "1 + 2"))
         yield Row("agents.call, besides its model", called - bare, "ms", target=5)
 
 
 def _tree() -> Iterator[Row]:
     with tract_on_disk() as tract:
-        tract.models.use(_Model())
+        tract.models.use(_model)
         tract.agents.limits = _LIMITS
         for number in range(MANY):
             _made(tract, number)

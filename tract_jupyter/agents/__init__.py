@@ -2,12 +2,12 @@
 
 * `definition`: what an agent is, as data. `file`: `.agent` files. `findings`: what to notice in their text.
 * `agents`: `Tract.agents`. `registry`: agents and calls, and what the store keeps of them. `tools`: the toolset
-  `dynamic_agents`. `details`: what a person is shown before an agent is made.
+  `dynamic_agents`. `details`: what a person is shown before an agent is made. `adoption`: the question about a file.
 * `running`: a call: one turn of the tool loop, in a tract of its own. `rights`: what it may call. `budgets`: what it
   may take.
 
-The loop, the gate and the executor are those that everybody uses. Knows `loop`, `toolkit`, `review`, `llm` and
-`prompts`.
+The loop, the gate and the executor are those that everybody uses. Knows `loop`, `toolkit`, `hooks`, `review`,
+`analysis`, `llm` and `prompts`.
 """
 
 from __future__ import annotations

@@ -4,3 +4,9 @@
 them stand, a value that is drawn; `live` has it on display, and follow. `cell` is `%%tract_agent`, `resume` goes on
 with a call.
 """
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -435,8 +435,8 @@ def _left_text(past: Iterable[Agent]) -> str:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} not done when an earlier session ended, and nothing of it is active "
-        "now. Finished calls are kept, and not made again; what was taken still counts. "
+        f"{one_line(', '.join(left), _SAID)} {were} not done when an earlier session ended, and nothing of it is "
+        "active now. Finished calls are kept, and not made again; what was taken still counts. "
         f"%tract agents resume {left[0]} goes on."
     )
 

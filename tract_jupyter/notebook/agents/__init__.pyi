@@ -1,0 +1,4 @@
+from .live import LiveTree as LiveTree
+from .tree import DrawnTree as DrawnTree
+from .tree import drawn_tree as drawn_tree
+from .watch import AgentWatch as AgentWatch
