@@ -29,11 +29,13 @@ from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentS
 from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
+from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.models import TurnLimits, brief_repr
 from tract_jupyter.toolkit import call_notes, current_caller, planned_before, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
 
     from tract_jupyter.llm import ModelConnection
     from tract_jupyter.loop import TurnEvent
@@ -66,6 +68,7 @@ class Agents:
         self.on_change: list[Callable[[], object]] = []
         self.on_turn: list[Callable[[AgentCall, TurnEvent], object]] = []
         self._limits = TreeLimits()
+        self.request_workers: RequestWorkers | None = None
         self.budgets = Budgets(self._limits)
         self._models: tuple[str, ...] | None = None
         self._parent = self._usual = store
@@ -142,6 +145,33 @@ class Agents:
                 f"t.models has no {', '.join(map(repr, strange))}; t.models.add(NAME, ...) adds one",
             )
         self._models = given
+
+    @property
+    def workers(self) -> Executor | None:
+        """Where the requests to agents' models are made: `t.agents.workers = client.get_executor()`; None for here.
+
+        Any `concurrent.futures.Executor`: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's
+        `view.executor`. Tool calls and questions stay in this process, and so do keys: a worker has the key of a model
+        in its environment. What cannot be sent is asked from here, with a warning.
+        """
+        return None if self.request_workers is None else self.request_workers.executor
+
+    @workers.setter
+    def workers(self, executor: Executor | None) -> None:
+        """Set it, for calls that begin from now on; None for this process. It is not shut down here.
+
+        Raises:
+            AgentError: it is no executor.
+            CodeDecisionError: what runs on behalf of a model wants to.
+        """
+        self._check_person("where agents' models are asked from")
+        if executor is not None and not callable(getattr(executor, "submit", None)):
+            raise AgentError(
+                "bad_workers",
+                "workers is an executor, such as client.get_executor() of Dask, or None, not "
+                f"{brief_repr(executor)}",
+            )
+        self.request_workers = None if executor is None else RequestWorkers(executor, "t.agents.workers = None")
 
     @property
     def directory(self) -> Path:

@@ -332,6 +332,7 @@ class CallRunner:
             meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)
+            own.models.default.workers = self._agents.request_workers
             toolset = None
             if names:
                 toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())

@@ -5,7 +5,7 @@
   OpenAI's Responses, `anthropic` of Anthropic's Messages; `messages` is what they translate into, and `blocks`
   keeps a reply as its provider wrote it, and says how long that may be sent back. `call` asks any client, in a call
   that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can be kept and sent
-  again. `acting` is the core of every tool loop.
+  again. `acting` is the core of every tool loop. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
   keys, `connections` what a name stands for, with its client; `configured` who is asked for which kind of request, and
   `registry` is `t.models`, where a person says all that.

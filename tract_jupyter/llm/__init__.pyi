@@ -64,3 +64,5 @@ from .spending import SpendingBudget as SpendingBudget
 from .spending import costs_of_block as costs_of_block
 from .spending import reported_cost as reported_cost
 from .sse import ReplyStream as ReplyStream
+from .workers import AskedHereWarning as AskedHereWarning
+from .workers import RequestWorkers as RequestWorkers

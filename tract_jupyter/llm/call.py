@@ -7,7 +7,7 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
@@ -16,9 +16,12 @@ from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
     from types import TracebackType
 
     from tract_jupyter.models import CompiledContext, Delta, LLMClient
+
+T = TypeVar("T")
 
 CANCELLED: Final = "cancelled"
 """The code of a call that was ended."""
@@ -76,6 +79,7 @@ class ModelCall:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
+        self._waits: list[threading.Event] = []
         self._forget: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Self:
@@ -105,6 +109,8 @@ class ModelCall:
             self._cancelled.set()
             for one in self._sockets:
                 _shut(one)
+            for wait in self._waits:
+                wait.set()
 
     def check(self) -> None:
         """Raise `LLMRequestError` if the call was ended."""
@@ -115,6 +121,27 @@ class ModelCall:
         """Wait, unless the call is ended."""
         self._cancelled.wait(seconds)
         self.check()
+
+    def result_of(self, future: Future[T]) -> T:
+        """Return what somebody else works out, as soon as it is there.
+
+        Raises:
+            LLMRequestError: the call was ended before; the other is told, and not waited for.
+        """
+        over = threading.Event()
+        with self._lock:
+            self._waits.append(over)
+            if self._cancelled.is_set():
+                over.set()
+        future.add_done_callback(lambda _: over.set())
+        try:
+            over.wait()
+        finally:
+            if not future.done():  # also at an interrupt
+                future.cancel()
+        if future.cancelled() or not future.done():
+            self.check()
+        return future.result()
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Note a connection that httpx has made; see https://www.encode.io/httpcore/extensions/#trace."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.llm.cassette import Cassette
+    from tract_jupyter.llm.workers import RequestWorkers
     from tract_jupyter.models import LLMClient, Reader
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
@@ -90,6 +91,7 @@ class ConfiguredLLM:
         replies: the kind of request that replies are; another one where a conversation is not a person's chat.
         follows: gives the one that says what is asked here, until something is said here; None for none, and where it
             gives None, what it said last counts.
+        workers: make the requests; None for this process.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class ConfiguredLLM:
         self.cassette = cassette
         self.clients = Clients(cassette)
         self.replies: ModelOperation = "chat"
+        self.workers: RequestWorkers | None = None
         self.follows: Callable[[], ConfiguredLLM | None] | None = None
         self._own = _Choice(None, {}, {})
 
@@ -300,5 +303,6 @@ class ConfiguredLLM:
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}
         return ConfiguredClient(
-            connection, client or self.clients, settings, self.spending, operation, self.cassette, self._read
+            connection, client or self.clients, settings, self.spending, operation, self.cassette, self._read,
+            self.workers,
         )

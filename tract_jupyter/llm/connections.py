@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.messages import Usage
     from tract_jupyter.llm.prices import Cost
     from tract_jupyter.llm.spending import Spending
+    from tract_jupyter.llm.workers import RequestWorkers
     from tract_jupyter.models import LLMClient, Reader
 
 
@@ -248,6 +249,7 @@ class ConfiguredClient:
         operation: what they are for.
         cassette: records them, or serves what was recorded; of attachments their hashes.
         read: gives the bytes of attachments.
+        workers: make them; None for this process.
     """
 
     def __init__(
@@ -259,10 +261,12 @@ class ConfiguredClient:
         operation: str,
         cassette: Cassette | None = None,
         read: Reader = no_reader,
+        workers: RequestWorkers | None = None,
     ) -> None:
         self._read = read
         self._connection = connection
         self._cassette = cassette
+        self._workers = workers
         self._client = connection.client or client
         self._options = options
         self._spending = spending
@@ -288,6 +292,8 @@ class ConfiguredClient:
         def send(on_delta: Callable[..., object] | None) -> Any:
             given = self._client
             client = given.of(self._connection) if isinstance(given, Clients) else given
+            if self._workers is not None:
+                client = self._workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
             return self._spending.ask(
                 client,

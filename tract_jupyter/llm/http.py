@@ -237,7 +237,7 @@ class HTTPClient(ABC):
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
             again = partial(self._prepared, messages, options, stream=False, leaves_out=True)
-            with self._call(abort) as call, _Tries(before_retry) as tries:
+            with self._call(abort) as call, Tries(before_retry) as tries:
                 return tries.told(
                     self._accepted(call, tries, request, again, lambda one: self._asked(call, one))
                 )
@@ -359,7 +359,7 @@ class HTTPClient(ABC):
     def _accepted(
         self,
         call: ModelCall,
-        tries: _Tries,
+        tries: Tries,
         request: _Prepared,
         again: Callable[[], _Prepared],
         ask: Callable[[_Prepared], T],
@@ -409,7 +409,7 @@ class HTTPClient(ABC):
         before_retry: BeforeRetry | None,
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""
-        with self._call(abort) as call, _Tries(before_retry) as tries:
+        with self._call(abort) as call, Tries(before_retry) as tries:
             # a failure is tried again until there is a first piece: whoever has it must not get it twice
             first, rest = self._accepted(
                 call, tries, request, again, lambda one: _begun(self._pieces(call, one))
@@ -547,7 +547,7 @@ def _may_pass(error: BaseException) -> bool:
     )
 
 
-class _Tries:
+class Tries:
     """The tries of one request that failed, and of which the provider reported tokens: they are billed.
 
     Args:

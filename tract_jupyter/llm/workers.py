@@ -1,0 +1,232 @@
+"""Requests that other processes or machines make: the workers of an executor.
+
+A request is sent there with what its model's name stands for, never with a key: a worker has the key from where this
+process has it, its environment or its keyring. Budget, bill, cassette and Stop stay here. What cannot be sent is asked
+here, with a warning.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.llm.call import ModelCall
+from tract_jupyter.llm.connections import http_client
+from tract_jupyter.llm.http import Tries, with_retries
+from tract_jupyter.models import one_line, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import Executor, Future
+
+    from tract_jupyter.llm.call import AbortSignal
+    from tract_jupyter.llm.connections import ModelConnection
+    from tract_jupyter.llm.http import BeforeRetry
+    from tract_jupyter.models import LLMClient
+
+_LONGEST_REASON: Final = 300
+_HEADERS: Final = "headers"
+
+
+class AskedHereWarning(UserWarning):
+    """A request was to be made by a worker, and was made by this process."""
+
+
+class _NotSentError(Exception):
+    """A request cannot be made by a worker; nothing was asked."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What goes to a worker, or comes back, as bytes: clusters log the arguments of what fails."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        return "<a request to a model>"
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A request as a worker has it."""
+
+    connection: ModelConnection
+    messages: list[dict[str, Any]]
+    options: Mapping[str, Any]
+
+
+def ask_from_worker(_number: str, request: Sealed) -> Sealed:
+    """Make a request: what runs in a worker. It raises nothing, since clusters log that with what led to it."""
+    try:
+        sent: _Sent = pickle.loads(request.data)  # noqa: S301 # as the executor itself does
+        client = _client_of(sent.connection)
+    except Exception as error:  # noqa: BLE001 # such as a class that only the notebook has, or no key
+        return _sealed("not asked", _words(error))
+    try:
+        reply = client.chat(sent.messages, **sent.options)
+    except LLMConfigError as error:
+        return _sealed("not asked", _words(error))
+    except Exception as error:  # noqa: BLE001 # a client raises what it likes
+        return _sealed_error(error)
+    try:
+        return _sealed("reply", reply)
+    except Exception as error:  # noqa: BLE001 # what is in it raises what it likes
+        return _sealed_error(LLMRequestError(f"the reply cannot be sent back by the worker: {_words(error)}"))
+
+
+def _client_of(connection: ModelConnection) -> LLMClient:
+    if connection.client is not None:
+        return connection.client
+    key = "" if connection.key is None else connection.key.read(connection.name)
+    # whoever has sent it tries again, so that a budget is looked at before
+    return http_client(replace(connection, options={**connection.options, "max_retries": 0}), key)
+
+
+def _sealed(kind: str, value: object) -> Sealed:
+    return Sealed(pickle.dumps((kind, value)))
+
+
+def _sealed_error(error: Exception) -> Sealed:
+    try:
+        found = _sealed("error", error.with_traceback(None))
+        pickle.loads(found.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
+    except Exception:  # noqa: BLE001 # whatever is wrong with it
+        return _sealed("error", LLMRequestError(f"a client raised {_words(error)}"))
+    return found
+
+
+def _words(error: BaseException) -> str:
+    return one_line(f"{type(error).__name__}: {error}", _LONGEST_REASON)
+
+
+class RequestWorkers:
+    """Has requests made by the workers of an executor. Threads may share it.
+
+    A worker that is lost is as a connection that is lost: the request is sent again, as often as the client would. A
+    worker hears nothing of Stop: what it has not begun is taken back, and what it has begun is not waited for.
+
+    Args:
+        executor: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`; it is the
+            caller's, and not shut down here.
+        undo: the line that has requests made by this process again, for messages.
+    """
+
+    def __init__(self, executor: Executor, undo: str) -> None:
+        self.executor = executor
+        self._undo = undo
+        self._lock = threading.Lock()
+        self._told: set[tuple[str, str]] = set()
+
+    def client(self, connection: ModelConnection, here: LLMClient) -> LLMClient:
+        """Return the client whose requests are made by workers.
+
+        Args:
+            connection: what is asked.
+            here: its client in this process.
+        """
+        return _FromWorkers(self, connection, here)
+
+    def send(self, connection: ModelConnection, request: Sealed) -> Future[Sealed]:
+        """Have a worker make a request.
+
+        Raises:
+            _NotSentError: the executor does not take it.
+        """
+        try:
+            with self._lock:  # not every executor may be used by several threads
+                # the same request twice is two requests: Dask would have one result for both
+                return self.executor.submit(ask_from_worker, uuid4().hex, request)
+        except Exception as error:
+            raise _NotSentError(f"{type(self.executor).__name__} does not take it ({_words(error)})") from error
+
+    def lost(self, name: str, error: BaseException) -> LLMRequestError:
+        """Return the error for a worker that was lost."""
+        return LLMRequestError(
+            f"the worker that asked {name} was lost ({_words(error)}), so there is no reply. Ask again; {self._undo} "
+            "has requests made by this process",
+            is_transient=True,
+        )
+
+    def tell_asked_here(self, name: str, why: str) -> None:
+        """Warn that a request is made by this process; once for each model and reason."""
+        with self._lock:
+            if (name, why) in self._told:
+                return
+            self._told.add((name, why))
+        warn(
+            f"{name} is asked by this process, and not by a worker: {why}. {self._undo} has it always so",
+            AskedHereWarning,
+        )
+
+
+class _FromWorkers:
+    """A client whose requests are made by workers; the arguments are those of `RequestWorkers.client`."""
+
+    def __init__(self, workers: RequestWorkers, connection: ModelConnection, here: LLMClient) -> None:
+        self._workers = workers
+        self._connection = connection
+        self._here = here
+        if hasattr(here, "as_sent"):  # it says how a request goes out, and takes `before_retry`
+            self.as_sent = here.as_sent
+
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        abort: AbortSignal | None = None,
+        before_retry: BeforeRetry | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Ask; see `llm.HTTPClient.chat`. The reply comes as a whole."""
+        name = self._connection.asked(options.get("model")).shown
+        try:
+            request = self._sealed(messages, options)
+            with ModelCall(abort) as call, Tries(before_retry) as tries:
+                reply: dict[str, Any] = with_retries(
+                    tries.noting(partial(self._ask, call, name, request)),
+                    call,
+                    max_retries=getattr(self._here, "max_retries", 0),
+                    backoff=getattr(self._here, "backoff", 0),
+                )
+                return tries.told(reply)
+        except _NotSentError as error:
+            self._workers.tell_asked_here(name, str(error))
+        own = {"abort": abort, "before_retry": before_retry}
+        return self._here.chat(messages, **options, **{key: one for key, one in own.items() if one is not None})
+
+    def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:
+        """Return a request as it is sent.
+
+        Raises:
+            _NotSentError: something in it cannot be sent, or should not be.
+        """
+        connection = self._connection
+        if connection.key is not None and connection.key.given is not None:
+            raise _NotSentError("its key was given in this session, and no key leaves this process")
+        if connection.options.get(_HEADERS) or getattr(connection.client, "secrets", ()):
+            raise _NotSentError("it has headers or a key of its own, which do not leave this process")
+        try:
+            return Sealed(pickle.dumps(_Sent(connection, messages, options)))
+        except Exception as error:
+            raise _NotSentError(f"it cannot be pickled ({_words(error)})") from error
+
+    def _ask(self, call: ModelCall, name: str, request: Sealed) -> dict[str, Any]:
+        call.check()
+        future = self._workers.send(self._connection, request)
+        try:
+            answer = call.result_of(future)
+        except LLMRequestError:
+            raise
+        except Exception as error:  # executors raise what they like
+            raise self._workers.lost(name, error) from error
+        kind, value = pickle.loads(answer.data)  # noqa: S301 # as the executor itself has done
+        if kind == "not asked":
+            raise _NotSentError(f"a worker could not ask it ({value})")
+        if kind == "error":
+            raise value
+        return value  # type: ignore[no-any-return] # as the client gave it
