@@ -13,11 +13,12 @@ from multiprocessing import get_context
 
 import pytest
 
+from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm import elsewhere
 from tests.llm.providers import Answer, provider
 from tract_jupyter import Tract
 from tract_jupyter.agents import CallState
-from tract_jupyter.exceptions import AgentError, LLMBudgetError
+from tract_jupyter.exceptions import AgentError
 from tract_jupyter.llm import AskedHereWarning
 
 KEY = "sk-w0rker-0123456789abcdef"
@@ -107,7 +108,7 @@ def test_requests_go_to_a_pool_of_processes_and_tools_stay_here(tract):
         (there,) = {executor.submit(elsewhere.process).result()}
         assert agents.call("helper", "where?") == str(there)
     assert places == [os.getpid()]
-    assert tract.costs.report().requests == 2
+    assert tract.costs().requests == 2
     (made,) = agents.calls_of("helper")
     assert (made.state, made.used["steps"], made.used["calls"]) == (CallState.DONE, 2, 1)
 
@@ -143,14 +144,12 @@ def test_without_workers_all_is_asked_here(tract, threads):
 
 def test_what_is_recorded_with_workers_is_replayed_without(tmp_path, threads):
     path = tmp_path / "told.jsonl"
-    with provider(Answer()) as server, Tract.open() as tract:
-        with tract.cassette.record(path):
-            assert agent(tract, threads, server.url).call("helper", "hello") == "Hello"
-    with Tract.open() as tract:
-        with tract.cassette.replay(path) as replay:
-            assert agent(tract, threads).call("helper", "hello") == "Hello"
-        assert replay.report.is_same
-    assert len(threads.given) == 1
+    with provider(Answer()) as server, Tract.open(record=path) as tract:
+        assert agent(tract, threads, server.url).call("helper", "hello") == "Hello"
+    with provider(Answer()) as server, Tract.open(replay=path) as tract:
+        assert agent(tract, threads, server.url).call("helper", "hello") == "Hello"
+        assert tract.cassette.report.is_same
+    assert (len(threads.given), server.requests) == (1, [])
 
 
 # --- what cannot be sent is asked here, and said so
@@ -210,6 +209,19 @@ def test_an_executor_that_is_shut_down(tract):
         assert agents.call("helper", "where?") == str(os.getpid())
 
 
+def test_a_worker_without_this_package(tract):
+    """What it raises comes before anything of ours runs there."""
+
+    class Elsewhere(ThreadPoolExecutor):
+        def submit(self, function, *arguments):
+            return super().submit(__import__, "tract_of_another_machine")
+
+    with Elsewhere(1) as executor:
+        agents = agent(tract, executor, elsewhere.Where())
+        with pytest.warns(AskedHereWarning, match="a worker does not have what it takes"):
+            assert agents.call("helper", "where?") == str(os.getpid())
+
+
 # --- errors
 
 
@@ -236,18 +248,6 @@ def test_a_budget_refuses_before_anything_is_sent(tract, threads):
         with pytest.raises(AgentError, match="exceed the budget"):
             agents.call("helper", "hello")
     assert threads.given == []
-
-
-def test_a_budget_is_looked_at_before_a_second_try(tract, threads):
-    """The first try is billed by what its provider reported."""
-    used = {"prompt_tokens": 5_000, "completion_tokens": 1_000, "total_tokens": 6_000}
-    with provider(Answer({"error": {"message": "busy"}, "usage": used}, 503), Answer()) as server:
-        client = tract.models.add("far", "m", base_url=server.url, key_env="WORKERS_KEY", backoff=0.0)
-        tract.models.use(client.name)
-        agents = agent(tract, threads)
-        tract.costs.set_budget(tokens=6_000)
-        agents.call("helper", "hello")
-    assert len(server.requests) == 2  # a refusal reports nothing, so nothing was taken
 
 
 @pytest.mark.parametrize(
@@ -343,15 +343,16 @@ def test_a_model_cannot_say_where_its_requests_are_made(tract, threads):
         tract.agents.workers = threads
         return "escaped"
 
-    answer = tract.executor.execute("escape", {}, actor="agent:mallory")
-    assert "a person's to say" in str(answer.error)
+    tract.models.use(ScriptedClient(reply(None, call("escape")), "I could not."))
+    tract.chat("go", tools="full")
+    assert "a person's to say" in str(tract.compile().to_dicts())
     assert tract.agents.workers is None
 
 
 # --- clusters
 
 
-def one_of_each(tract, executor, server, nowhere):
+def one_of_each(tract, executor, server):
     """A request with a tool call, the same request twice, a key; returns the processes that were asked."""
     places = look(tract)
     agents = agent(tract, executor, elsewhere.Where(), tools=["look"])
@@ -366,7 +367,7 @@ def one_of_each(tract, executor, server, nowhere):
     return processes
 
 
-def killed(tract, executor, kill):
+def killed(tract, kill):
     """A worker is killed while it asks: another one asks."""
     with provider(Answer(b"", hangs=True), Answer()) as server:
         tract.models.add("dying", "m", base_url=server.url, key_env="WORKERS_KEY", backoff=0.0)
@@ -405,13 +406,13 @@ def test_a_dask_cluster(tract, tmp_path):
         client.get_executor() as executor,
         provider(Answer()) as server,
     ):  # fmt: skip
-        one_of_each(tract, executor, server, None)
+        one_of_each(tract, executor, server)
 
         def kill():
             (busy,) = [worker for worker, tasks in client.processing().items() if tasks]
             os.kill(client.run(os.getpid, workers=[busy], nanny=False)[busy], signal.SIGKILL)
 
-        killed(tract, executor, kill)
+        killed(tract, kill)
         stopped(tract)
         names = {str(row[0]) for row in cluster.scheduler.transition_log}
         logs = str([client.get_worker_logs(), client.get_scheduler_logs()])
@@ -434,7 +435,7 @@ def test_engines_of_ipyparallel(tract, tmp_path, monkeypatch):
         view = client.load_balanced_view()
         engines = client[:].apply_sync(elsewhere.process)
         processes = dict(zip(client.ids, engines, strict=True))
-        assert one_of_each(tract, view.executor, server, None) <= set(engines)
+        assert one_of_each(tract, view.executor, server) <= set(engines)
 
         def kill():
             status = client.queue_status()
@@ -442,19 +443,10 @@ def test_engines_of_ipyparallel(tract, tmp_path, monkeypatch):
             os.kill(processes[busy], signal.SIGKILL)
 
         stopped(tract)
-        killed(tract, view.executor, kill)
+        killed(tract, kill)
 
 
 def test_no_warning_where_all_was_sent(tract, threads):
     with warnings.catch_warnings(), provider(Answer()) as server:
         warnings.simplefilter("error")
         assert agent(tract, threads, server.url).call("helper", "hello") == "Hello"
-
-
-def test_a_budget_error_is_what_it_is(tract, threads):
-    """The agent's call says why; the session's own error is its cause."""
-    with provider(Answer()) as server:
-        agents = agent(tract, threads, server.url)
-        tract.costs.set_budget(tokens=10)
-        with pytest.raises((AgentError, LLMBudgetError)):
-            agents.call("helper", "hello")

@@ -171,7 +171,9 @@ class Agents:
                 "workers is an executor, such as client.get_executor() of Dask, or None, not "
                 f"{brief_repr(executor)}",
             )
-        self.request_workers = None if executor is None else RequestWorkers(executor, "t.agents.workers = None")
+        self.request_workers = (
+            None if executor is None else RequestWorkers(executor, "t.agents.workers = None")
+        )
 
     @property
     def directory(self) -> Path:

@@ -1,8 +1,8 @@
 """Requests that other processes or machines make: the workers of an executor.
 
-A request is sent there with what its model's name stands for, never with a key: a worker has the key from where this
-process has it, its environment or its keyring. Budget, bill, cassette and Stop stay here. What cannot be sent is asked
-here, with a warning.
+A request is sent there with the address that its model's name stands for, never with the key: a worker has it from
+where this process has it, the environment or the keyring. (A client of the user's own is sent as a copy, with what it
+holds.) Budget, bill, cassette and Stop stay here. What cannot be sent is asked here, with a warning.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ class RequestWorkers:
                 # the same request twice is two requests: Dask would have one result for both
                 return self.executor.submit(ask_from_worker, uuid4().hex, request)
         except Exception as error:
-            raise _NotSentError(f"{type(self.executor).__name__} does not take it ({_words(error)})") from error
+            raise _NotSentError(
+                f"{type(self.executor).__name__} does not take it ({_words(error)})"
+            ) from error
 
     def lost(self, name: str, error: BaseException) -> LLMRequestError:
         """Return the error for a worker that was lost."""
@@ -197,7 +199,9 @@ class _FromWorkers:
         except _NotSentError as error:
             self._workers.tell_asked_here(name, str(error))
         own = {"abort": abort, "before_retry": before_retry}
-        return self._here.chat(messages, **options, **{key: one for key, one in own.items() if one is not None})
+        return self._here.chat(
+            messages, **options, **{key: one for key, one in own.items() if one is not None}
+        )
 
     def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:
         """Return a request as it is sent.
@@ -222,7 +226,12 @@ class _FromWorkers:
             answer = call.result_of(future)
         except LLMRequestError:
             raise
-        except Exception as error:  # executors raise what they like
+        except Exception as error:
+            if "ModuleNotFoundError" in {
+                type(error).__name__,
+                getattr(error, "ename", ""),
+            }:  # as ipyparallel says it
+                raise _NotSentError(f"a worker does not have what it takes ({_words(error)})") from error
             raise self._workers.lost(name, error) from error
         kind, value = pickle.loads(answer.data)  # noqa: S301 # as the executor itself has done
         if kind == "not asked":
