@@ -25,19 +25,29 @@ WORDS_PER_SECOND: Final = 60
 
 @dataclass
 class Reply:
-    """What it says next: a text, and a tool that it calls, if any."""
+    """What it says next: a text, and a tool that it calls, if any; `also` are further calls of the same step."""
 
     text: str
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
+    also: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """All that it calls."""
+        return [(self.tool, self.arguments), *self.also] if self.tool else []
 
 
 @dataclass
 class Turn:
-    """What was asked last, and what came of the calls since: by the code or the name of a tool, what it was told."""
+    """What was asked last, and what came of the calls since: by the code or the name of a tool, what it was told.
+
+    A call for an agent has the agent's name behind that of the tool. `instructions` is what the system said.
+    """
 
     asked: str
     told: dict[str, str]
+    instructions: str = ""
 
     def is_new(self, call: str) -> bool:
         """Whether it has not made that call in this turn."""
@@ -257,6 +267,89 @@ def summary(turn: Turn) -> Reply:
     )
 
 
+# --- what it says in agents.ipynb, as the one who makes agents, and as the agents
+
+SPECIES: Final = "species_expert"
+PLACES: Final = "places_expert"
+EXPERTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = tuple(
+    (
+        "agent_create",
+        {
+            "name": name,
+            "description": f"Knows which {what} the sightings are of.",
+            "instructions": f"You know the {what} of the sightings at the lake. {how}",
+            "tools": ["birds_by"],
+            "budget": {"steps": 8},
+        },
+    )
+    for name, what, how in (
+        (SPECIES, "species", "Count before you answer. Give numbers, and percent of all birds."),
+        (PLACES, "places", "Count before you answer. Name the place with most birds."),
+    )
+)
+QUESTIONS: Final = {
+    SPECIES: "Which species lead? It is for the first sentence of a report.",
+    PLACES: "Which places lead? It is for the second sentence of a report.",
+}
+BETTER: Final = (
+    "You know the places of the sightings at the lake. Count before you answer. Name all places, each with its "
+    "number of birds and percent of all birds. Say it in one sentence."
+)
+
+
+def reporting(turn: Turn) -> Reply:
+    """Have two agents made and called, judge what they say, and have the worse one be better."""
+    if turn.is_new(f"agent_create {SPECIES}"):
+        text = "I want two specialists, each with one tool and a small budget. **You read them first.**"
+        return Reply(text, *EXPERTS[0], also=EXPERTS[1:])
+    made = [name for name in (SPECIES, PLACES) if '"version"' in turn.told[f"agent_create {name}"]]
+    if not made:
+        return nothing_done(next(iter(turn.told.values())))
+    if turn.is_new(f"agent_call {made[0]}"):
+        calls = [("agent_call", {"agent": name, "input": QUESTIONS[name]}) for name in made]
+        return Reply("Both can look at once." if len(made) > 1 else "", *calls[0], also=tuple(calls[1:]))
+    said = {name: answer_of(turn.told[f"agent_call {name}"]) for name in made}
+    if turn.is_new(f"agent_update {PLACES}") and said.get(PLACES) and "%" not in said[PLACES]:
+        judged = (
+            f"`{SPECIES}` gives numbers, and says what they are of. `{PLACES}` names **one place and no number**, "
+            "which is no half of a report. Its instructions did not ask for more, so I change them."
+        )
+        return Reply(judged, "agent_update", {"agent": PLACES, "instructions": BETTER})
+    is_better = '"version"' in turn.told.get(f"agent_update {PLACES}", "")
+    if is_better and turn.is_new(f"agent_call {PLACES} again"):
+        again = {"agent": PLACES, "input": f"{QUESTIONS[PLACES]} Name all of them, please."}
+        return Reply("The same question, to the new version.", "agent_call", again)
+    if is_better:
+        said[PLACES] = answer_of(turn.told[f"agent_call {PLACES} again"])
+    return Reply(" ".join(filter(None, said.values())) or "I have no answer of theirs.")
+
+
+def answer_of(told: str) -> str:
+    """Return what an agent answered; empty if it did not."""
+    try:
+        found = json.loads(told)
+    except ValueError:
+        return ""
+    return str(found.get("answer", "")) if isinstance(found, dict) else ""
+
+
+def expert(turn: Turn) -> Reply:
+    """Be one of the two specialists: count first, then say as much as the instructions ask for."""
+    what = "place" if "the places" in turn.instructions else "species"
+    if turn.is_new("birds_by"):
+        return Reply("", "birds_by", {"column": what})
+    counts = {name: int(count) for name, count in re.findall(r'"([\w ]+)": ?(\d+)', turn.told["birds_by"])}
+    if not counts:
+        return Reply("I could not count them.")
+    total, ranked = sum(counts.values()), sorted(counts, key=lambda name: -counts[name])
+    if "percent" not in turn.instructions:
+        return Reply(f"Most birds are at {ranked[0]}.")
+    shown = ranked if what == "place" else ranked[:3]
+    parts = [f"{name} {counts[name]} ({100 * counts[name] // total} %)" for name in shown]
+    told = f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return Reply(f"By place it is {told}." if what == "place" else f"The {told} lead among {total:,} birds.")
+
+
 def said(text: str) -> Any:
     """Return what always says the same."""
     return lambda _: Reply(text)
@@ -265,6 +358,8 @@ def said(text: str) -> Any:
 ANSWERS: Final = (
     # what is asked, as a pattern, and who answers; the first that fits
     (r"^Answer with JSON", guard),
+    (r"\bspecialists\b", reporting),
+    (r"^Which (species|places) lead\?", expert),
     (r"^Context \w+, branch", looking_after),
     (r"The messages:", summary),
     (r"\bclean\b.*\btable\b|\btable\b.*\bclean\b", cleaning),
@@ -295,10 +390,14 @@ def answer(messages: list[dict[str, Any]]) -> Reply:
     for message in messages[last + 1 :]:
         for call in message.get("tool_calls") or ():
             arguments = json.loads(call["function"]["arguments"])
-            calls[call["id"]] = arguments.get("code", call["function"]["name"])
+            key, name = arguments.get("code", call["function"]["name"]), str(call["function"]["name"])
+            if name.startswith("agent_"):
+                key = f"{name} {arguments.get('agent') or arguments.get('name')}"
+            calls[call["id"]] = f"{key} again" if key in calls.values() else key
         if message["role"] == "tool":
             told[calls.get(message["tool_call_id"], "")] = str(message["content"])
-    turn = Turn(str(messages[last]["content"]), told)
+    system = "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
+    turn = Turn(str(messages[last]["content"]), told, system)
     for pattern, answers in ANSWERS:
         if re.search(pattern, turn.asked, re.IGNORECASE | re.DOTALL):
             return answers(turn)
@@ -345,7 +444,7 @@ class _Handler(BaseHTTPRequestHandler):
         for word in re.findall(r"\s*\S+\s*", reply.text):
             self._event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
             sleep(1 / WORDS_PER_SECOND)
-        calls = [{"index": 0, **call} for call in _message(reply).get("tool_calls", ())]
+        calls = [{"index": n, **call} for n, call in enumerate(_message(reply).get("tool_calls", ()))]
         delta = {"tool_calls": calls} if calls else {}
         self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
         self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(reply)}]})
@@ -380,12 +479,12 @@ class _Server(ThreadingHTTPServer):
 def _message(reply: Reply) -> dict[str, Any]:
     if not reply.tool:
         return {"content": reply.text}
-    function = {"name": reply.tool, "arguments": json.dumps(reply.arguments)}
-    call_id = f"call_{abs(hash(function['arguments'])):x}"[:24]
-    return {
-        "content": reply.text or None,
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
+    calls = []
+    for tool, arguments in reply.calls:
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        call_id = f"call_{abs(hash(function['arguments'])):x}"[:24]
+        calls.append({"id": call_id, "type": "function", "function": function})
+    return {"content": reply.text or None, "tool_calls": calls}
 
 
 def _reason(reply: Reply) -> str:

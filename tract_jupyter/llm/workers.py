@@ -131,7 +131,7 @@ class RequestWorkers:
         """
         return _FromWorkers(self, connection, here)
 
-    def send(self, connection: ModelConnection, request: Sealed) -> Future[Sealed]:
+    def send(self, request: Sealed) -> Future[Sealed]:
         """Have a worker make a request.
 
         Raises:
@@ -221,7 +221,7 @@ class _FromWorkers:
 
     def _ask(self, call: ModelCall, name: str, request: Sealed) -> dict[str, Any]:
         call.check()
-        future = self._workers.send(self._connection, request)
+        future = self._workers.send(request)
         try:
             answer = call.result_of(future)
         except LLMRequestError:
