@@ -29,11 +29,12 @@ CONTENTS: Final = {
         "notebooks/scripts",
         "notebooks/branches_compression_undo",
         "notebooks/decisions",
+        "notebooks/agents",
         "notebooks/orchestrator",
         "notebooks/runs",
     ),
     "Use": (
-        "docs/chat", "docs/loop", "docs/orchestrator", "docs/policies",
+        "docs/chat", "docs/loop", "docs/agents", "docs/orchestrator", "docs/policies",
         "docs/define", "docs/your_tools", "docs/scripts", "docs/models",
         "docs/runs", "docs/templates", "docs/cassettes", "docs/front_ends", "docs/headless", "docs/guarantees",
     ),
