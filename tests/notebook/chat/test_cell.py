@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tract_jupyter.notebook.chat import stored_view
+from tract_jupyter.notebook.chat import find_turn, stored_log, stored_view
 
 MODEL = """
 import json
@@ -373,3 +373,23 @@ def test_the_foot_of_a_turn_follows_what_other_cells_do(chat):
     assert second.drawn[-1].foot().actions == ("undo", "fork")
     chat.run("%tract branch other\n%tract chat undo")
     assert second.drawn[-1].foot().actions == ("fork",)
+
+
+INERT = "<img src=x onerror=alert(1)>"
+
+
+def test_what_names_and_errors_say_is_inert(chat, tmp_path):
+    (tmp_path / f"{INERT}.txt").write_text(f"{INERT} [a](javascript:alert(1))")
+    chat.run(
+        f"from tract_jupyter.exceptions import LLMError\nevil = {INERT!r}\nreplies += [LLMError({INERT!r})]"
+    )
+    failed = chat.run(f"%%tract_chat --vars evil --files '{INERT}.txt'\nHi {INERT}")
+    assert INERT in failed.text
+    tract = chat.namespace["tract"]
+    log = stored_log(tract, find_turn(tract), to_go_on=True)
+    log.ask_again(f"Hi {INERT}")
+    log.fail(INERT)
+    for page in (stored_view(tract).html(), log.view().html()):
+        assert "&lt;img src=x onerror=alert(1)&gt;.txt" in page
+        assert "<img" not in page
+        assert "href" not in page

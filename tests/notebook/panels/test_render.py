@@ -139,6 +139,19 @@ def test_what_is_too_long_to_be_shown_can_only_be_turned_down(ticket):
     assert made.status == "rejected"
 
 
+def test_what_replaces_an_operation_stands_beside_it_with_the_changed_words_marked(tract):
+    def spec(code):
+        return OperationSpec("mail", "Send a mail.", {}, {"send": ActionDef("send", "Send it.", {}, code)})
+
+    tract.register_operation(spec("greet('Ada')\npending.approve()\n"))
+    ticket = tract.reviewer.show(tract.propose_operation(spec("greet('Bea')\npending.approve()\n")))
+    html = body_html(ticket)
+    outline(html)
+    assert re.search(r'<div class="diff\b', html)
+    assert re.search(r"<del>[^<]*Ada[^<]*</del>", html)
+    assert re.search(r"<ins>[^<]*Bea[^<]*</ins>", html)
+
+
 @given(st.text(), st.integers(0, 50), st.integers(0, 50))
 def test_any_code_and_any_span_give_balanced_html(code, start, end):
     for language in ("python", "diff"):
