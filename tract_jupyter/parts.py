@@ -149,7 +149,7 @@ class Parts:
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
         if self._session is None and "session" in self.__dict__:
-            self.session.close()
+            self.session._tracts.close_others()  # noqa: SLF001 # the session was made around this tract
 
     def beside(
         self,

@@ -313,8 +313,10 @@ class Session:
             CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
             TrustError: what is granted cannot be signed.
         """
+        from tract_jupyter.toolkit import rights_of
+
         parent = self._tracts.check(parent)
-        rights = _profile(granted)
+        rights = rights_of(granted)
         inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
         given = {
@@ -366,8 +368,10 @@ class Session:
             CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
             TrustError: what is granted cannot be signed.
         """
+        from tract_jupyter.toolkit import rights_of
+
         parent = self._tracts.check(parent)
-        rights = _profile(granted)
+        rights = rights_of(granted)
         curation = Curation.of(curate)
         given = {
             "purpose": _checked_purpose(purpose), "branch_name": branch_name,
@@ -510,12 +514,6 @@ def _checked_purpose(purpose: str) -> str:
     return purpose
 
 
-def _profile(granted: ToolProfile | str | None) -> ToolProfile | None:
-    from tract_jupyter.toolkit import profile_of
-
-    return None if granted is None else profile_of(granted)
-
-
 def _delegate(parent: Tract, child: Tract, granted: ToolProfile | None) -> None:
     """Remember with a child whose it is, and what it may call."""
     from tract_jupyter.toolkit import Remembered, child_actor
@@ -570,22 +568,28 @@ class OpenTracts:
 
     def close(self) -> None:
         """Close the database with all of them. A second call does nothing."""
+        if self._around is None:
+            self.close_others()
+            self._database.close()
+        else:
+            self._around.close()  # which closes the others, and the database
+
+    def close_others(self) -> None:
+        """Close all but the tract that the session was made around, with what they use outside of the store."""
         if self._is_closed:
             return
         self._is_closed = True
         with self._lock:
-            known = list(self._open.values())
-        for opened in known:
-            opened.tract.close()  # what it uses outside of the store
-        self._database.close()
+            known = [opened.tract for opened in self._open.values() if opened.tract is not self._around]
+        for tract in known:
+            tract.close()
 
     def account(self) -> Account:
         """Return what all of them share: what requests to models have cost, and may cost."""
         from tract_jupyter.llm import Account
 
-        around = self._around
-        if around is not None:
-            return around.models.default.spending.account
+        if self._around is not None:
+            return self._around.models.default.spending.account
         with self._lock:
             self._account = self._account or Account()
             return self._account
@@ -645,15 +649,12 @@ class OpenTracts:
         from tract_jupyter.toolkit import Delegation, Remembered
 
         known = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
-        parent_id = known.parent_id
         is_circle = family.branch is None and family.tract_id in family.ancestors()
 
         def above() -> Tract:
             if is_circle:
-                raise SessionError(
-                    f"{family.agent_id} is its own ancestor in {self._database.location}, which was changed"
-                )
-            return self._above(parent_id)
+                raise SessionError(f"{family.agent_id} is its own ancestor, as somebody changed the store")
+            return self._above(known.parent_id)
 
         return Delegation(above, known.granted, known.actor)
 

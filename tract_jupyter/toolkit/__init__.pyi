@@ -65,6 +65,7 @@ from .profiles import ToolProfile as ToolProfile
 from .profiles import find_profile as find_profile
 from .profiles import get_profile as get_profile
 from .profiles import profile_of as profile_of
+from .profiles import rights_of as rights_of
 from .results import CallRecord as CallRecord
 from .results import ToolResult as ToolResult
 from .results import for_model as for_model

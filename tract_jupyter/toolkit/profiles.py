@@ -169,3 +169,12 @@ def profile_of(given: str | ToolProfile) -> ToolProfile:
     if isinstance(given, str):
         return get_profile(given)
     raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(given)}")
+
+
+def rights_of(granted: str | ToolProfile | None) -> ToolProfile | None:
+    """Return the profile of what is granted; None for everything.
+
+    Raises:
+        ContentError: there is no such profile.
+    """
+    return None if granted is None else profile_of(granted)
