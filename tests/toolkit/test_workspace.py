@@ -238,6 +238,15 @@ def test_the_roots_are_kept_with_the_tract(folder, tmp_path):
         refused(t, "a.txt", WorkspaceError, r"\(no folder\)")
 
 
+def test_w15_a_file_outside_is_refused_unless_its_root_is_granted(t, folder):
+    outside = folder.parent / "elsewhere" / "a.txt"
+    refused(t, outside, WorkspaceError, "outside of the workspace")
+    t.workspace.roots = [*t.workspace.roots, outside.parent]
+    assert t.user("look", attachments=[outside, "dot.png"]).message.startswith(
+        "[a.txt, text/plain, 6 B] [dot.png,"
+    )
+
+
 def test_roots_that_somebody_else_has_signed_do_not_count(folder, tmp_path):
     with Tract.open(tmp_path / "s.db", trust=Trust(tmp_path / "theirs")) as t:
         t.workspace.roots = [tmp_path]
