@@ -88,6 +88,7 @@ MADE = {
     "ToolExecutionError": lambda kind: kind("t", {"a": 1}, "r"),
     "ToolDeniedError": lambda kind: kind("t", {"a": 1}, "r"),
     "LLMRequestError": lambda kind: kind("busy", code="rate_limited", status=429, retry_after=2.5),
+    "AgentError": lambda kind: kind("limit", "too many", ["a", "b"]),
     "PlanError": lambda kind: kind("cycle", "they wait for each other", ["a", "b"]),
     "ProfileError": lambda kind: kind([("P1", "operations", "none")]),
     "RunFailedError": lambda kind: kind("it failed", {"id": "r"}),

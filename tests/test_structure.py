@@ -20,7 +20,7 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
-    {"notebook"}, {"orchestrator", "policy"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"hooks", "review"}, {"context"}, {"storage"},
+    {"notebook"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"hooks", "review"}, {"context"}, {"storage"},
     {"models", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]

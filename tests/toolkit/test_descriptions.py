@@ -35,7 +35,7 @@ VERBS = re.compile(
 """What a description begins with."""
 OBJECTS = re.compile(
     r"\b(?:context|commit|commits|message|messages|branch|branches|tag|tags|label|policy|model|"
-    r"tool|operation|notebook|notebooks|code|answer|state|tract|agent|space)\b"
+    r"tool|operation|notebook|notebooks|code|answer|state|tract|agent|agents|space)\b"
 )
 NOT_FOR = re.compile(r"(.+\.) (Not (?:for|to|into) [^.]+)\.")
 """The last sentence says when to use something else, and what."""

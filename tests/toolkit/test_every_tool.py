@@ -12,8 +12,11 @@ from tract_jupyter.models.schema import strict_schema
 
 
 @pytest.fixture
-def talk(tract):
-    """A conversation on `main` with a branch `topic` that has something of its own, and tags."""
+def talk(tract, tmp_path, monkeypatch):
+    """A conversation on `main` with a branch `topic` that has something of its own, tags, and an agent."""
+    monkeypatch.chdir(tmp_path)
+    tract.models.add("small", lambda messages, **options: "It is.")
+    tract.agents.create("checker", "Check.", "Checks.", model="small")
     tract.system("Be brief.")
     tract.user("a question", tags=["asked"])
     tract.assistant("an answer", generation_config={"model": "m"})
@@ -97,16 +100,40 @@ CALLS = {
     "notebook_reset": ({"notebook_id": "main", "backend": "kernel"}, {"forgotten": 0}),
     "notebook_list": ({}, None),
     "read_result": ({"tool_call_id": "c1", "start": 10, "length": 5}, None),
+    "agent_create": (
+        {
+            "name": "helper", "instructions": "Help.", "description": "Helps.", "model": "small", "tools": ["status"],
+            "toolsets": ["self"], "budget": {"steps": 5},
+        },
+        {"agent": "helper", "tool": "agents.helper"},
+    ),
+    "agent_call": ({"agent": "checker", "input": "Is 2 even?", "attachments": []}, {"answer": "It is."}),
+    "agent_update": (
+        {
+            "agent": "checker", "instructions": "Check well.", "description": "Checks.", "model": "small", "tools": [],
+            "toolsets": ["self"], "budget": {"steps": 5},
+        },
+        {"agent": "checker", "number": 2},
+    ),
+    "agent_list": ({}, None),
+    "agent_retire": ({"agent": "checker"}, {"agent": "checker", "state": "retired"}),
+    "agent_promote": ({"agent": "checker", "path": "kept.agent"}, {"agent": "checker"}),
     "tools_search": ({"query": "make a branch"}, None),
     "tools_describe": ({"names": ["status", "log"]}, None),
 }
-NEEDED_FOR_SENSE = {"compress": {"content"}}  # without it a model would be asked
+NEEDED_FOR_SENSE = {
+    "compress": {"content"},  # without it a model would be asked
+    "agent_update": {"instructions"},  # without any change it is a mistake
+}
+NO_STRICT_FORM = {  # what may hold any object
+    "commit", "merge", "propose_operation", "register_policy", "agent_create", "agent_update",
+}  # fmt: skip
 READS = {
     "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
     "notebook_variables", "notebook_list", "read_result", "child_status", "tools_search",
-    "tools_describe",
+    "tools_describe", "agent_list",
 }  # fmt: skip
-ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
+ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation", "agent_call"}
 
 
 def plain(value):
@@ -152,8 +179,7 @@ def test_a_call_with_only_what_is_needed(talk, name):
 def test_a_call_as_a_model_in_strict_mode_writes_it(talk, name):
     schema = schema_of(talk, name)
     strict = strict_schema(schema)
-    # what may hold any object has no strict form
-    assert (strict is None) == (name in {"commit", "merge", "propose_operation", "register_policy"})
+    assert (strict is None) == (name in NO_STRICT_FORM)
     arguments = dict.fromkeys(schema["properties"]) | minimal(name, schema)
     if strict is not None:
         jsonschema.validate(arguments, strict)
@@ -191,7 +217,7 @@ def test_traits(tract):
     traits = {name: tool.traits for name, tool in tract.executor.tools().items()}
     assert {name for name, has in traits.items() if has.read_only} == READS
     assert {name for name, has in traits.items() if has.destructive} == {"gc", "reset"}
-    assert {name for name, has in traits.items() if has.open_world} == {"compress"}
+    assert {name for name, has in traits.items() if has.open_world} == {"compress", "agent_call"}
 
 
 def test_every_parameter_is_described(tract):
