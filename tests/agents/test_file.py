@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.agents import KEYS, AgentDefinition, file_hash, file_text, parse_file
-from tract_jupyter.exceptions import AgentError
+from tract_jupyter.agents import KEYS, AgentDefinition, TreeLimits, file_hash, file_text, parse_file
+from tract_jupyter.exceptions import AgentError, StoreError, ToolExecutionError
 from tract_jupyter.models import TurnLimits
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
@@ -200,7 +201,7 @@ def test_a_fifo_is_refused_at_once(refused, workspace, written):
             os.close(reader)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices here")
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no devices here")
 def test_a_device_is_refused_at_once(refused, workspace):
     (workspace / "w.agent").symlink_to("/dev/zero")
     assert "no regular file" in refused()
@@ -248,8 +249,6 @@ def test_an_adopted_file_is_read_through_links_and_blocked_when_it_changes(stage
 
 
 def test_what_is_adopted_takes_no_others_name_and_not_too_many(stage, workspace, files):
-    from tract_jupyter.agents import TreeLimits
-
     first = stage.agents.create("w", "Other instructions.", "d")
     (workspace / "w.agent").write_bytes(GOOD)
     with pytest.raises(AgentError, match="its name is taken; retire it first"):
@@ -274,32 +273,32 @@ def test_an_update_that_cannot_be_kept_leaves_agent_and_file_as_they_were(stage,
     before = (agent.definition, agent.text, agent.version, agent.path.read_text())
     with monkeypatch.context() as patched:
         patched.setattr(stage.agents.records, "save", _fails)
-        with pytest.raises(Exception, match="the store is full"):
+        with pytest.raises(ToolExecutionError, match="the store is full"):
             stage.agents.update("w", instructions="w works well.")
     assert (agent.definition, agent.text, agent.version, agent.path.read_text()) == before
     cast(w=["over"])
     assert stage.agents.call("w", "go") == "over"
 
 
-@pytest.mark.parametrize("what", ["create", "promote", "retire"])
+CHANGES = {
+    "create": lambda agents: agents.create("x", "x works.", "d"),
+    "promote": lambda agents: agents.promote("w", "w.agent"),
+    "retire": lambda agents: agents.retire("w"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
 def test_what_cannot_be_kept_was_not_done(stage, files, workspace, monkeypatch, what):
     agent = stage.agents.create("w", "w works.", "d")
     before = files()
     with monkeypatch.context() as patched:
         patched.setattr(stage.agents.records, "save", _fails)
-        with pytest.raises(Exception, match="the store is full"):
-            if what == "create":
-                stage.agents.create("x", "x works.", "d")
-            elif what == "promote":
-                stage.agents.promote("w", "w.agent")
-            else:
-                stage.agents.retire("w")
+        with pytest.raises(ToolExecutionError, match="the store is full"):
+            CHANGES[what](stage.agents)
     assert (files(), stage.agents.names, agent.promoted, list(workspace.iterdir())) == (before, ["w"], {}, [])
 
 
 def _fails(*arguments):
-    from tract_jupyter.exceptions import StoreError
-
     raise StoreError("the store is full")
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
-from tests.agents.cast import ask, calls, create
-from tests.hooks.fakes import call
+from tests.agents.cast import Cast, Person, allow_for_session, ask, calls, create
+from tests.hooks.fakes import call, reply
 from tract_jupyter.agents import AgentDefinition, TreeLimits, file_text
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import TurnLimits
+from tract_jupyter.review import Answer
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
 WRITE = call("write", {"text": "t"}, "w1")
@@ -113,8 +113,6 @@ def test_a_child_that_was_spawned_with_a_grant_has_no_more_through_agents(stage,
 
 
 def test_what_was_allowed_to_one_version_is_asked_of_the_next(stage, cast, person, done):
-    from tests.agents.cast import allow_for_session
-
     there = person(lambda pending: allow_for_session)
     stage.agents.create("w", "w works.", "d", tools=["write"])
     cast(w=[calls(WRITE), "a", calls(WRITE), "b", calls(WRITE), "c"])
@@ -130,11 +128,7 @@ def test_what_was_allowed_to_one_version_is_asked_of_the_next(stage, cast, perso
 def test_an_agent_that_is_made_again_under_the_name_of_another_has_not_its_grants(
     stage, reopened, cast, person, done
 ):
-    from tests.agents.cast import Cast, Person
-
     def allow_always(ticket):
-        from tract_jupyter.review import Answer
-
         ticket.submit(Answer("approve", {"scope": "always"}, ticket.round_id, decided_by="ada"), Person.name)
 
     stage.reviewer.channel = Person(lambda pending: allow_always)
@@ -183,7 +177,7 @@ def test_a_file_beside_its_own_is_nobodys_agent(stage, reopened):
 @pytest.mark.parametrize(
     "name",
     ["agent_create", "add", "AGENT-CALL", "write", "commit", "Commit", "agents", "user", "tools", "system", "aux", "com1", "LPT9",
-     "a/b", "../x", "a.agent", "a\n", "е", "ｗrite", "wr\u200bite", "", " ", "1a", "_a", "a" * 65, "w.w", "notebook_execute", "e-x", "E_X"],
+     "a/b", "../x", "a.agent", "a\n", "\u0435", "\uff57rite", "wr\u200bite", "", " ", "1a", "_a", "a" * 65, "w.w", "notebook_execute", "e-x", "E_X"],
 )  # fmt: skip
 def test_it_is_called_like_nobody_else(stage, evil, name, files):
     stage.agents.create("e_x", "x.", "d")
@@ -239,8 +233,6 @@ def test_it_calls_no_thousand(stage, evil):
 
 def answering_forever(messages, **options):
     """Calls `x` again and again with other words, which answers at once."""
-    from tests.hooks.fakes import reply
-
     if messages[0]["content"].startswith("x"):
         return "yes"
     return reply(None, ask("x", f"c{len(messages)}", f"go {len(messages)}"))
@@ -345,7 +337,7 @@ def test_it_is_promoted_to_a_new_file_of_the_workspace_alone(
     assert (workspace / "there.agent").read_text() == "mine"
     assert list(outside.iterdir()) == []
     assert not (workspace.parent / "x.agent").exists()
-    assert sorted(os.listdir(workspace)) == ["link", "out.agent", "there.agent"]
+    assert sorted(path.name for path in workspace.iterdir()) == ["link", "out.agent", "there.agent"]
 
 
 def test_a_place_that_is_taken_while_a_person_thinks_is_not_written_over(stage, person, cast, workspace):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +14,9 @@ from tests.agents.cast import ask, calls
 from tract_jupyter.agents import AgentState, TreeLimits
 from tract_jupyter.models import TurnLimits
 
+
 def handles():
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def life(stage, number):

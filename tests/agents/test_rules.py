@@ -79,7 +79,7 @@ def test_rule_02_one_gate_for_every_way_to_a_tool(stage, cast, person, done, way
 
 def test_rule_03_one_name_in_registry_approval_and_file(stage, w):
     assert stage.agents.get("w") is w
-    for near in ("W", " w", "w ", "w\n", "ｗ"):
+    for near in ("W", " w", "w ", "w\n", "\uff57"):
         with pytest.raises(AgentError):
             stage.agents.get(near)
     assert w.path.name == "w.agent"

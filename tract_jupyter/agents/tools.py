@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit import ToolDefinition, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
