@@ -81,7 +81,7 @@ def test_a_file_is_read_before_it_is_adopted(open_lab, model, screenshot):
     question = out.locator("section.q")
     question.wait_for()
     lab.unfold(1)
-    button = question.get_by_role("button", name="Approve", exact=True)
+    button = question.get_by_role("button", name="Adopt", exact=True)
     button.and_(out.locator("[aria-disabled=false]")).wait_for()
     text = question.inner_text()
     assert "Adopt agent" in text

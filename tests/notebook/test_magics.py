@@ -290,6 +290,7 @@ def test_help_lists_every_magic_with_what_it_is_for(shell):
                 "chat",
                 "profile",
                 "orchestrate",
+                "agent",
             )
         ),
     }

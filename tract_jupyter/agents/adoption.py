@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.agents.details import details_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
@@ -14,6 +14,7 @@ from tract_jupyter.hooks import Pending
 from tract_jupyter.review import CodeBlock, Subject
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tract_jupyter.agents.agents import Agents
@@ -32,6 +33,7 @@ class PendingAdoption(Pending):
     """
 
     in_view = frozenset({"file"})
+    labels: ClassVar[Mapping[str, str]] = {**Pending.labels, "approve": "Adopt"}
 
     def __init__(self, agents: Agents, path: Path) -> None:
         text = read_file(path)
