@@ -303,6 +303,12 @@ class ConfiguredLLM:
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}
         return ConfiguredClient(
-            connection, client or self.clients, settings, self.spending, operation, self.cassette, self._read,
+            connection,
+            client or self.clients,
+            settings,
+            self.spending,
+            operation,
+            self.cassette,
+            self._read,
             self.workers,
         )
