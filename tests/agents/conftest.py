@@ -49,7 +49,7 @@ def workspace(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path, workspace):  # the folder in which a tract is opened is its workspace
     """Where a store is that can be opened again."""
     folder = tmp_path / "stores"
     folder.mkdir()

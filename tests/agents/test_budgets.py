@@ -138,7 +138,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
     model = cast(boss=[calls(ask("w", "c1")), "over"], w=[*adds(3), "w over"])
     response = stage.chat("Go.", limits=TurnLimits(calls=3))
     assert (response.text, response.calls) == ("over", 3)
-    assert "is failed: the limit of 3 tool calls" in model.told("boss")[0]
+    assert "is failed: the limit of 2 tool calls" in model.told("boss")[0]
     assert stage.agents.purse_of(w).spent["calls"] == 3
 
 

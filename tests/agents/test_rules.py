@@ -230,7 +230,7 @@ def test_rule_15_the_question_shows_all_that_a_person_should_know(stage, cast, p
     stage.chat("Go.")
     request = there.questions[0].review_request()
     shown = {row.name: row.value for table in request.tables for row in table.rows}
-    assert "Ignore all previous" in str(shown["instructions"]) + "".join(one.code for one in request.code)
+    assert "Ignore all previous" in "".join(one.code for one in request.code)
     assert (shown["calls freely"], shown["asks before"], shown["budget"]) == ("add", "write", "3 requests")
     assert (shown["called by"], shown["model"]) == ("you → w", "that of whoever calls it")
     found = "\n".join(str(row) for table in request.tables for row in table.rows) + "".join(

@@ -8,7 +8,6 @@ session that made it, unless a person takes its file over.
 from __future__ import annotations
 
 import secrets
-import tempfile
 import threading
 import warnings
 from contextlib import contextmanager, suppress
@@ -24,7 +23,15 @@ from tract_jupyter.agents.definition import (
     key_of,
     unknown,
 )
-from tract_jupyter.agents.file import ENDING, file_text, new_file, parse_file, read_file, write_file
+from tract_jupyter.agents.file import (
+    ENDING,
+    AgentFolder,
+    file_text,
+    new_file,
+    parse_file,
+    read_file,
+    write_file,
+)
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
 from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
@@ -71,10 +78,8 @@ class Agents:
         self.request_workers: RequestWorkers | None = None
         self.budgets = Budgets(self._limits)
         self._models: tuple[str, ...] | None = None
-        self._parent = self._usual = store
-        self._folder: Path | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        self._folder = AgentFolder(store, self.session)
         self._agents: dict[str, Agent] = {}
         self._past: dict[str, Agent] = {}
         self._runner = CallRunner(self)
@@ -181,18 +186,13 @@ class Agents:
 
         Beside the store; of a store in memory a temporary one, which goes with the tract.
         """
-        if self._parent is not None:
-            return self._parent
-        if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="tract-agents-", ignore_cleanup_errors=True)
-        return Path(self._temporary.name)
+        return self._folder.parent
 
     @directory.setter
     def directory(self, directory: str | Path | None) -> None:
         """Set it, for agents that are made from now on; None for the usual one."""
         self._check_person("where the files of agents are")
-        self._parent = self._usual if directory is None else Path(directory).expanduser().absolute()
-        self._folder = None
+        self._folder.move(None if directory is None else Path(directory))
 
     @property
     def toolsets(self) -> dict[str, frozenset[str]]:
@@ -474,11 +474,7 @@ class Agents:
                 own, call.own = call.own, None
                 if own is not None:
                     own.close()
-        if self._folder is not None:
-            with suppress(OSError):  # there are files in it
-                self._folder.rmdir()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._folder.close()
 
     # --- for the tools
 
@@ -490,7 +486,7 @@ class Agents:
         """
         with self._lock:
             self.check_new(definition, caller)
-            path = self._session_folder() / f"{definition.name}{ENDING}"
+            path = self._folder.made() / f"{definition.name}{ENDING}"
             creator = actor if caller.running is None else caller.running.call.actor
             agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
             write_file(path, agent.text, is_new=True)
@@ -756,21 +752,6 @@ class Agents:
         self._agents[key_of(agent.name)] = agent
         self.edition += 1
         self.changed()
-
-    def _session_folder(self) -> Path:
-        if self._folder is None:
-            folder = self.directory / self.session
-            try:
-                folder.mkdir(parents=True)
-            except OSError as error:
-                why = error.strerror or type(error).__name__
-                raise AgentError(
-                    "no_folder",
-                    f"the folder for agents' files cannot be made beside the store: {why}. Set another one: "
-                    "t.agents.directory = 'PLACE'",
-                ) from None
-            self._folder = folder
-        return self._folder
 
     def _reserved(self) -> list[str]:
         tools = self.executor.tools().values()

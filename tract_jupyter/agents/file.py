@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -193,6 +194,63 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
     if os.path.lexists(target):
         raise AgentError("file_exists", f"there is a file {given} already; nothing was written")
     return target
+
+
+class AgentFolder:
+    """The folder of one session's files, which is made with the first of them.
+
+    Args:
+        usual: the folder of all sessions; None for a temporary one, which goes with this.
+        session: the name of the session.
+    """
+
+    def __init__(self, usual: Path | None, session: str) -> None:
+        self._usual = self._parent = usual
+        self._session = session
+        self._made: Path | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def parent(self) -> Path:
+        """The folder of all sessions."""
+        if self._parent is not None:
+            return self._parent
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="tract-agents-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
+
+    def move(self, parent: Path | None) -> None:
+        """Have files that are written from now on be in another folder; None for the usual one."""
+        self._parent = self._usual if parent is None else parent.expanduser().absolute()
+        self._made = None
+
+    def made(self) -> Path:
+        """Return the folder of the session, which is there then, and was new.
+
+        Raises:
+            AgentError: it cannot be made.
+        """
+        if self._made is None:
+            folder = self.parent / self._session
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                raise AgentError(
+                    "no_folder",
+                    f"the folder for agents' files cannot be made beside the store: {why}. Set another one: "
+                    "t.agents.directory = 'PLACE'",
+                ) from None
+            self._made = folder
+        return self._made
+
+    def close(self) -> None:
+        """Remove what is temporary, and a folder without files."""
+        if self._made is not None:
+            with suppress(OSError):  # there are files in it
+                self._made.rmdir()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
 
 def write_file(path: Path, text: str, *, is_new: bool) -> None:
