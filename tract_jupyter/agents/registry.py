@@ -15,6 +15,7 @@ from tract_jupyter.models import TurnLimits, digest
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.agents.budgets import CallMeter, Purse
     from tract_jupyter.review import Settings
@@ -257,6 +258,10 @@ class AgentRecords:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    def together(self) -> AbstractContextManager[object]:
+        """Have what is stored within this be stored as a whole, or not at all."""
+        return self._settings.database.write()
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
         """Keep an agent as it is now.

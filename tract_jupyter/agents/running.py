@@ -174,7 +174,6 @@ class CallRunner:
         )  # fmt: skip
         with self._settled(call, reserved):
             self._begin(agent, call, caller, names)
-            self._agents.records.save_call(call)
             self._carry_out(agent, call, caller, names, text)
         return call
 
@@ -300,28 +299,36 @@ class CallRunner:
         return tuple(purses)
 
     def _begin(self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str]) -> None:
-        """Make the branch of a call, which begins with the instructions alone."""
-        number = sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
+        """Make the branch of a call, which begins with the instructions alone, and note the call: all or nothing."""
+        content = {"content_type": "instruction", "text": agent.definition.instructions}
+        number = agent.calls[-1].number if agent.calls else self._kept_calls(call)
         while call.own is None:
             number += 1
             call.number = number
+            about = {"agent": agent.name, "hash": agent.hash, "actor": call.actor, "call": number}
             try:
-                self._open(agent, call, caller, names, is_new=True)
+                with self._agents.records.together():
+                    own = self._open(agent, call, caller, names, is_new=True)
+                    own.commit(content, metadata={"agent_call": about})
+                    self._agents.records.save_call(call)
             except BranchExistsError:  # another process was faster
-                continue
+                number = max(number, self._kept_calls(call))
         agent.calls.append(call)
-        about = {"agent": agent.name, "hash": agent.hash, "actor": call.actor, "call": call.number}
-        content = {"content_type": "instruction", "text": agent.definition.instructions}
-        call.own.commit(content, metadata={"agent_call": about})
+
+    def _kept_calls(self, call: AgentCall) -> int:
+        """Return how many calls of an agent the store has."""
+        return sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
 
     def _open(
         self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], *, is_new: bool = False
-    ) -> None:
+    ) -> Any:
+        """Open the tract of a call, and return it."""
         granted = granted_profile(profile_for(agent.definition, names))
         call.own = caller.tract.beside(
             call.tract_id, call.branch, f"Conversations of the agent {agent.name}", is_new=is_new, granted=granted,
             actor=call.actor,
         )  # fmt: skip
+        return call.own
 
     def _carry_out(
         self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None

@@ -204,7 +204,7 @@ class Corrections:
 
 
 _USAGE: Final = "usage"
-_MOST_REPORTS: Final = 100
+_MOST_REPORTS: Final = 10  # the newest that can be right is enough
 _MOST_APART: Final = 20
 """Times that an estimate and a count may differ; scripts that are estimated worst differ by less than 5."""
 
