@@ -118,12 +118,13 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     }
     sent = round;
     tell("");
-    busy(true);
     const content = { type: "decide", pending_id, round_id: round, action, arguments: values, seen: seenIn(q) };
     const isAsked = () => current().round_id === round && !current().late;
+    kernel.decide(content, round, isAsked, tell); // before anything is measured or drawn: a line waits
+    if (isLost) return;
+    busy(true);
     const after = byKey && nextQuestion(q);
     keepPlace(q, byKey && !after);
-    kernel.decide(content, round, isAsked, tell);
     measure();
     if (after) { after.focus({ preventScroll: true }); after.scrollIntoView({ block: "nearest" }); }
   };
