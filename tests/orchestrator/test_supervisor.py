@@ -28,20 +28,22 @@ def family():
         yield session, parent, child
 
 
-def test_it_acts_on_the_child_through_the_childs_gate(family):
+def test_it_acts_on_the_child_and_a_person_is_asked_at_the_top(family):
     session, parent, child = family
     client = ScriptedClient(thinks(None, compress()), "Done.")
     parent.models.use(client, operation="orchestrate")
-    parent.reviewer.channel = FakeChannel()
-    child.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    parent.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    child.reviewer.channel = FakeChannel()
     made = Orchestrator(child, OrchestratorConfig(profile="supervisor"), by=parent)
     before = parent.head
     result = made.run()
     assert [step.decision for step in result.steps] == ["approved"]
     assert (result.tokens_after < result.tokens_before, parent.head) == (True, before)
-    assert parent.reviewer.channel.shown == []
-    (decision,) = child.review.decisions()
+    assert child.reviewer.channel.shown == []
+    (decision,) = parent.review.decisions()
     assert decision.action == "approve"
+    asked = parent.reviewer.ledger.get(decision.pending_id)
+    assert asked.actor == f"{child.executor.agent}/orchestrator:parent"
     assert made.actor == "orchestrator:parent"
     assert made.own_id == "orch.parent"
     assert session.resume() is parent
