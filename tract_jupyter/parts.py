@@ -145,7 +145,7 @@ class Parts:
     def close(self) -> None:
         """End turns, the MCP servers and the processes of the sandbox, where there are any; and its own session."""
         self._is_closed = True
-        for name in ("agents", "orchestrator", "loop", "sandboxes", "mcp", "cassette"):
+        for name in ("_own_agents", "orchestrator", "loop", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
         if self._session is None and "session" in self.__dict__:
@@ -422,7 +422,7 @@ class Parts:
         if stands is None:
             fixed += proposing_tools(operations, reviewer)
             fixed += agent_tools(lambda: self.agents)
-            live = LiveTools(own_operations, self.mcp, AgentFunctions(lambda: self.__dict__.get("agents")))
+            live = LiveTools(own_operations, self.mcp, AgentFunctions(lambda: self.__dict__.get("_own_agents")))
             return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
         # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
         live = LiveTools(self.mcp) if self._repository.agent_branch else LiveTools(own_operations, self.mcp)
@@ -558,9 +558,17 @@ class Parts:
 
         return TractOrchestrator(self._tract, self.settings)
 
-    @part
+    @property
     def agents(self) -> Agents:
-        """The agents that are made while the notebook runs."""
+        """The agents that are made while the notebook runs: of the tract at the top."""
+        stands = self.delegation
+        if stands is None:
+            return self._own_agents
+        above: Agents = stands.parent().agents
+        return above
+
+    @part
+    def _own_agents(self) -> Agents:
         from pathlib import Path
 
         from tract_jupyter.agents import Agents

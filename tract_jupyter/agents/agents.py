@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents.budgets import Budgets, Purse, TreeLimits
 from tract_jupyter.agents.definition import (
     AgentDefinition,
-    budget_dict,
+    as_given,
     check_name,
     key_of,
+    listed_names,
     unknown,
 )
 from tract_jupyter.agents.file import (
@@ -33,11 +34,11 @@ from tract_jupyter.agents.file import (
     write_file,
 )
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
-from tract_jupyter.agents.rights import CREATING, check_rights, tools_of, toolsets_of
+from tract_jupyter.agents.rights import CREATING, check_rights, reserved_names, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
-from tract_jupyter.models import TurnLimits, brief_repr
+from tract_jupyter.models import brief_repr
 from tract_jupyter.toolkit import call_notes, current_caller, planned_before, python_name
 
 if TYPE_CHECKING:
@@ -46,12 +47,11 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import ModelConnection
     from tract_jupyter.loop import TurnEvent
-    from tract_jupyter.models import CollapseResult
+    from tract_jupyter.models import CollapseResult, TurnLimits
     from tract_jupyter.review import Settings
     from tract_jupyter.toolkit import ToolExecutor
 
 _FOLDER: Final = ".agents"
-_FREE: Final = frozenset({"agents"})
 
 
 class Agents:
@@ -228,7 +228,7 @@ class Agents:
         """
         self._tool(
             "agent_create", name=name, instructions=instructions, description=description, model=model,
-            tools=list(tools), toolsets=list(toolsets), budget=_as_given(budget),
+            tools=listed_names(tools), toolsets=listed_names(toolsets), budget=as_given(budget),
         )  # fmt: skip
         return self.get(name)
 
@@ -251,7 +251,7 @@ class Agents:
         Raises:
             AgentError: it cannot be changed like this.
         """
-        given = {name: _as_given(value) if name == "budget" else value for name, value in changes.items()}
+        given = {name: as_given(value) if name == "budget" else value for name, value in changes.items()}
         self._tool("agent_update", agent=agent, **given)
         return self.get(agent)
 
@@ -347,47 +347,69 @@ class Agents:
             raise AgentError(error.code, f"{error}{earlier}", error.allowed)
         return found
 
+    def active(self, name: str) -> Agent | None:
+        """Return the agent of a name that can be called; None if there is none."""
+        with self._lock:
+            found = self._agents.get(key_of(name))
+        return found if found is not None and found.state is AgentState.ACTIVE else None
+
     def past(self) -> list[Agent]:
         """Return the agents of earlier sessions, which cannot be called, with the calls that are kept of them."""
-        found = self.records.agents(without=self._agents)
-        for agent in found:
+        found = self.records.agents(without={agent.kept_as for agent in self})
+        earlier = [agent for agent in found if agent.session != self.session]
+        for agent in earlier:
             agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
-            agent.calls = self.calls_of(agent.name)
-        return found
+            agent.calls = self.calls_of(agent)
+        return earlier
 
     def _known(self, name: str) -> Agent | None:
         """Return an agent of that very name, also one of an earlier session; None if there is none."""
         with self._lock:
             found = self._agents.get(key_of(name)) or self._past.get(key_of(name))
             if found is None:
-                found = next((one for one in self.records.agents() if one.name == name), None)
+                kept = [one for one in self.records.agents() if one.name == name]
+                found = max(kept, key=lambda one: one.session, default=None)
                 if found is not None:
                     self._past[key_of(name)] = found
         return found if found is not None and found.name == name else None
 
-    def calls_of(self, name: str) -> list[AgentCall]:
-        """Return the calls of an agent, those of earlier sessions first."""
-        with self._lock:
-            agent = self._agents.get(key_of(name)) or self._past.get(key_of(name))
-        here = [] if agent is None else list(agent.calls)
-        numbers = {call.number for call in here}
-        return [*(call for call in self.records.calls(name) if call.number not in numbers), *here]
+    def calls_of(self, agent: str | Agent) -> list[AgentCall]:
+        """Return the calls of an agent, those of earlier sessions first; none of others that had its name.
 
-    def transcript(self, agent: str, call: int | None = None) -> Any:
+        Args:
+            agent: its name; or one that `past` gave.
+        """
+        found = agent if isinstance(agent, Agent) else self._known(agent)
+        if found is None:
+            return []
+        here = list(found.calls)
+        numbers = {call.number for call in here}
+        others = {one.session for one in self.records.agents() if key_of(one.name) == key_of(found.name)}
+        return [
+            *(
+                call
+                for call in self.records.calls(found.name)
+                if call.number not in numbers
+                and (call.session not in others if found.is_adopted else call.session == found.session)
+            ),
+            *here,
+        ]
+
+    def transcript(self, agent: str | Agent, call: int | None = None) -> Any:
         """Return the tract with the conversation of a call, to look at: `.compile()`, `.loop.turns()`; close it then.
 
         Args:
-            agent: its name.
+            agent: its name; or one that `past` gave.
             call: the number of the call; the newest if left out.
         """
         found = self._call(agent, call)
-        return self.tract.beside(found.tract_id, found.branch, f"Conversations of the agent {agent}")
+        return self.tract.beside(found.tract_id, found.branch, f"Conversations of the agent {found.agent}")
 
-    def collapse(self, agent: str, call: int | None = None, **options: Any) -> CollapseResult:
+    def collapse(self, agent: str | Agent, call: int | None = None, **options: Any) -> CollapseResult:
         """Commit what an agent found out to the tract.
 
         Args:
-            agent: its name.
+            agent: its name; or one that `past` gave.
             call: the number of the call; the newest if left out.
             options: those of `Session.collapse`; without any, its answer is the outcome.
         """
@@ -400,14 +422,14 @@ class Agents:
 
     # --- going on, and stopping
 
-    def resume(self, agent: str, call: int | None = None) -> str:
+    def resume(self, agent: str | Agent, call: int | None = None) -> str:
         """Go on with a call that was left: by Stop, a limit, a missing decision, the end of its process.
 
         That is a person's word: also for an agent of an earlier session, for this call alone. What has ended is not
         made again, and what it took still counts.
 
         Args:
-            agent: its name.
+            agent: its name; or one that `past` gave, where another one has its name now.
             call: the number of the call; the newest that is open if left out.
 
         Returns:
@@ -420,9 +442,12 @@ class Agents:
         self._check_person("which calls of agents go on")
         return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
 
-    def go_on(self, name: str, number: int | None, caller: Caller) -> AgentCall:
+    def go_on(self, agent: str | Agent, number: int | None, caller: Caller) -> AgentCall:
         """Go on with a call; see `resume`."""
-        open_ones = [one for one in self.calls_of(name) if one.state.is_open and number in (None, one.number)]
+        name = agent.name if isinstance(agent, Agent) else agent
+        open_ones = [
+            one for one in self.calls_of(agent) if one.state.is_open and number in (None, one.number)
+        ]
         if not open_ones:
             raise AgentError(
                 "nothing_left", f"no call of {name!r} was left; t.agents.calls_of({name!r}) lists them"
@@ -432,18 +457,18 @@ class Agents:
             raise AgentError(
                 "running", f"{call.branch} of {name!r} is under way; t.agents.stop({name!r}) stops it"
             )
-        agent = self._known(name)
-        if agent is None or agent.hash != call.hash:
+        found = agent if isinstance(agent, Agent) else self._known(name)
+        if found is None or found.definition.task_hash != call.task_hash:
             raise AgentError(
                 "file_changed",
                 f"{name!r} is another version than the one that {call.branch} was of; call it anew",
             )
-        if agent.state is AgentState.RETIRED:
+        if found.state is AgentState.RETIRED:
             raise AgentError(
                 "retired", f"the agent {name!r} was retired; its calls can be read: t.agents.transcript"
             )
-        self._take_up(agent, call)
-        return self._runner.resume(agent, call, caller)
+        self._take_up(found, call)
+        return self._runner.resume(found, call, caller)
 
     def _take_up(self, agent: Agent, call: AgentCall) -> None:
         """Have a call of an earlier session be one of an agent's here, with what the agent took in that session."""
@@ -632,7 +657,9 @@ class Agents:
         Raises:
             AgentError: one has.
         """
-        taken = next((one for one in self._reserved() if key_of(python_name(one)) == key_of(name)), None)
+        taken = next(
+            (one for one in reserved_names(self.executor) if key_of(python_name(one)) == key_of(name)), None
+        )
         if taken is not None:
             raise AgentError(
                 "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
@@ -753,14 +780,9 @@ class Agents:
         self.edition += 1
         self.changed()
 
-    def _reserved(self) -> list[str]:
-        tools = self.executor.tools().values()
-        return [one.name for one in tools if one.namespace not in _FREE] + [
-            one.namespace for one in tools if one.namespace
-        ]
-
-    def _call(self, name: str, number: int | None) -> AgentCall:
-        found = [one for one in self.calls_of(name) if number in (None, one.number)]
+    def _call(self, agent: str | Agent, number: int | None) -> AgentCall:
+        name = agent.name if isinstance(agent, Agent) else agent
+        found = [one for one in self.calls_of(agent) if number in (None, one.number)]
         if not found:
             raise AgentError("no_call", f"{name!r} was not called yet, or has no call {number}")
         return found[-1]
@@ -776,8 +798,3 @@ class Agents:
             raise CodeDecisionError(
                 f"{what} is a person's to say, and not that of what runs on behalf of a model"
             )
-
-
-def _as_given(budget: Any) -> Any:
-    """Return a budget as the tools take it."""
-    return budget_dict(budget) if isinstance(budget, TurnLimits) else budget

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError, nearest
-from tract_jupyter.models import TurnLimits, brief_repr
+from tract_jupyter.models import TurnLimits, brief_repr, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,10 @@ _ROLES: Final = frozenset(
         "tools",
         "tract",
         "developer",
+        # toolsets of agents
+        "self",
+        "code",
+        "dynamic_agents",
     ]
 )
 BUDGET_KEYS: Final = tuple(one.name for one in fields(TurnLimits))
@@ -85,6 +89,11 @@ class AgentDefinition:
             raise AgentError(
                 "two_models", "an agent has either a model or compatible_models; leave one of the two out"
             )
+
+    @property
+    def task_hash(self) -> str:
+        """What a call that was left must still be of, to go on: all but the budget."""
+        return digest([{**self.front_matter(), "budget": None}, self.instructions])
 
     def front_matter(self) -> dict[str, Any]:
         """Return all but the instructions, as a file has it; what is empty is left out."""
@@ -211,6 +220,16 @@ def budget_dict(budget: TurnLimits | None) -> dict[str, Any]:
     return (
         {} if budget is None else {name: value for name, value in asdict(budget).items() if value is not None}
     )
+
+
+def listed_names(names: Any) -> Any:
+    """Return names as the tools take them; a text, which is a sequence too, as it is, to be refused."""
+    return names if isinstance(names, str) else list(names)
+
+
+def as_given(budget: Any) -> Any:
+    """Return a budget as the tools take it."""
+    return budget_dict(budget) if isinstance(budget, TurnLimits) else budget
 
 
 def budget_text(budget: TurnLimits | None) -> str:

@@ -72,6 +72,7 @@ class AgentCall:
         attachments: the files that it was given, as they were named.
         limits: what it may take.
         hash: of the version that was called.
+        task_hash: of what that is but for its budget.
         session: the session that it was made in.
         state: how far it has come.
         note: why it ended, if not with an answer.
@@ -89,6 +90,7 @@ class AgentCall:
     input: str
     limits: TurnLimits
     hash: str
+    task_hash: str
     chain: tuple[str, ...]
     session: str
     attachments: tuple[str, ...] = ()
@@ -124,7 +126,7 @@ class AgentCall:
         return {
             "agent": self.agent, "number": self.number, "tract": self.tract_id, "actor": self.actor,
             "depth": self.depth, "input": self.input, "attachments": list(self.attachments), "limits": limits,
-            "hash": self.hash, "chain": list(self.chain), "session": self.session,
+            "hash": self.hash, "task_hash": self.task_hash, "chain": list(self.chain), "session": self.session,
             "state": self.state.value, "note": self.note, "answer": self.answer,
             "used": dict(self.used), "began": self.began.isoformat(),
             "ended": None if self.ended is None else self.ended.isoformat(),
@@ -138,7 +140,7 @@ class AgentCall:
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
             limits=TurnLimits(**data["limits"]), hash=data["hash"],
-            chain=tuple(data["chain"]), session=data["session"],
+            task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
             state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
             ended=None if ended is None else datetime.fromisoformat(ended),
@@ -196,6 +198,11 @@ class Agent:
     def id(self) -> str:
         """Its name and version, as actors have it: a standing approval of one version counts for no other."""
         return f"{self.name[:_LONGEST_SHOWN]}@{self.hash[:8]}"
+
+    @property
+    def kept_as(self) -> str:
+        """What tells it from agents of the same name in other sessions."""
+        return f"{key_of(self.name)}:{self.session}"
 
     @property
     def is_adopted(self) -> bool:
@@ -276,7 +283,7 @@ class AgentRecords:
             TrustError: it cannot be signed.
         """
         about = {"agent": agent.name, "what": what, "version": agent.version, "hash": agent.hash}
-        self._settings.save(_RECORD + key_of(agent.name), agent.to_dict(), about, actor)
+        self._settings.save(_RECORD + agent.kept_as, agent.to_dict(), about, actor)
 
     def save_call(self, call: AgentCall) -> None:
         """Keep a call as it is now."""
@@ -286,7 +293,7 @@ class AgentRecords:
         )
 
     def agents(self, without: Container[str] = ()) -> list[Agent]:
-        """Return the agents that are kept, by name; but for those whose `key_of` is in `without`."""
+        """Return the agents that are kept, by name and session; but for those whose `kept_as` is in `without`."""
         return list(self._read(_RECORD, Agent.from_dict, without))
 
     def calls(self, name: str | None = None) -> list[AgentCall]:

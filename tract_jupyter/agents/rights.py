@@ -40,6 +40,13 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
     return {name: frozenset(names) for name, names in found.items()}
 
 
+def reserved_names(executor: ToolExecutor) -> list[str]:
+    """Return the names that no agent can have, as tools have them, or groups of tools."""
+    tools = executor.tools().values()
+    own = [one.name for one in tools if one.namespace != NAMESPACE]
+    return own + [one.namespace for one in tools if one.namespace]
+
+
 def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:
     """Return the names of the tools that somebody with a profile may call, also from code; all if they have none.
 

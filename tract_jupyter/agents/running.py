@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents.budgets import CallMeter, used_text
@@ -27,7 +26,7 @@ from tract_jupyter.agents.rights import (
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
 from tract_jupyter.llm import TurnMeter
-from tract_jupyter.loop import StoppedEarlyError
+from tract_jupyter.loop import ReplyStored, RequestBegan, StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.toolkit import (
     Toolset,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents.agents import Agents
     from tract_jupyter.agents.budgets import Reserved
+    from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
@@ -165,11 +165,11 @@ class CallRunner:
         self._check(agent, caller)
         names = self._names(agent, caller)
         if attachments:  # what cannot be attached begins nothing
-            self._agents.tract.workspace.read(*attachments)
+            self._check_attachments(attachments, caller)
         reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
-            caller.depth + 1, text, reserved.limits, agent.hash,
+            caller.depth + 1, text, reserved.limits, agent.hash, agent.definition.task_hash,
             (*caller.chain, agent.name), self._agents.session, tuple(attachments),
         )  # fmt: skip
         with self._settled(call, reserved):
@@ -282,12 +282,38 @@ class CallRunner:
                 f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
                 "nobody gets more by calling an agent. Call one that has no more than you have",
             )
+        for maker in filter(None, map(self._agents.active, agent.maker)):
+            lost = sorted(names - self._agents.granted(maker.definition))
+            if lost:
+                raise AgentError(
+                    "rights",
+                    f"the agent {agent.name!r} may call {', '.join(map(repr, lost[:10]))}, and {maker.name!r}, which "
+                    "made it, may not any more; update it, with less",
+                )
         if caller.depth + 1 >= self._agents.limits.depth:
             names = frozenset(name for name in names if not name.startswith(f"{NAMESPACE}."))
             names -= {"agent_create", "agent_call"}
         elif self._agents.is_full:
             names -= {"agent_create"}
         return names
+
+    def _check_attachments(self, attachments: Sequence[str], caller: Caller) -> None:
+        """Check that files can be attached: an agent passes on only what it was given itself.
+
+        Raises:
+            AgentError: it was not given one of them.
+            AttachmentError: one cannot be read.
+        """
+        if caller.running is not None:
+            more = [name for name in attachments if name not in caller.running.call.attachments]
+            if more:
+                raise AgentError(
+                    "rights",
+                    f"{caller.name} was not given {', '.join(map(repr, more[:5]))}, and may pass on only files that it "
+                    "was given, by the names that it was given them",
+                    caller.running.call.attachments,
+                )
+        self._agents.tract.workspace.read(*attachments)
 
     def _purses(self, agent: Agent, caller: Caller) -> tuple[Any, ...]:
         purses = [self._agents.purse_of(agent)]
@@ -340,9 +366,8 @@ class CallRunner:
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)
             own.models.default.workers = self._agents.request_workers
-            toolset = None
-            if names:
-                toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
+            # also of one that may call nothing: what its model makes up is answered
+            toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
             with (
                 _being(RunningAgent(call, agent, own, profile)),
                 own.loop.signal(),  # before it follows: a stop that was given already counts
@@ -362,12 +387,23 @@ class CallRunner:
             call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
             raise
 
-    def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset | None) -> ChatResponse:
+    def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
         files = {"attachments": list(call.attachments)} if text is not None and call.attachments else {}
-        response: ChatResponse = own.chat(
-            text, tools=[] if toolset is None else toolset, limits=call.limits,
-            on_turn=partial(self._agents.told, call), **files,
-        )  # fmt: skip
+        meter, asked_at = call.meter, None
+
+        def told(event: TurnEvent) -> None:
+            nonlocal asked_at
+            if isinstance(event, RequestBegan) and meter is not None:
+                asked_at = meter.steps
+            elif isinstance(event, ReplyStored):
+                asked_at = None
+            self._agents.told(call, event)
+
+        try:
+            response: ChatResponse = own.chat(text, tools=toolset, limits=call.limits, on_turn=told, **files)
+        finally:
+            if meter is not None and asked_at == meter.steps:  # a request without a reply is one, too
+                meter.add_taken(steps=1, tokens=0, usd=0.0)
         return response
 
     def _choose_model(self, agent: Agent, own: Any) -> None:
@@ -393,7 +429,7 @@ class CallRunner:
 
     def _note(self, call: AgentCall, response: ChatResponse) -> None:
         call.state = _STATES.get(response.outcome, CallState.FAILED)
-        call.note, call.answer = response.note, response.text
+        call.note, call.answer = response.note.partition("; chat(None)")[0], response.text
 
     def _end(self, call: AgentCall) -> None:
         """Keep what came of a call. Its tract stays open as long as it waits, as it knows what was asked."""
@@ -431,6 +467,7 @@ def outcome_of(call: AgentCall) -> dict[str, Any]:
     so_far = f" It said so far: {call.answer[:500]}" if call.answer else ""
     raise AgentError(
         call.state.value,
-        f"the agent {call.agent!r} ({call.branch}) is {call.state.value}: {call.note or 'it gave no answer'}. It used "
+        f"the agent {call.agent!r} ({call.branch}) came to no answer, {call.state.value}: "
+        f"{call.note or 'it said nothing'}. It used "
         f"{used}.{so_far} A person can have it go on: {on}",
     )

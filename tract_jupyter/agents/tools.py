@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from tract_jupyter.exceptions import AgentError
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 if TYPE_CHECKING:
@@ -43,10 +45,16 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
             tools.agent_call, told_actor=True, asks_itself=True, traits=Traits(open_world=True),
             lane=lambda values: f"agent {str(values['agent']).casefold()}",
         ),
-        built_in(tools.agent_update, told_actor=True, check=checked(tools.check_update), details=details("update")),
+        built_in(
+            tools.agent_update, told_actor=True, check=checked(tools.check_update), details=details("update"),
+            binds=tools.version,
+        ),
         built_in(tools.agent_list, told_actor=True, traits=Traits(read_only=True)),
-        built_in(tools.agent_retire, told_actor=True, check=checked(tools.check_retire)),
-        built_in(tools.agent_promote, told_actor=True, check=checked(tools.check_promote), details=details("promote")),
+        built_in(tools.agent_retire, told_actor=True, check=checked(tools.check_retire), binds=tools.version),
+        built_in(
+            tools.agent_promote, told_actor=True, check=checked(tools.check_promote), details=details("promote"),
+            binds=tools.version,
+        ),
     ]  # fmt: skip
 
 
@@ -247,6 +255,12 @@ class _Tools:
         return {"agent": agent, "path": str(target), "next": "a person adopts it: t.agents.adopt(path)"}
 
     # --- before a person is asked
+
+    def version(self, values: Mapping[str, Any]) -> str:
+        """Return which version of its agent a call is about; empty if there is no such agent."""
+        with suppress(AgentError):
+            return self._agents().get(values["agent"]).hash
+        return ""
 
     def check_create(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be made."""

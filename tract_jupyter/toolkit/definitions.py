@@ -152,6 +152,8 @@ class ToolDefinition:
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
         check: is given the validated arguments and the actor before anybody is asked, and raises what is wrong.
         details: returns what a person is shown besides the arguments, given the same.
+        binds: returns what a call is about besides its arguments, as that is now, such as a version: an approval of the
+            call counts for that alone.
         lane: returns, of the arguments, what the call has to wait for: calls of one step that change something are
             made one after the other, but those of different lanes side by side.
     """
@@ -171,6 +173,7 @@ class ToolDefinition:
     check: Callable[[Mapping[str, Any], str], None] | None = None
     details: Callable[[Mapping[str, Any], str], CallDetails] | None = None
     lane: Callable[[Mapping[str, Any]], str] | None = None
+    binds: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def is_of_tract(self) -> bool:
@@ -202,6 +205,12 @@ class ToolDefinition:
         schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
         return digest([schema, _code_of(self.handler), self.version])
 
+    def hash_for(self, values: Mapping[str, Any]) -> str:
+        """Return what an approval of a call counts for: 64 hex digits over the tool, and what the call is about."""
+        return (
+            self.definition_hash if self.binds is None else digest([self.definition_hash, self.binds(values)])
+        )
+
     @classmethod
     def from_function(
         cls,
@@ -226,7 +235,7 @@ class ToolDefinition:
             owner: who brought it.
             told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
             asks_itself: see `ToolDefinition`.
-            more: `check`, `details`, `lane`, `namespace` and `version`; see there, too.
+            more: `binds`, `check`, `details`, `lane`, `namespace` and `version`; see there, too.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form

@@ -312,7 +312,7 @@ class ToolExecutor:
             CassetteError: a cassette is replayed, and the call is not what comes next on it.
         """
         tool = self.get(name) if isinstance(name, str) else None
-        if approval is not None and (tool is None or approval.definition_hash != tool.definition_hash):
+        if approval is not None and (tool is None or not _may_count(approval, tool)):
             why_not = self.why_gone() or CHANGED_SINCE.format(tool=name)
             return ToolResult(name, success=False, error=why_not, denied=True)
         if tool is None or (profile is not None and not profile.has(tool)):
@@ -325,7 +325,7 @@ class ToolExecutor:
             approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
-            _check(self, tool, values, actor, profile)
+            _check(self, tool, values, actor, profile, approval)
             permitted = (permission or self.permission)(tool, actor)
             choice = None if approval is None else approval.choice
             _check_level(tool, actor)
@@ -437,6 +437,7 @@ class ToolExecutor:
         """
         if permitted is not Permission.ASK:
             raise _Denied(_why_not(tool, actor, permission))
+        asked = tool.hash_for(values)
         pending = self._guarded(tool, values, actor, "", permission)
         try:
             with reviewing(pending):
@@ -447,6 +448,8 @@ class ToolExecutor:
             raise _Denied(undecided(str(error))) from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
+        if tool.hash_for(values) != asked:
+            raise _Denied(CHANGED_SINCE.format(tool=tool.name))
         if pending.is_cleared and not self.reviewer.first.holds(pending.pending_id):
             raise _Denied(CLEARED_NO_MORE)
         return dict(pending.call_arguments), pending.choice
@@ -494,8 +497,10 @@ class ToolExecutor:
             actor=actor,
             triggered_by=what_triggered(),
             parameters=tool.parameters,
-            definition_hash=tool.definition_hash,
-            check=lambda: self._check_unchanged(tool, actor, permission),
+            definition_hash=tool.hash_for(values),
+            check=partial(
+                self._check_unchanged, tool, dict(values), tool.hash_for(values), actor, permission
+            ),
             description=tool.description,
             why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.",
@@ -504,7 +509,12 @@ class ToolExecutor:
         )
 
     def _check_unchanged(
-        self, tool: ToolDefinition, actor: str, permission: LeveledPermission | None
+        self,
+        tool: ToolDefinition,
+        values: dict[str, Any],
+        asked: str,
+        actor: str,
+        permission: LeveledPermission | None,
     ) -> None:
         """Check that an approval is still about what would run.
 
@@ -512,7 +522,7 @@ class ToolExecutor:
             FingerprintError: the tool or the permission changed since it was asked about.
         """
         now = self.get(tool.name)
-        if now is None or now.definition_hash != tool.definition_hash:
+        if now is None or now.hash_for(values) != asked:
             raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
         locks = self.locks
         if now.name in locks:
@@ -521,6 +531,11 @@ class ToolExecutor:
             raise FingerprintError(
                 f"{_why_not(tool, actor, permission)}: it was withdrawn since the call was asked about"
             )
+
+
+def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
+    """Return True if an approval is of this tool; what it is about besides is known of the arguments alone."""
+    return tool.binds is not None or approval.definition_hash == tool.definition_hash
 
 
 def _locked(name: str, reason: str) -> str:
@@ -567,8 +582,11 @@ def _check(
     values: dict[str, Any],
     actor: str,
     profile: ToolProfile | None,
+    approval: Approval | None = None,
 ) -> None:
-    """Raise what a tool itself says is wrong with a call, before anybody is asked about it."""
+    """Raise what a tool itself says is wrong with a call, before anybody is asked about it; or with its approval."""
+    if approval is not None and approval.definition_hash != tool.hash_for(values):
+        raise _Denied(CHANGED_SINCE.format(tool=tool.name))
     if tool.check is not None:
         with nullcontext() if profile is None else bound_to(profile), made_by(executor):
             tool.check(values, actor)
