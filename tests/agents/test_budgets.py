@@ -139,7 +139,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
     response = stage.chat("Go.", limits=TurnLimits(calls=3))
     assert (response.text, response.calls) == ("over", 3)
     assert "is failed: the limit of 2 tool calls" in model.told("boss")[0]
-    assert stage.agents.purse_of(w).spent["calls"] == 3
+    assert stage.agents.purse_of(w).spent["calls"] == 2
 
 
 def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, cast, person, monkeypatch):
