@@ -136,6 +136,7 @@ class Parts:
         self._folder = _here()
         self._has_cassette = True
         self._has_policies: bool | None = None
+        self._has_adopted: bool | None = None
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
@@ -422,7 +423,7 @@ class Parts:
         if stands is None:
             fixed += proposing_tools(operations, reviewer)
             fixed += agent_tools(lambda: self.agents)
-            live = LiveTools(own_operations, self.mcp, AgentFunctions(lambda: self.__dict__.get("_own_agents")))
+            live = LiveTools(own_operations, self.mcp, AgentFunctions(self._agents_there))
             return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
         # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
         live = LiveTools(self.mcp) if self._repository.agent_branch else LiveTools(own_operations, self.mcp)
@@ -566,6 +567,16 @@ class Parts:
             return self._own_agents
         above: Agents = stands.parent().agents
         return above
+
+    def _agents_there(self) -> Agents | None:
+        """Return the agents of this tract, if it has any: made in this session, or adopted in an earlier one."""
+        if "_own_agents" not in self.__dict__ and self._has_adopted is None:
+            from tract_jupyter.storage import SettingRows
+
+            with self._repository.database.read() as connection:
+                kept = [row.name for row in SettingRows(self._repository.tract_id).all(connection)]
+            self._has_adopted = any(name.startswith("agent:") and name.endswith(":") for name in kept)
+        return self._own_agents if self._has_adopted or "_own_agents" in self.__dict__ else None
 
     @part
     def _own_agents(self) -> Agents:

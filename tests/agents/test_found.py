@@ -190,3 +190,14 @@ def _fails():
         raise RuntimeError("the model is out")
 
     return model
+
+
+def test_what_was_adopted_is_a_function_in_the_next_session_from_the_beginning(reopened, workspace):
+    first = reopened()
+    first.agents.create("k", "k works", "d")
+    first.agents.promote("k", "k.agent")
+    first.agents.adopt("k.agent")
+    first.close()
+    second = reopened()
+    second.models.use(_says("here"))
+    assert second.tools.agents.k(input="go")["answer"] == "here"
