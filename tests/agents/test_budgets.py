@@ -138,7 +138,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
     model = cast(boss=[calls(ask("w", "c1")), "over"], w=[*adds(3), "w over"])
     response = stage.chat("Go.", limits=TurnLimits(calls=3))
     assert (response.text, response.calls) == ("over", 3)
-    assert "is failed: the limit of 2 tool calls" in model.told("boss")[0]
+    assert "failed: the limit of 2 tool calls" in model.told("boss")[0]
     assert stage.agents.purse_of(w).spent["calls"] == 2
 
 
@@ -227,7 +227,7 @@ def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
 
 
 def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
-    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 5})
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 6})
     cast(
         w=[
             calls(add(1)),
@@ -245,11 +245,11 @@ def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     with pytest.raises(AgentError, match="broken"):
         stage.agents.resume("w")
     assert w.calls[0].used["steps"] > taken
-    assert w.calls[0].limits.steps == 5 - taken
+    assert w.calls[0].limits.steps == 6 - taken
     assert stage.agents.resume("w") == "over"
     with pytest.raises(AgentError, match="no call of 'w' was left"):
         stage.agents.resume("w")
-    assert w.calls[0].used["steps"] == stage.agents.purse_of(w).spent["steps"] <= 5
+    assert w.calls[0].used["steps"] == stage.agents.purse_of(w).spent["steps"] <= 6
 
 
 def test_the_list_says_what_is_left(stage, cast, w):

@@ -269,7 +269,7 @@ def test_it_goes_no_deeper_than_it_may(stage, cast, person):
     )  # fmt: skip
     stage.agents.call("top", "go")
     assert "an agent this deep may make no agents" in model.told("top")[0]
-    assert model.offered("low") == set()
+    assert model.offered("low") <= {"read_result"}
     assert all("no tool" in told for told in model.told("low"))
 
 

@@ -155,11 +155,14 @@ class CallMeter(TurnMeter):
         super().__init__(limits, price)
         self._caller = caller
         self._before: dict[str, Any] | None = None
+        self._asked_at: int | None = None
 
     def why_no_request(self) -> str:
-        """Return the limit that another request would exceed; empty if none does."""
+        """Return the limit that another request would exceed; empty if none does, so that it is made now."""
         self._begin()
-        return super().why_no_request()
+        why = super().why_no_request()
+        self._asked_at = None if why else self.steps
+        return why
 
     def why_no_call(self, more: int = 0) -> str:
         """Return the limit that another call would exceed, after `more` others; empty if none does."""
@@ -194,9 +197,10 @@ class CallMeter(TurnMeter):
 
     @property
     def used(self) -> dict[str, float]:
-        """What the turn has taken since it began, or went on."""
+        """What the turn has taken since it began, or went on; a request that no reply has come to is one, too."""
         before = self._before or {}
-        return {measure: float(getattr(self, measure) - before.get(measure, 0)) for measure in _MEASURES}
+        used = {measure: float(getattr(self, measure) - before.get(measure, 0)) for measure in _MEASURES}
+        return {**used, "steps": used["steps"] + (self._asked_at == self.steps)}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents.budgets import CallMeter, used_text
@@ -26,7 +27,7 @@ from tract_jupyter.agents.rights import (
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
 from tract_jupyter.llm import TurnMeter
-from tract_jupyter.loop import ReplyStored, RequestBegan, StoppedEarlyError
+from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.toolkit import (
     Toolset,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents.agents import Agents
     from tract_jupyter.agents.budgets import Reserved
-    from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
@@ -388,22 +388,12 @@ class CallRunner:
             raise
 
     def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
-        files = {"attachments": list(call.attachments)} if text is not None and call.attachments else {}
-        meter, asked_at = call.meter, None
-
-        def told(event: TurnEvent) -> None:
-            nonlocal asked_at
-            if isinstance(event, RequestBegan) and meter is not None:
-                asked_at = meter.steps
-            elif isinstance(event, ReplyStored):
-                asked_at = None
-            self._agents.told(call, event)
-
-        try:
-            response: ChatResponse = own.chat(text, tools=toolset, limits=call.limits, on_turn=told, **files)
-        finally:
-            if meter is not None and asked_at == meter.steps:  # a request without a reply is one, too
-                meter.add_taken(steps=1, tokens=0, usd=0.0)
+        options: dict[str, Any] = {}
+        if text is not None and call.attachments:
+            options["attachments"] = list(call.attachments)
+        if self._agents.on_turn or self._agents.on_change:  # what nobody looks at costs nothing
+            options["on_turn"] = partial(self._agents.told, call)
+        response: ChatResponse = own.chat(text, tools=toolset, limits=call.limits, **options)
         return response
 
     def _choose_model(self, agent: Agent, own: Any) -> None:
