@@ -245,7 +245,7 @@ def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
     person()
     response = stage.chat("Go.", limits=TurnLimits(tokens=10_000))
     told = model.told("boss")[1]
-    assert "is failed: the limit of 2 steps" in told
+    assert "failed: the limit of 2 steps" in told
     assert "It used 2 requests, 2 tool calls, 24 tokens" in told
     assert stage.agents.budgets.tree.spent["steps"] == 2
     assert (

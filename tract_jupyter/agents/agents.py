@@ -357,9 +357,10 @@ class Agents:
         """Return the agents of earlier sessions, which cannot be called, with the calls that are kept of them."""
         found = self.records.agents(without={agent.kept_as for agent in self})
         earlier = [agent for agent in found if agent.session != self.session]
+        kept = self.records.calls() if earlier else []
         for agent in earlier:
             agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
-            agent.calls = self.calls_of(agent)
+            agent.calls = [call for call in kept if (call.agent, call.session) == (agent.name, agent.session)]
         return earlier
 
     def _known(self, name: str) -> Agent | None:
@@ -383,17 +384,10 @@ class Agents:
         if found is None:
             return []
         here = list(found.calls)
+        if found.session == self.session:
+            return here
         numbers = {call.number for call in here}
-        others = {one.session for one in self.records.agents() if key_of(one.name) == key_of(found.name)}
-        return [
-            *(
-                call
-                for call in self.records.calls(found.name)
-                if call.number not in numbers
-                and (call.session not in others if found.is_adopted else call.session == found.session)
-            ),
-            *here,
-        ]
+        return [*(call for call in self.records.calls_of(found) if call.number not in numbers), *here]
 
     def transcript(self, agent: str | Agent, call: int | None = None) -> Any:
         """Return the tract with the conversation of a call, to look at: `.compile()`, `.loop.turns()`; close it then.

@@ -301,6 +301,15 @@ class AgentRecords:
         of = "" if name is None else f"{key_of(name)}:"
         return list(self._read(_CALL + of, AgentCall.from_dict))
 
+    def calls_of(self, agent: Agent) -> list[AgentCall]:
+        """Return the kept calls of an agent, the oldest first; none of others that had its name in other sessions."""
+        kept = self.calls(agent.name)
+        if not agent.is_adopted:
+            return [call for call in kept if call.session == agent.session]
+        others = {one.session for one in self.agents() if one.name == agent.name and not one.is_adopted}
+        others.discard(agent.promoted.get("session"))  # the one that it was promoted from
+        return [call for call in kept if call.session not in others]
+
     def _read(self, prefix: str, read: Any, without: Container[str] = ()) -> Iterator[Any]:
         for row in self._settings.all():
             if row.name.removeprefix(prefix) in without:
