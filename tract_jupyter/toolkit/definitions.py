@@ -242,9 +242,8 @@ class ToolDefinition:
                 for.
         """
         check_function(function)
-        check_json_types(function)
         told, about = ("", {}) if owner == BUILT_IN else parse_docstring(function.__doc__)
-        parameters = Parameters.of(function, skip=int(told_actor), descriptions=about)
+        parameters, returns = _declared(function, about, skip=int(told_actor))
         return cls(
             checked_name(function.__name__ if name is None else name),
             told if description is None else description,
@@ -253,7 +252,7 @@ class ToolDefinition:
             traits=traits or Traits(),
             owner=owner,
             told_actor=told_actor,
-            returns=hints_of(function).get("return", Any),
+            returns=returns,
             asks_itself=asks_itself,
             **more,
         )
@@ -300,6 +299,27 @@ class ToolDefinition:
             name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
             traits=traits or Traits(), owner=owner, returns=Any if output_schema is None else output_schema,
         )  # fmt: skip
+
+
+_KNOWN: Final[dict[tuple[Any, int], tuple[Parameters, Any]]] = {}
+"""What methods of built-in tools declare, by the function: each tract has them, bound to parts of its own."""
+
+
+def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int) -> tuple[Parameters, Any]:
+    """Return the parameters of a function, and what it returns.
+
+    Raises:
+        SpecError: a model cannot send a value for one of them.
+    """
+    known_as = None if about else getattr(function, "__func__", None)
+    found = _KNOWN.get((known_as, skip))
+    if known_as is None or found is None:
+        check_json_types(function)
+        returns = hints_of(function).get("return", Any)
+        found = Parameters.of(function, skip=skip, descriptions=about), returns
+        if known_as is not None and function.__module__.startswith("tract_jupyter."):
+            _KNOWN[known_as, skip] = found
+    return found
 
 
 def _code_of(handler: Callable[..., Any]) -> list[Any]:
