@@ -412,12 +412,8 @@ def _past_line(agent: Agent) -> AgentLine:
 
 
 def _is_left(agent: Agent) -> bool:
-    """Return True if its last call was not done: by Stop, or as it waited, or as its process ended."""
-    is_open = bool(agent.calls) and agent.calls[-1].state in {
-        CallState.LEFT,
-        CallState.STOPPED,
-        CallState.WAITING,
-    }
+    """Return True if its last call was not done: stopped, failed, waiting, or left as its process ended."""
+    is_open = bool(agent.calls) and agent.calls[-1].state.is_open
     return is_open and agent.state is not AgentState.RETIRED
 
 
