@@ -15,6 +15,7 @@ from tract_jupyter.models.schema import strict_schema
 def talk(tract, tmp_path, monkeypatch):
     """A conversation on `main` with a branch `topic` that has something of its own, tags, and an agent."""
     monkeypatch.chdir(tmp_path)
+    tract.workspace.roots = [tmp_path]
     tract.models.add("small", lambda messages, **options: "It is.")
     tract.agents.create("checker", "Check.", "Checks.", model="small")
     tract.system("Be brief.")

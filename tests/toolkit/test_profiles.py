@@ -10,7 +10,7 @@ from tract_jupyter import OrchestratorConfig
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.prompts import SELF, SUPERVISOR
-from tract_jupyter.toolkit import CODE_MODE, DISCOVERY, ToolConfig, ToolProfile, get_profile
+from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, DISCOVERY, ToolConfig, ToolProfile, get_profile
 
 OWN = {
     "commit", "compile", "annotate", "status", "log", "compress", "branch", "switch", "reset", "tag", "untag",
@@ -31,7 +31,12 @@ def names(tract, profile):
 def test_which_tools_each_has(tract):
     every = set(tract.executor.tools())
     assert names(tract, "self") == OWN
-    assert names(tract, "supervisor") == every - {*DISCOVERY, "read_result"}  # the loop adds that one to each
+    assert names(tract, "supervisor") == every - {
+        *DISCOVERY,
+        *AGENT_TOOLS,
+        "read_result",
+    }  # the loop adds that one to each
+    assert names(tract, "agents") == OWN | set(AGENT_TOOLS)
     assert names(tract, "full") == names(tract, get_profile("full")) == every
     assert names(tract, "code") == set(CODE_MODE)
 
@@ -67,7 +72,7 @@ def test_each_describes_in_its_own_words(tract, name):
 
 
 def test_the_words_say_whose_context_it_is(tract):
-    full = own_words(tract)
+    full = {name: text for name, text in own_words(tract).items() if name not in AGENT_TOOLS}
     assert all("your" in text or "you " in text for text in SELF.values())
     assert all("agent" in text for text in SUPERVISOR.values())
     assert not any(re.search(r"\bagent|\byour", text) for text in full.values())
@@ -78,14 +83,14 @@ def test_the_words_say_whose_context_it_is(tract):
 
 def test_a_models_tools_take_few_tokens(tract):
     count = default_counter().count_text
-    for name, most in {"self": 850, "supervisor": 1_300, "full": 1_350, "code": 200}.items():
+    for name, most in {"self": 850, "supervisor": 1_300, "agents": 1_200, "full": 1_700, "code": 200}.items():
         assert sum(count(text) for text in own_words(tract).values()) > 300
         assert sum(count(tool["description"]) for tool in tract.as_tools(name, format="anthropic")) <= most
 
 
 @pytest.mark.parametrize("name", ["sel", "", None, 3, [], "Full"])
 def test_an_unknown_profile(name):
-    with pytest.raises(ContentError, match="There are 'self', 'supervisor', 'full', 'code'"):
+    with pytest.raises(ContentError, match="There are 'self', 'supervisor', 'agents', 'full', 'code'"):
         get_profile(name)
 
 
