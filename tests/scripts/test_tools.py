@@ -108,7 +108,9 @@ def test_every_tool_asks_reads_or_says_why_not(tract):
         if tract.executor.permission(tool, AGENT) is Permission.ALLOW
     }
     reading = {name for name, tool in tract.executor.tools().items() if tool.traits.read_only}
-    assert free - reading == {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
+    # an agent's own calls are asked about, each
+    itself = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation", "agent_call"}
+    assert free - reading == itself
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])
