@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
-from tract_jupyter.models import PersonsWords, StatusInfo, agent_id
+from tract_jupyter.models import PersonsWords, StatusInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -214,7 +214,7 @@ class Parts:
             StoreClosedError: it was.
         """
         if self._is_closed or self._repository.database.is_closed:
-            name = agent_id(self._repository.tract_id, self._repository.agent_branch)
+            name = self._repository.agent_id
             raise StoreClosedError(f"the tract {name} above this one was closed; open it again")
 
     @part
@@ -588,7 +588,7 @@ class Parts:
         database = self._repository.database
         is_file = "://" not in database.location and database.location != MEMORY
         store = Path(database.location).absolute().parent / "agents" if is_file else None
-        whose = agent_id(self._repository.tract_id, self._repository.agent_branch)
+        whose = self._repository.agent_id
         return Agents(self._tract, self.settings, whose, store)
 
     @part
@@ -640,7 +640,7 @@ class Parts:
             self._repository.writer.time_of = time_of
 
         return Cassette(
-            agent_id(self._repository.tract_id, self._repository.agent_branch),
+            self._repository.agent_id,
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,

@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
 from tract_jupyter.exceptions import BranchExistsError, SessionError, StoreCorruptError
-from tract_jupyter.models import Inheritance
 from tract_jupyter.storage import AGENT_HEAD, RefRows, SpawnRows, TractRows, schema
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def make_side_branch(
     rows = RefRows(tract_id, AGENT_HEAD + branch)
     with repository.database.write() as connection:
         if not RefRows(tract_id).was_made(connection):
+            from tract_jupyter.models import Inheritance
+
             make_tract(connection, tract_id, purpose)
             head = repository.ref_rows.position(connection).commit_hash
             SpawnRows(tract_id).add(connection, repository.tract_id, head, purpose, Inheritance.NOTHING)

@@ -12,13 +12,10 @@ from tract_jupyter.context.commits import Commits
 from tract_jupyter.context.compile import Compiler, CompileRecords
 from tract_jupyter.context.files import Files
 from tract_jupyter.context.identity import find_or_make_tract
-from tract_jupyter.context.log import History
 from tract_jupyter.context.refs import Refs
-from tract_jupyter.context.tags import Tags
 from tract_jupyter.context.timeline import Timelines
 from tract_jupyter.context.tokens import Corrections, default_counter
 from tract_jupyter.context.toolsets import Toolsets
-from tract_jupyter.context.undo import Undo
 from tract_jupyter.context.writer import Writer
 from tract_jupyter.exceptions import ContentError, EditTargetError
 from tract_jupyter.models import (
@@ -51,12 +48,15 @@ if TYPE_CHECKING:
     from tract_jupyter.context.compress import Compressor
     from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.gc import GarbageCollector
+    from tract_jupyter.context.log import History
     from tract_jupyter.context.merge import Merge, Reconciler
     from tract_jupyter.context.rebase import Imports, Rebase
     from tract_jupyter.context.sides import SideBySide
     from tract_jupyter.context.spawn import Family
     from tract_jupyter.context.splice import CommitCopier, Expander, Splicer
+    from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
+    from tract_jupyter.context.undo import Undo
     from tract_jupyter.models import CommitInfo, DiffResult, TokenBudget, TokenCounter
     from tract_jupyter.storage import Database, Event
 
@@ -108,7 +108,6 @@ class Repository:
             files=self.files,
         )  # fmt: skip
         self.commits.budget = budget
-        self.tags = Tags(database, TagRows(self.tract_id), self.commits)
         self.compiler = Compiler(
             self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections, self.files.read
         )
@@ -128,6 +127,13 @@ class Repository:
         """The branch that this agent was deployed on; None for a tract."""
         name = self.ref_rows.head_name
         return name.removeprefix(AGENT_HEAD) if name.startswith(AGENT_HEAD) else None
+
+    @property
+    def agent_id(self) -> str:
+        """The id of this tract, or of the agent that was deployed on a branch of it."""
+        from tract_jupyter.models import agent_id
+
+        return agent_id(self.tract_id, self.agent_branch)
 
     @property
     def has_blocks(self) -> bool:
@@ -211,7 +217,16 @@ class Repository:
     @cached_property
     def history(self) -> History:
         """Reads the history of branches, and finds commits in it."""
+        from tract_jupyter.context.log import History
+
         return History(self)
+
+    @cached_property
+    def tags(self) -> Tags:
+        """The tags of this tract, and what they mean."""
+        from tract_jupyter.context.tags import Tags
+
+        return Tags(self.database, TagRows(self.tract_id), self.commits)
 
     @cached_property
     def compile_records(self) -> CompileRecords:
@@ -221,6 +236,8 @@ class Repository:
     @cached_property
     def undo(self) -> Undo:
         """Takes the last operation on a branch back."""
+        from tract_jupyter.context.undo import Undo
+
         return Undo(self.database, self.refs, self.ref_rows, self.reflog_rows, self.rows)
 
     @cached_property

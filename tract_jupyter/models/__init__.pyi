@@ -18,6 +18,9 @@ from .attachment import too_large as too_large
 from .attachment import with_parts as with_parts
 from .autonomy import AutonomyLevel as AutonomyLevel
 from .autonomy import effective_autonomy as effective_autonomy
+from .budget import BudgetAction as BudgetAction
+from .budget import BudgetWarning as BudgetWarning
+from .budget import TokenBudget as TokenBudget
 from .canonical import canonical_json as canonical_json
 from .canonical import digest as digest
 from .canonical import plain as plain
@@ -46,10 +49,6 @@ from .compression import CompressResult as CompressResult
 from .compression import ExpandResult as ExpandResult
 from .compression import GCResult as GCResult
 from .compression import Price as Price
-from .config import BudgetAction as BudgetAction
-from .config import BudgetWarning as BudgetWarning
-from .config import ChatResponse as ChatResponse
-from .config import TokenBudget as TokenBudget
 from .content import SKIPPED as SKIPPED
 from .content import ArtifactContent as ArtifactContent
 from .content import Content as Content
@@ -86,9 +85,6 @@ from .context import sent_messages as sent_messages
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff
 from .diff import show_delta as show_delta
-from .limits import ANY_NUMBER as ANY_NUMBER
-from .limits import TurnLimits as TurnLimits
-from .limits import TurnOutcome as TurnOutcome
 from .merge import Action as Action
 from .merge import Conflict as Conflict
 from .merge import ConflictKind as ConflictKind
@@ -142,4 +138,8 @@ from .toolcall import ToolCall as ToolCall
 from .toolcall import ToolCompactResult as ToolCompactResult
 from .toolcall import ToolDropResult as ToolDropResult
 from .toolcall import ToolTurn as ToolTurn
+from .turn import ANY_NUMBER as ANY_NUMBER
+from .turn import ChatResponse as ChatResponse
+from .turn import TurnLimits as TurnLimits
+from .turn import TurnOutcome as TurnOutcome
 from .warning import warn as warn

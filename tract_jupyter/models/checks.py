@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, TractError
+from tract_jupyter.models.budget import TokenBudget
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:

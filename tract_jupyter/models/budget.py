@@ -1,21 +1,16 @@
-"""Configuration of a tract: budgets and generation settings."""
+"""The budget of a tract: how large its context may become, and what happens then."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
 from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.limits import TurnOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from decimal import Decimal
-
-    from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.toolcall import ToolCall
 
 
 class BudgetAction(StrEnum):
@@ -79,47 +74,3 @@ class TokenBudget:
             warn(f"{told}; consider compress()", BudgetWarning)
         elif self.callback is not None:
             self.callback(tokens, self.max_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class ChatResponse:
-    """A model's reply, committed, at the end of a turn. `str` gives its text.
-
-    Attributes:
-        text: what it says last; empty if it only calls tools.
-        commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
-        usage: the tokens that all requests of the turn took, as the provider counts them; empty if it does not say.
-            `estimated_tokens` are those of requests of which it said nothing, where it did of others.
-        generation_config: the model and the parameters it was made with.
-        tool_calls: the tools it calls and that have no answer: those that wait for a decision; or all, where the turn
-            was given schemas alone, so that `tool_result` has to answer them.
-        outcome: how the turn ended.
-        note: what that means and how to go on, in a sentence; empty for an answer.
-        steps: how many requests the turn took.
-        calls: how many tool calls were made, those of scripts too.
-    """
-
-    text: str
-    commit_info: CommitInfo
-    usage: dict[str, Any] = field(default_factory=dict)
-    generation_config: dict[str, Any] = field(default_factory=dict)
-    tool_calls: tuple[ToolCall, ...] = ()
-    outcome: TurnOutcome = TurnOutcome.ANSWER
-    note: str = ""
-    steps: int = 1
-    calls: int = 0
-
-    @property
-    def cost(self) -> Decimal | None:
-        """What it cost in US dollars; None if its tokens or the price of its model are not known."""
-        from decimal import Decimal
-
-        costs = [one.get("cost") for one in (self.usage, *self.usage.get("failed_tries", ()))]
-        is_known = all(
-            isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd < float("inf")
-            for usd in costs
-        )
-        return sum((Decimal(str(usd)) for usd in costs), Decimal(0)) if is_known else None
-
-    def __str__(self) -> str:
-        return self.text
