@@ -299,11 +299,10 @@ class Parts:
     @part
     def review(self) -> Review:
         """The questions to persons, and their decisions."""
-        from tract_jupyter.context import store_id
         from tract_jupyter.review import Review, Trust
 
         repository, trust = self._repository, self._trust or Trust()
-        signer = trust.for_tract(store_id(repository.database), repository.tract_id)
+        signer = trust.for_tract(repository.database.store_id, repository.tract_id)
         return Review(repository, trust, signer, self._said)
 
     def note_said(self, text: str) -> None:
@@ -537,7 +536,6 @@ class Parts:
     @part
     def workspace(self) -> Workspace:
         """The folders whose files may be attached."""
-        from tract_jupyter.context import store_id
         from tract_jupyter.review import Settings
         from tract_jupyter.storage import EventRows, SettingRows
         from tract_jupyter.toolkit import Workspace
@@ -547,7 +545,7 @@ class Parts:
 
         def above() -> Iterator[Settings]:
             for tract_id in repository.family.ancestors():
-                signer = trust.for_tract(store_id(database), tract_id)
+                signer = trust.for_tract(database.store_id, tract_id)
                 yield Settings(database, SettingRows(tract_id), EventRows(tract_id), signer)
 
         return Workspace(self.settings, above, self._folder, lambda: self.executor)

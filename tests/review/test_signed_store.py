@@ -16,8 +16,8 @@ TRACT = "1" * 32
 table = Table(
     "rules",
     MetaData(),
-    Column("tract_id", Text),
-    Column("name", Text),
+    Column("tract_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("text", Text),
     Column("signature", Text),
     Column("created_at", Text),

@@ -59,9 +59,9 @@ COMMIT = StoredRunCommit(RUN, "h", "{}")
 WRITES = {
     "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
     "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
-    "lease": (2, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
+    "lease": (0, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
     "profile": (
-        2,
+        0,
         lambda c, _: RunProfileRows(TRACT).replace(
             c, StoredProfile("p", "{}", "", is_active=False, created_at=TIME)
         ),

@@ -18,7 +18,6 @@ from .gc import Retain as Retain
 from .identity import DEFAULT_NAME as DEFAULT_NAME
 from .identity import make_side_branch as make_side_branch
 from .identity import make_tract as make_tract
-from .identity import store_id as store_id
 from .merge import Merge as Merge
 from .merge import MergePreview as MergePreview
 from .merge import answers as answers

@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import select
 
 from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
-from tract_jupyter.exceptions import BranchExistsError, SessionError, StoreCorruptError
+from tract_jupyter.exceptions import BranchExistsError, SessionError
 from tract_jupyter.storage import AGENT_HEAD, RefRows, SpawnRows, TractRows, schema
 
 if TYPE_CHECKING:
@@ -38,21 +38,6 @@ def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
         if not RefRows(wanted).was_made(connection):
             make_tract(connection, wanted)
     return wanted
-
-
-def store_id(database: Database) -> str:
-    """Return the id that a store was made with; tracts of two stores may have the same id.
-
-    Raises:
-        StoreCorruptError: the store does not say it.
-    """
-    with database.read() as connection:
-        found: str | None = connection.scalar(
-            select(schema.meta.c.value).where(schema.meta.c.key == schema.STORE_ID)
-        )
-    if not found:
-        raise StoreCorruptError(f"{database.location} does not say which store it is; restore a backup")
-    return found
 
 
 def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAULT_NAME) -> None:

@@ -64,6 +64,7 @@ class Database:
         self._backend = backend(path, url, lock_timeout)
         self.location = self._backend.location
         self._connections = Connections(self._backend)
+        self._store_id = ""
         try:
             self._prepare(time.monotonic() + lock_timeout)
         except UnicodeDecodeError as error:
@@ -122,6 +123,21 @@ class Database:
         The transactions of a store in memory take turns on one lock. A second lock beside that one would be a deadlock.
         """
         return self._connections.lock
+
+    @property
+    def store_id(self) -> str:
+        """The id that the store was made with; tracts of two stores may have the same id. It is read once.
+
+        Raises:
+            StoreCorruptError: the store does not say it.
+        """
+        if not self._store_id:
+            with self.read() as connection:
+                found = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+            if not found:
+                raise StoreCorruptError(f"{self.location} does not say which store it is; restore a backup")
+            self._store_id = str(found)
+        return self._store_id
 
     @property
     def is_closed(self) -> bool:
@@ -222,6 +238,11 @@ class SharedDatabase(Database):
         self._owner = owner
         self.location = owner.location
         self._is_given_back = False
+
+    @property
+    def store_id(self) -> str:
+        """The owner's."""
+        return self._owner.store_id
 
     @property
     def is_closed(self) -> bool:

@@ -20,14 +20,15 @@ from sqlalchemy.exc import IntegrityError
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import canonical_json
 from tract_jupyter.storage.columns import from_json, from_text, now_text
-from tract_jupyter.storage.rows import Rows, Stored
+from tract_jupyter.storage.connections import Prepared
+from tract_jupyter.storage.rows import Rows, Stored, selected
 from tract_jupyter.storage.schema import compile_records, events, hook_log, run_events, script_calls
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection, Insert, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +78,39 @@ class Journal(Rows[Stored]):
 
     def _write(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Append entries, oldest first."""
-        connection.execute(_insert(self.table), [{"tract_id": self.tract_id, **row} for row in rows])
+        order, statement = _insert(self.table, ("tract_id", *rows[0]))
+        given = {"tract_id": self.tract_id}
+        statement.run_all(connection, [[{**given, **row}[name] for name in order] for row in rows])
         if self.most is not None:
             self._added += len(rows)
             if self._added >= _SLACK:
                 self._added = 0
                 self.keep_newest(connection, self.most)
 
-    def latest(self, connection: Connection, limit: int, *where: ColumnElement[bool]) -> list[Stored]:
-        """Return the newest entries first, of those that fit."""
-        columns = [self.table.c[name] for name in self.row._fields]
-        query = select(*columns).where(self.table.c.tract_id == self.tract_id, *where)
-        newest_first = [self.table.c[name].desc() for name in self.order]
-        return [self.row._make(row) for row in connection.execute(query.order_by(*newest_first).limit(limit))]
+    def latest(
+        self, connection: Connection, limit: int, *where: ColumnElement[bool], **equal: object
+    ) -> list[Stored]:
+        """Return the newest entries first, of those that fit, and whose columns are equal to these values."""
+        query = _newest(self.table, self.row._fields, tuple(equal), self.order)
+        given = {**self._given(equal), "most": limit}
+        return [self.row._make(row) for row in connection.execute(query.where(*where), given)]
 
 
 @cache
-def _insert(table: Table) -> Insert:
-    return table.insert()
+def _newest(
+    table: Table, names: tuple[str, ...], where: tuple[str, ...], order: tuple[str, ...]
+) -> Select[Any]:
+    """Return a query as of `selected`, of the `most` newest rows."""
+    query = selected(table, names, where, ())
+    return query.order_by(*(table.c[name].desc() for name in order)).limit(bindparam("most"))
+
+
+@cache
+def _insert(table: Table, names: tuple[str, ...]) -> tuple[list[str], Prepared]:
+    """Return the statement that adds rows of some columns, and the order that it takes these in."""
+    order = [column.name for column in table.c if column.name in names]
+    values: dict[str, Any] = {name: bindparam(name) for name in order}
+    return order, Prepared(lambda dialect: dialect.insert(table).values(values), order)
 
 
 class _StoredEvent(NamedTuple):
@@ -126,18 +142,18 @@ class EventRows(Journal[_StoredEvent]):
 
     def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
         """Return the newest events first; with a type that ends in `*`, those whose type begins so."""
-        kind = events.c.event_type
+        kind, equal = events.c.event_type, dict[str, object]()
         if event_type is None:
             where: list[ColumnElement[bool]] = []
         elif event_type.endswith("*"):
             where = [kind.startswith(event_type[:-1], autoescape=True)]
         else:
-            where = [kind == event_type]
+            where, equal = [], {"event_type": event_type}
         return [
             Event(
                 row.id, row.event_type, row.actor, from_json(row.data_json, dict), from_text(row.created_at)
             )
-            for row in self.latest(connection, limit, *where)
+            for row in self.latest(connection, limit, *where, **equal)
         ]
 
 
@@ -173,6 +189,7 @@ _IDS = (
     .order_by(run_events.c.run_id)
     .limit(2)
 )
+_ADD_RUN_EVENTS = run_events.insert()
 _ANY_NUMBER = 2**31 - 1  # neither database takes the same word for no limit
 
 
@@ -193,7 +210,7 @@ class RunEventRows(Journal[StoredRunEvent]):
             return
         rows = [{"tract_id": self.tract_id, **event._asdict()} for event in events]
         try:
-            connection.execute(_insert(self.table), rows)
+            connection.execute(_ADD_RUN_EVENTS, rows)
         except IntegrityError as error:
             raise StoreError(
                 f"run {events[0].run_id} has an event {events[0].seq} already: it goes on in another process, and "
@@ -255,8 +272,9 @@ class HookLogRows(Journal[StoredFiring]):
 
     def newest(self, connection: Connection, limit: int, **wanted: str | None) -> list[StoredFiring]:
         """Return the newest rows first, of those that have these values; None for any."""
-        where = [hook_log.c[name] == value for name, value in wanted.items() if value is not None]
-        return self.latest(connection, limit, *where)
+        return self.latest(
+            connection, limit, **{name: value for name, value in wanted.items() if value is not None}
+        )
 
 
 KEPT_SCRIPTS = 100

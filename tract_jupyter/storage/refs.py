@@ -18,7 +18,7 @@ from tract_jupyter.storage.schema import commits, reflog, refs, tag_annotations,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Insert
 
     from tract_jupyter.storage.commits import Entry
 
@@ -56,6 +56,19 @@ _TIP = Prepared(
         refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch")
     )
 )
+_NEW: Final[dict[str, Any]] = {name: bindparam(name) for name in ("tract_id", "name", "commit_hash")}
+_CREATE = Prepared(lambda dialect: dialect.insert(refs).values(_NEW))
+
+
+def _put(dialect: Any) -> Insert:
+    """Return the statement that sets a ref, or makes it."""
+    values = {**_NEW, "symbolic_target": bindparam("symbolic_target")}
+    target = {name: values[name] for name in ("commit_hash", "symbolic_target")}
+    statement: Insert = dialect.insert(refs).values(values)
+    return statement.on_conflict_do_update(index_elements=["tract_id", "name"], set_=target)  # type: ignore[attr-defined,no-any-return]
+
+
+_POINT = Prepared(_put)
 # built once, as they are part of every commit
 _MOVING = (
     refs.update()
@@ -186,8 +199,8 @@ class RefRows:
 
     def create(self, connection: Connection, branch: str, commit_hash: str | None) -> None:
         """Add a branch."""
-        values = {"tract_id": self.tract_id, "name": BRANCHES + branch, "commit_hash": commit_hash}
-        connection.execute(refs.insert().values(**values))
+        names = {"tract_id": self.tract_id, "name": BRANCHES + branch, "commit_hash": commit_hash}
+        _CREATE.run(connection, names)
 
     def delete(self, connection: Connection, branch: str) -> None:
         """Remove a branch, and the HEADs of agents that stand on it."""
@@ -217,11 +230,7 @@ class RefRows:
             "symbolic_target": BRANCHES + branch if branch is not None else None,
             "commit_hash": commit_hash,
         }
-        if (
-            connection.execute(refs.update().where(*self._named(self.head_name)).values(**target)).rowcount
-            == 0
-        ):
-            connection.execute(refs.insert().values(tract_id=self.tract_id, name=self.head_name, **target))
+        _POINT.run(connection, {"tract_id": self.tract_id, "name": self.head_name, **target})
         if own is not None and own.follows:
             own.branch = branch
 
@@ -238,7 +247,7 @@ class RefRows:
         return _MOVE_CURRENT.run(connection, {**names, "head_name": self.head_name}) == 1
 
     def _exists(self, connection: Connection, name: str) -> bool:
-        return connection.scalar(select(refs.c.name).where(*self._named(name))) is not None
+        return bool(_TIP.rows(connection, {"tract_id": self.tract_id, "branch": name}))
 
     def _named(self, name: str) -> tuple[ColumnElement[bool], ...]:
         return (refs.c.tract_id == self.tract_id, refs.c.name == name)

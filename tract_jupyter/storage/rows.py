@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint, and_, bindparam, select
 
 from tract_jupyter.storage.columns import unchecked
+from tract_jupyter.storage.connections import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,9 +68,8 @@ class Rows(Generic[Stored]):
         self, connection: Connection, key: dict[str, object], values: dict[str, object], **fresh: object
     ) -> None:
         """Change the row of a key, or add it, with `fresh` too: it keeps its place and what else it has."""
-        if not self.update(connection, key, **values):
-            row = {"tract_id": self.tract_id, **key, **values, **fresh}
-            connection.execute(self.table.insert(), row)
+        row = {"tract_id": self.tract_id, **key, **values, **fresh}
+        _put(self.table, tuple(key), tuple(values), tuple(fresh)).run(connection, row)
 
     def keep_newest(self, connection: Connection, count: int) -> None:
         """Remove all rows but the newest."""
@@ -81,20 +81,20 @@ class Rows(Generic[Stored]):
             connection.execute(self.table.delete().where(mine, number < oldest))
 
     def _select(self, where: Iterable[str]) -> Select[Any]:
-        return _selected(self.table, self.row._fields, tuple(where), self.order, is_checked=self.is_checked)
+        return selected(self.table, self.row._fields, tuple(where), self.order, is_checked=self.is_checked)
 
     def _given(self, where: Mapping[str, object]) -> dict[str, object]:
         return {"its_tract_id": self.tract_id, **{f"its_{name}": value for name, value in where.items()}}
 
 
 @cache
-def _selected(
+def selected(
     table: Table,
     names: Sequence[str],
     where: tuple[str, ...],
     order: tuple[str, ...],
     *,
-    is_checked: bool,
+    is_checked: bool = True,
 ) -> Select[Any]:
     """Return a query of some columns of the rows of `its_tract_id` that have some values, `its_NAME` for each."""
     columns = [table.c[name] if is_checked else unchecked(table.c[name]) for name in names]
@@ -104,6 +104,24 @@ def _selected(
 @cache
 def _update(table: Table, where: tuple[str, ...]) -> Update:
     return table.update().where(_have(table, where))
+
+
+@cache
+def _put(table: Table, key: tuple[str, ...], values: tuple[str, ...], fresh: tuple[str, ...]) -> Prepared:
+    """Return the statement that changes or adds the row of a key, which a constraint of the table makes unique."""
+    given: dict[str, Any] = {name: bindparam(name) for name in ("tract_id", *key, *values, *fresh)}
+    changed = {name: given[name] for name in values}
+    sets = [
+        {column.name for column in one.columns}
+        for one in table.constraints
+        if isinstance(one, PrimaryKeyConstraint | UniqueConstraint)
+    ]
+    unique = next(names for names in sets if names <= {"tract_id", *key})
+    return Prepared(
+        lambda dialect: (
+            dialect.insert(table).values(given).on_conflict_do_update(index_elements=unique, set_=changed)
+        )
+    )
 
 
 @cache

@@ -18,8 +18,9 @@ from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_o
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Insert
 
 
 class StoredRunCommit(NamedTuple):
@@ -88,8 +89,16 @@ _ON_BRANCH = Prepared(
         run_leases.c.tract_id == bindparam("tract"), run_leases.c.branch == bindparam("named")
     ).order_by(run_leases.c.held_until, run_leases.c.run_id)
 )
-_DELETE = run_leases.delete().where(*_ON)
-_INSERT_LEASE = run_leases.insert()
+_DELETE = Prepared(lambda _: run_leases.delete().where(*_ON))
+
+
+def _put_lease(dialect: Any) -> Insert:
+    values: dict[str, Any] = {name: bindparam(name) for name in ("tract_id", *StoredLease._fields)}
+    statement: Insert = dialect.insert(run_leases).values(values)
+    return statement.on_conflict_do_update(index_elements=["run_id"], set_=values)  # type: ignore[attr-defined,no-any-return]
+
+
+_PUT_LEASE = Prepared(_put_lease)
 
 
 class RunLeaseRows:
@@ -110,12 +119,11 @@ class RunLeaseRows:
 
     def put(self, connection: Connection, lease: StoredLease) -> None:
         """Record who holds a run, whoever did before: the caller has checked, in the same write transaction."""
-        connection.execute(_DELETE, {"tract": self.tract_id, "run": lease.run_id})
-        connection.execute(_INSERT_LEASE, {"tract_id": self.tract_id, **lease._asdict()})
+        _PUT_LEASE.run(connection, {"tract_id": self.tract_id, **lease._asdict()})
 
     def remove(self, connection: Connection, run_id: str) -> None:
         """Record that nobody holds it."""
-        connection.execute(_DELETE, {"tract": self.tract_id, "run": run_id})
+        _DELETE.run(connection, {"tract": self.tract_id, "run": run_id})
 
 
 _ADD = Prepared(

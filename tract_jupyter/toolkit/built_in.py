@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -73,7 +72,7 @@ def context_tool(
 def context_tools(tract: Any) -> list[ToolDefinition]:
     """Return the context tools of one tract."""
     return [
-        replace(_definition(name, function, traits), handler=MethodType(function, tract))
+        _definition(name, function, traits).bound_to(tract)
         for name, (function, traits) in CONTEXT_TOOLS.items()
     ]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, SpecError
@@ -205,6 +207,13 @@ class ToolDefinition:
         schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
         return digest([schema, _code_of(self.handler), self.version])
 
+    def bound_to(self, instance: object) -> ToolDefinition:
+        """Return the same tool, whose handler is a method, of another instance. That is quicker than making it anew."""
+        made = copy(self)
+        made.__dict__.pop("definition_hash", None)
+        object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
+        return made
+
     def hash_for(self, values: Mapping[str, Any]) -> str:
         """Return what an approval of a call counts for: 64 hex digits over the tool, and what the call is about."""
         return (
@@ -241,8 +250,10 @@ class ToolDefinition:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
                 for.
         """
-        check_function(function)
-        told, about = ("", {}) if owner == BUILT_IN else parse_docstring(function.__doc__)
+        told, about = "", dict[str, str]()
+        if owner != BUILT_IN:
+            check_function(function)
+            told, about = parse_docstring(function.__doc__)
         parameters, returns = _declared(function, about, skip=int(told_actor))
         return cls(
             checked_name(function.__name__ if name is None else name),
