@@ -386,9 +386,9 @@ class ToolLoop:
             self._store.tell(self.instructions(toolset.profile, text), {INSTRUCTIONS: name})
 
     def _tell_news(self, toolset: Toolset) -> None:
-        from tract_jupyter.loop.offered import OfferedTools
+        from tract_jupyter.loop.offered import news_of
 
-        news = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew).news
+        news = None if self._is_anew else news_of(self._store.repository, toolset)
         if news is not None:
             self._store.tell(*news)
 

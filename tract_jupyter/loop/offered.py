@@ -69,6 +69,13 @@ class OfferedTools:
         return frozenset(_named(self.schemas))
 
 
+def news_of(repository: Repository, toolset: Toolset) -> ToolNews | None:
+    """Return what the model is to be told about its tools: nothing before its first reply, which tells it all."""
+    if _sent(repository, toolset.profile.name) is None:
+        return None
+    return OfferedTools.of(repository, toolset).news
+
+
 def _sent(repository: Repository, profile: str) -> str | None:
     """Return the hash of the list that the newest reply with a tool profile was made with; None if there is none."""
     replies = _said_by(repository, "assistant")

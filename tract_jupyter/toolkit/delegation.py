@@ -285,9 +285,11 @@ class DelegatingExecutor(ToolExecutor):
         above = self._above
         if above is None:
             return {}
-        found = {name: self._fixed.get(name, tool) for name, tool in above.tools().items()}
-        own = {name: tool for name, tool in self._fixed.items() if tool.owner != BUILT_IN}
-        return {name: tool for name, tool in {**found, **own, **self._live()}.items() if self._may(tool)}
+        fixed = self._fixed
+        found = {name: fixed.get(name, tool) for name, tool in above.tools().items() if self._may(tool)}
+        own = [tool for tool in fixed.values() if tool.owner != BUILT_IN]
+        found.update((tool.name, tool) for tool in [*own, *self._live().values()] if self._may(tool))
+        return found
 
     def find(self, name: str) -> ToolDefinition | None:
         """Return the tool of exactly that name, if it exists now, and was granted."""
