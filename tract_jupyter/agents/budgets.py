@@ -134,10 +134,11 @@ class TurnPurse(Purse):
         return left if left is None or measure not in {"calls", "seconds"} else left + self.aside[measure]
 
     def charge(self, used: dict[str, float]) -> None:
-        """Have the turn count what a call has taken; its tool calls, and the time, are counted as they happen."""
-        self._meter.add_taken(
-            steps=int(used["steps"]) if self._counts_steps else 0, tokens=int(used["tokens"]), usd=used["usd"]
-        )
+        """Have the turn, if it is not over, count what a call has taken; tool calls, and time, it counts itself."""
+        meter = self._meter_of()
+        if meter is not None:
+            steps = int(used["steps"]) if self._counts_steps else 0
+            meter.add_taken(steps=steps, tokens=int(used["tokens"]), usd=used["usd"])
 
 
 class CallMeter(TurnMeter):
@@ -256,6 +257,12 @@ class Budgets:
                 for measure in _MEASURES:
                     purse.aside[measure] -= getattr(reserved.limits, measure) or 0
                 purse.charge({measure: used.get(measure, 0) for measure in _MEASURES})
+
+    def charge(self, purses: tuple[Purse, ...], used: dict[str, float]) -> None:
+        """Charge what was taken for a call that was settled already: by one below it, which ended later."""
+        with self._lock:
+            for purse in purses:
+                purse.charge(used)
 
 
 def _part(purse: Purse, measure: str, among: int) -> float | None:
