@@ -117,6 +117,21 @@ def test_a_retired_one_is_dimmed_and_can_be_read(shell, team):
     assert "Done." in shell.run("%tract agents show one").text
 
 
+def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, team):
+    team(One=["Done."])
+    shell.run("%%tract_agent one\nOne works.")
+    shell.run("tools.agents.one('x')")
+    agent = shell.namespace["tract"].agents.get("one")
+    agent.path.write_text(agent.text + " Otherwise.")
+    shown = shell.run("%tract agents")
+    assert "one v1  blocked: the file one.agent is not what was approved" in shown.text
+    for text in (shown.html, shell.run("%tract agents one").text):
+        assert "t.agents.adopt(" in text
+    assert "blocked" in shell.run("tract.agents").text
+    assert shell.run(f"tract.agents.adopt({str(agent.path)!r})").ok
+    assert "one v2  answered" in shell.run("%tract agents").text
+
+
 def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")

@@ -92,8 +92,9 @@ class Agents:
                 self._agents[key_of(agent.name)] = agent
 
     def __repr__(self) -> str:
-        active = [agent.name for agent in self if agent.state is AgentState.ACTIVE]
-        return f"<Agents: {', '.join(active) or 'none'}>"
+        active = [agent for agent in self if agent.state is AgentState.ACTIVE]
+        told = (f"{one.name} (blocked)" if one.why_blocked else one.name for one in active)
+        return f"<Agents: {', '.join(told) or 'none'}>"
 
     def __iter__(self) -> Iterator[Agent]:
         with self._lock:
@@ -318,7 +319,7 @@ class Agents:
 
     @property
     def names(self) -> list[str]:
-        """The names of the agents that can be called."""
+        """The names of the active agents: those that can be called, unless they are blocked (`Agent.why_blocked`)."""
         return sorted(agent.name for agent in self if agent.state is AgentState.ACTIVE)
 
     @property

@@ -179,7 +179,7 @@ class Agent:
     _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
 
     def __repr__(self) -> str:
-        return f"<Agent {self.name}, version {self.version}: {self.state}>"
+        return f"<Agent {self.name}, version {self.version}: {'blocked' if self.why_blocked else self.state}>"
 
     @property
     def name(self) -> str:
@@ -209,27 +209,35 @@ class Agent:
         """True if it was taken over from a file, and so outlives the session."""
         return not self.session
 
+    @property
+    def why_blocked(self) -> str:
+        """Why it cannot be called although it is active, as its file is not what was approved; empty if it is."""
+        if self.path is None or self.state is not AgentState.ACTIVE:
+            return ""
+        again = "" if self.is_adopted else ", or agent_update makes another version, with a file anew"
+        try:
+            text = read_file(self.path)
+        except AgentError as error:
+            return (
+                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent"
+                f"{again}"
+            )
+        if file_hash(text) == self.hash:
+            return ""
+        return (
+            f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
+            f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r}){again}"
+        )
+
     def check_file(self) -> None:
         """Check that its file is still what was approved.
 
         Raises:
             AgentError: it was changed, or is gone.
         """
-        if self.path is None:
-            return
-        try:
-            text = read_file(self.path)
-        except AgentError as error:
-            raise AgentError(
-                "file_changed",
-                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent",
-            ) from None
-        if file_hash(text) != self.hash:
-            raise AgentError(
-                "file_changed",
-                f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
-                f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r})",
-            )
+        why = self.why_blocked
+        if why:
+            raise AgentError("file_changed", why)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the store keeps of it."""

@@ -213,15 +213,16 @@ class _Tools:
 
         agents, found = self._agents(), []
         for agent in agents:
-            purse = agents.purse_of(agent)
+            purse, why = agents.purse_of(agent), agent.why_blocked
             left = {one: purse.left(one) for one in budget_dict(purse.limits)}
+            state = {"state": "blocked", "why": why} if why else {"state": agent.state.value}
             found.append(
                 {
-                    "agent": agent.name, "description": agent.definition.description, "state": agent.state.value,
+                    "agent": agent.name, "description": agent.definition.description, **state,
                     "calls": len(agent.calls), "tools": sorted(agents.granted(agent.definition)), "left": left,
                 }
                 if agent.state is AgentState.ACTIVE
-                else {"agent": agent.name, "state": agent.state.value, "calls": len(agent.calls)}
+                else {"agent": agent.name, **state, "calls": len(agent.calls)}
             )  # fmt: skip
         return found
 

@@ -316,6 +316,9 @@ def _state(
     """Return the icon, what an agent is doing or how its last call ended, and more about it."""
     if agent.state is AgentState.RETIRED:
         return "idle", "retired", "its calls can be read"
+    blocked = agent.why_blocked
+    if blocked and not running:
+        return "failed", "blocked", one_line(blocked, _READ)
     if running:
         work = works.get(running[-1].number)
         turn = None if work is None else work.turn
@@ -362,6 +365,7 @@ def _body(
         f"budget {budget_text(definition.budget or watch.tract.agents.limits.agent)}",
     ]
     parts = [
+        f"<p>{escaped(why)}</p>" if (why := agent.why_blocked) else "",
         f"<p>{escaped(shortened(definition.description, _LONG))}</p>" if definition.description else "",
         f'<p class="dim">{escaped(" · ".join(facts))}</p>',
     ]
@@ -505,6 +509,7 @@ class AgentPage(View):
         tools = ", ".join(sorted(watch.tract.agents.granted(definition))) or "none"
         facts: list[tuple[str, Any]] = [
             ("State", f"{line.word}, in an earlier session" if is_past else line.word),
+            ("Blocked", "" if is_past else agent.why_blocked),
             ("For", definition.description),
             ("Version", f"{agent.version}, {agent.hash[:8]}"),
             ("Made by", " → ".join((agent.creator, *agent.maker[-1:])) if agent.maker else agent.creator),
