@@ -12,6 +12,7 @@ from tract_jupyter.agents.definition import AgentDefinition, key_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.exceptions import AgentError, SpecError, TractError
 from tract_jupyter.models import TurnLimits, digest
+from tract_jupyter.review import is_running, process_text, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -80,6 +81,7 @@ class AgentCall:
         used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`; while it goes on, before it was gone on with.
         began: when.
         ended: when; None while it goes on.
+        process: that carries it out.
     """
 
     agent: str
@@ -100,6 +102,7 @@ class AgentCall:
     used: dict[str, float] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
+    process: str = field(default_factory=this_process)
     meter: CallMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
@@ -112,6 +115,12 @@ class AgentCall:
     def conversation(self) -> str:
         """The name of its conversation for `Session.get_tract`."""
         return f"{self.tract_id}:{self.branch}"
+
+    @property
+    def elsewhere(self) -> str:
+        """The other process in which it is under way, in words; empty if it is under way in none."""
+        is_there = self.state is CallState.RUNNING and self.process != this_process()
+        return process_text(self.process) if is_there else ""
 
     @property
     def taken(self) -> dict[str, float]:
@@ -129,19 +138,21 @@ class AgentCall:
             "hash": self.hash, "task_hash": self.task_hash, "chain": list(self.chain), "session": self.session,
             "state": self.state.value, "note": self.note, "answer": self.answer,
             "used": dict(self.used), "began": self.began.isoformat(),
-            "ended": None if self.ended is None else self.ended.isoformat(),
+            "ended": None if self.ended is None else self.ended.isoformat(), "process": self.process,
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentCall:
-        """Read what `to_dict` gave. What was under way was left by its process."""
-        state, ended = CallState(data["state"]), data["ended"]
+        """Read what `to_dict` gave. What was under way was left, unless another process runs that is at it."""
+        state, ended, process = CallState(data["state"]), data["ended"], data["process"]
+        if state is CallState.RUNNING and (process == this_process() or not is_running(process)):
+            state = CallState.LEFT
         return cls(
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
             limits=TurnLimits(**data["limits"]), hash=data["hash"],
             task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
-            state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
+            state=state, note=data["note"], answer=data["answer"], process=process,
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
             ended=None if ended is None else datetime.fromisoformat(ended),
         )  # fmt: skip

@@ -29,6 +29,7 @@ from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteErro
 from tract_jupyter.llm import TurnMeter
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
+from tract_jupyter.review import this_process
 from tract_jupyter.toolkit import (
     Toolset,
     acting_level,
@@ -191,6 +192,7 @@ class CallRunner:
         names = self._names(agent, caller)
         reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
+        call.process = this_process()
         with self._settled(call, reserved, caller.running):
             if call.own is None:
                 self._open(agent, call, caller, names)

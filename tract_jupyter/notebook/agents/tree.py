@@ -51,6 +51,7 @@ _WORDS: Final = {
     CallState.FAILED: ("failed", "failed"),
     CallState.WAITING: ("asked", "waits for a decision"),
     CallState.LEFT: ("stopped", "left as its process ended"),
+    CallState.RUNNING: ("running", "working in another process"),
 }
 
 
@@ -405,7 +406,7 @@ def _past_line(agent: Agent) -> AgentLine:
         state, word = "idle", "retired"
     else:
         state, word = ("idle", "not called") if last is None else _WORDS[last.state]
-    said = "" if last is None else (last.answer or last.note)
+    said = "" if last is None else (last.elsewhere or last.answer or last.note)
     said = _typed(agent) if _is_left(agent) else said
     numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
     body = f'<p class="dim"><code>{escaped(_typed(agent))}</code></p>'
@@ -417,7 +418,8 @@ def _past_line(agent: Agent) -> AgentLine:
 
 def _is_left(agent: Agent) -> bool:
     """Return True if its last call was not done: stopped, failed, waiting, or left as its process ended."""
-    is_open = bool(agent.calls) and agent.calls[-1].state.is_open
+    last = agent.calls[-1] if agent.calls else None
+    is_open = last is not None and last.state.is_open and not last.elsewhere
     return is_open and agent.state is not AgentState.RETIRED
 
 
