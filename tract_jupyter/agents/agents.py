@@ -449,10 +449,9 @@ class Agents:
             )
         call = open_ones[-1]
         if call.state is CallState.RUNNING:
-            where = f" in another process ({call.elsewhere})" if call.elsewhere else ""
-            raise AgentError(
-                "running", f"{call.branch} of {name!r} is under way{where}: t.agents.stop({name!r}) stops it{where and ' there'}"
-            )
+            at = f"{call.branch} of {name!r} is under way"
+            where = f" in another process ({call.elsewhere}): there" if call.elsewhere else ";"
+            raise AgentError("running", f"{at}{where} t.agents.stop({name!r}) stops it")
         found = agent if isinstance(agent, Agent) else self._known(name)
         if found is None or found.definition.task_hash != call.task_hash:
             raise AgentError(
