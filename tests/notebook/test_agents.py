@@ -132,6 +132,18 @@ def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, tea
     assert "one v2  answered" in shell.run("%tract agents").text
 
 
+def test_its_page_says_which_model_wrote_it_and_in_which_cell(shell, team):
+    made = reply(
+        None, call("agent_create", {"name": "one", "instructions": "One works.", "description": "d"}, "c1")
+    )
+    team(boss=[made | {"model": "m-1"}, "Done."])
+    shell.namespace["tract"].executor.permission = lambda _tool, _actor: Permission.ALLOW
+    assert shell.run("%%tract_chat --profile agents --direct\nMake one.").ok
+    text = shell.run("%tract agents one").text
+    assert "Written by: m-1" in text
+    assert re.search(r"In cell: In \[\d+\]", text)
+
+
 def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")

@@ -297,11 +297,12 @@ class Agents:
             agent = Agent(definition, text, place, "user", (), "")
             if former is not None:
                 agent.version = former.version + (former.text != text)
+                agent.making = former.making if former.text == text else {}
                 agent.session = former.session if is_same else ""
                 agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
             earlier = self._known(definition.name)
             if earlier is not None and earlier.promoted.get("hash") == agent.hash:
-                agent.promoted = earlier.promoted
+                agent.promoted, agent.making = earlier.promoted, earlier.making
             if agent.purse is not None:
                 agent.purse.limits = definition.budget or self._limits.agent
             self._keep(agent, "adopted", "user")
@@ -509,6 +510,7 @@ class Agents:
             path = self._folder.made() / f"{definition.name}{ENDING}"
             creator = actor if caller.running is None else caller.running.call.actor
             agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
+            agent.making = caller.making
             write_file(path, agent.text, is_new=True)
             try:
                 self._keep(agent, "created", actor)
@@ -525,14 +527,15 @@ class Agents:
         """
         with self._lock:
             self.check_changed(agent, definition, caller)
-            before = (agent.definition, agent.text, agent.version)
-            agent.definition, agent.text, agent.version = definition, file_text(definition), agent.version + 1
+            before = (agent.definition, agent.text, agent.making, agent.version)
+            agent.definition, agent.text, agent.making = definition, file_text(definition), caller.making
+            agent.version += 1
             try:
                 if agent.path is not None:
                     write_file(agent.path, agent.text, is_new=False)
                 self._keep(agent, "updated", actor)
             except BaseException:
-                agent.definition, agent.text, agent.version = before
+                agent.definition, agent.text, agent.making, agent.version = before
                 if agent.path is not None:
                     with suppress(
                         AgentError
@@ -568,10 +571,7 @@ class Agents:
             self.check_promoted(agent, caller)
             target = new_file(path, self.tract.workspace.roots)
             write_file(target, agent.text, is_new=True)
-            before, agent.promoted = agent.promoted, {
-                "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,
-                "session": agent.session, "at": datetime.now(UTC).isoformat(), "by": actor,
-            }  # fmt: skip
+            before, agent.promoted = agent.promoted, agent.provenance(target, actor)
             try:
                 self._keep(agent, "promoted", actor)
             except BaseException:

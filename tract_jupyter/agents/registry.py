@@ -171,6 +171,7 @@ class Agent:
         session: the session that it was made in; empty for one that was taken over from a file.
         version: 1, and one more for each update.
         state: what it is.
+        making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
         promoted: where a promoted copy is, with what is known of its making.
         purse: what its calls took, and may take.
         calls: its calls in this session, the oldest first.
@@ -184,6 +185,7 @@ class Agent:
     session: str
     version: int = 1
     state: AgentState = AgentState.ACTIVE
+    making: dict[str, str] = field(default_factory=dict)
     promoted: dict[str, Any] = field(default_factory=dict)
     purse: Purse | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
@@ -220,6 +222,13 @@ class Agent:
         """True if it was taken over from a file, and so outlives the session."""
         return not self.session
 
+    def provenance(self, path: Path, by: str) -> dict[str, Any]:
+        """Return what is noted of a copy that is promoted now: of which version, how that was made, and by whom."""
+        return {
+            **self.making, "path": str(path), "hash": self.hash, "creator": self.creator, "version": self.version,
+            "session": self.session, "at": datetime.now(UTC).isoformat(), "by": by,
+        }  # fmt: skip
+
     @property
     def why_blocked(self) -> str:
         """Why it cannot be called although it is active, as its file is not what was approved; empty if it is."""
@@ -255,7 +264,7 @@ class Agent:
         return {
             "name": self.name, "text": self.text, "path": None if self.path is None else str(self.path),
             "creator": self.creator, "maker": list(self.maker), "session": self.session, "version": self.version,
-            "state": self.state.value, "promoted": self.promoted,
+            "state": self.state.value, "making": self.making, "promoted": self.promoted,
         }  # fmt: skip
 
     @classmethod
@@ -269,7 +278,7 @@ class Agent:
             return cls(
                 parse_file(data["text"]), data["text"], None if data["path"] is None else Path(data["path"]),
                 data["creator"], tuple(data["maker"]), data["session"], data["version"], AgentState(data["state"]),
-                data["promoted"],
+                data["making"], data["promoted"],
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise AgentError("bad_file", f"what the store has of an agent cannot be read: {error}") from error

@@ -29,7 +29,7 @@ from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteErro
 from tract_jupyter.llm import TurnMeter
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
-from tract_jupyter.review import this_process
+from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (
     Toolset,
     acting_level,
@@ -130,6 +130,14 @@ class Caller:
         """The names of the tools that it may call."""
         names = allowed_tools(self._executor, self.profile)
         return names if self._executor is self._top.executor else names & self._top.executor.tools().keys()
+
+    @property
+    def making(self) -> dict[str, str]:
+        """What is known of how something is made now: the `model` that writes it, and the `cell` that runs."""
+        notes = call_notes()
+        said = notes.commit if notes is not None else ""
+        model = (self.tract.get_commit(said).generation_config or {}).get("model") if said else ""
+        return {name: str(value) for name, value in (("model", model), ("cell", this_cell())) if value}
 
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""

@@ -515,6 +515,8 @@ class AgentPage(View):
             ("For", definition.description),
             ("Version", f"{agent.version}, {agent.hash[:8]}"),
             ("Made by", " → ".join((agent.creator, *agent.maker[-1:])) if agent.maker else agent.creator),
+            ("Written by", agent.making.get("model", "")),
+            ("In cell", agent.making.get("cell", "")),
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
             ("Tools", tools),
             ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),
