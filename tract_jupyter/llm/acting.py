@@ -231,10 +231,10 @@ def tokens_of(usage: Mapping[str, Any]) -> int | None:
         return None
     parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
     found = [part for part in parts if is_count(part)]
-    if found:
+    if any(found):
         return sum(found)
     total = usage.get("total_tokens")
-    return total if is_count(total) else None
+    return total if is_count(total) and total else None  # no request has none: some servers fill in zeros
 
 
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
