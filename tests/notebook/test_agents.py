@@ -281,6 +281,11 @@ def test_a_cell_with_front_matter_is_a_whole_file(shell, team):
     assert shell.namespace["tract"].agents.get("one").text == text
 
 
+def test_a_cell_says_the_name_that_python_has(shell, team):
+    team()
+    assert "tools.agents.my_agent(...)" in shell.run("%%tract_agent my-agent\nLook.").text
+
+
 def test_what_is_only_checked_is_not_made(shell, team):
     team()
     assert "nothing is wrong with it" in shell.run("%%tract_agent one --check\nLook.").text
@@ -297,6 +302,7 @@ CELLS = {
     "%%tract_agent one --budget steps=many\nHi.": "the limit of steps is a number, such as steps=20, and not 'many'",
     "%%tract_agent one --budget steps\nHi.": "the limit of steps is a number",
     "%%tract_agent one --budget steps=-1\nHi.": "budget",
+    "%%tract_agent one --budget steps=1,steps=2\nHi.": "the budget names steps twice",
     "%%tract_agent one --descr\nHi.": "expected one argument",
     "%%tract_agent one --modle m\nHi.": "has no option '--modle'. Did you mean '--model'?",
     "%%tract_agent 1one\nHi.": "'1one' is no name of an agent",
