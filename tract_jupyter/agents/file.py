@@ -14,6 +14,7 @@ The file that is written of a definition, read again, is that definition, to the
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -37,6 +38,8 @@ KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "to
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000
 _NOT_HERE: Final = ("entry", "schema_in_ref")
+_HIDDEN_END: Final = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
+"""What ends a line in YAML, and in few other places."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -87,9 +90,15 @@ def parse_file(text: str) -> AgentDefinition:
         AgentError: it is no `.agent` file, or its definition cannot be used.
     """
     front, body = _parted(text.removeprefix("\ufeff"))
+    hidden = _HIDDEN_END.search(front)
+    if hidden is not None:
+        raise AgentError(
+            "bad_file",
+            f"the front matter has the line end {hidden.group()!r}, which hides a line from you; write it as an escape",
+        )
     try:
         data = yaml.load(front, Loader=_Loader)  # noqa: S506 # derives from SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
         if isinstance(error, AgentError):
             raise
         problem = getattr(error, "problem", None) or str(error)
