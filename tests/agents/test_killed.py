@@ -303,3 +303,24 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
                 assert tract.agents.resume("w") == "over"
         finally:
             other.kill()
+
+
+@pytest.mark.parametrize("names", [["low", "w"], ["low"], ["w"]])
+def test_an_answer_that_came_meanwhile_is_told_to_who_had_asked(killed, names):
+    """A person has those below go on first; then those above get these answers, and call nobody again."""
+    folder, _ = killed("low", "after")
+    with opened(folder, Effects(folder / "effects")) as tract:
+        for name in names:
+            tract.agents.resume(name)
+        assert tract.chat(None).text == "over"
+        told = [one["content"] for one in tract.compile().to_dicts() if one["role"] == "tool"]
+        assert "w over" in told[0]
+        assert texts(folder) == [
+            "one",
+            "low",
+            "low",
+            "two",
+        ]  # `low` was in the middle of it, and this person says yes
+        for name, steps in (("w", 6), ("low", 2)):
+            (made,) = tract.agents.calls_of(name)
+            assert (made.state, made.used["steps"]) == (CallState.DONE, steps)

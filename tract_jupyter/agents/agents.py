@@ -34,12 +34,12 @@ from tract_jupyter.agents.file import (
     write_file,
 )
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
-from tract_jupyter.agents.rights import CREATING, check_rights, reserved_names, tools_of, toolsets_of
+from tract_jupyter.agents.rights import CREATING, check_free, check_rights, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.models import brief_repr
-from tract_jupyter.toolkit import call_notes, current_caller, planned_before, python_name
+from tract_jupyter.toolkit import call_notes, current_caller, planned_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -239,7 +239,7 @@ class Agents:
         Raises:
             AgentError: it came to no answer; the message says what it took, and how to go on.
         """
-        done = self._tool("agent_call", agent=agent, input=input, attachments=list(attachments))
+        done = self._tool("agent_call", agent=agent, input=input, attachments=listed_names(attachments))
         return str(done["answer"])
 
     def update(self, agent: str, **changes: Any) -> Agent:
@@ -279,7 +279,11 @@ class Agents:
         """
         self._check_person("which agents are taken over from files")
         place = Path(path).expanduser().absolute()
-        text = read_file(place)
+        return self.adopted(place, read_file(place))
+
+    def adopted(self, place: Path, text: str) -> Agent:
+        """Take a file over whose text a person has approved; see `adopt`. With another text in it, it is blocked."""
+        self._check_person("which agents are taken over from files")
         definition = parse_file(text)
         with self._lock:
             former = self._agents.get(key_of(definition.name))
@@ -290,13 +294,15 @@ class Agents:
                     "name_taken",
                     f"there is another agent {former.name!r}, and its name is taken; retire it first",
                 )
-            self.check_free(definition.name)
+            check_free(definition.name, self.executor, [one.name for one in self])
             self.check_definition(definition, Caller(self.tract))
             if not is_active:
                 self.check_count()
             agent = Agent(definition, text, place, "user", (), "")
+            self.records.check_version(agent)
             if former is not None:
                 agent.version = former.version + (former.text != text)
+                agent.earlier = former.earlier if former.text == text else (*former.earlier, former.hash)
                 agent.making = former.making if former.text == text else {}
                 agent.session = former.session if is_same else ""
                 agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
@@ -307,7 +313,8 @@ class Agents:
                 agent.purse.limits = definition.budget or self._limits.agent
             self._keep(agent, "adopted", "user")
             if former is not None and is_active and not is_same and not former.is_adopted and former.path:
-                former.path.unlink(missing_ok=True)  # the file that this session made of it
+                with suppress(OSError):
+                    former.path.unlink()  # the file that this session made of it
         return agent
 
     # --- looking
@@ -436,7 +443,10 @@ class Agents:
             CodeDecisionError: what runs on behalf of a model wants to.
         """
         self._check_person("which calls of agents go on")
-        return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
+        done = self.go_on(agent, call, Caller(self.tract))
+        done.is_unheard = done.state is CallState.DONE  # whoever made it was not there
+        self.records.save_call(done)
+        return str(outcome_of(done)["answer"])
 
     def go_on(self, agent: str | Agent, number: int | None, caller: Caller) -> AgentCall:
         """Go on with a call; see `resume`."""
@@ -511,6 +521,7 @@ class Agents:
             creator = actor if caller.running is None else caller.running.call.actor
             agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
             agent.making = caller.making
+            self.records.check_version(agent)
             write_file(path, agent.text, is_new=True)
             try:
                 self._keep(agent, "created", actor)
@@ -527,19 +538,19 @@ class Agents:
         """
         with self._lock:
             self.check_changed(agent, definition, caller)
-            before = (agent.definition, agent.text, agent.making, agent.version)
+            before = (agent.definition, agent.text, agent.making, agent.earlier, agent.version)
+            agent.earlier = (*agent.earlier, agent.hash)
             agent.definition, agent.text, agent.making = definition, file_text(definition), caller.making
             agent.version += 1
             try:
+                self.records.check_version(agent)
                 if agent.path is not None:
                     write_file(agent.path, agent.text, is_new=False)
                 self._keep(agent, "updated", actor)
             except BaseException:
-                agent.definition, agent.text, agent.making, agent.version = before
+                agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
-                    with suppress(
-                        AgentError
-                    ):  # the file is then not what was approved, and the agent blocked
+                    with suppress(AgentError):  # it is then not what was approved, and the agent blocked
                         write_file(agent.path, agent.text, is_new=False)
                 raise
             if agent.purse is not None:
@@ -558,7 +569,8 @@ class Agents:
                 agent.state = was
                 raise
             if path is not None and not agent.is_adopted:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # what is in its place is nobody's agent
+                    path.unlink()
                 agent.path = None
 
     def promoted_by(self, caller: Caller, agent: Agent, path: Path, actor: str) -> Path:
@@ -599,9 +611,14 @@ class Agents:
             raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
         if caller.is_again:
             of = (text, (*caller.chain, name))
-            left = [one for one in self.calls_of(name) if one.state.is_open and (one.input, one.chain) == of]
-            if left:
-                return self.go_on(name, left[-1].number, caller)
+            same = [one for one in self.calls_of(name) if (one.input, one.chain) == of]
+            left = next((one for one in reversed(same) if one.state.is_open or one.is_unheard), None)
+            if left is not None and left.state.is_open:
+                return self.go_on(name, left.number, caller)
+            if left is not None:  # a person had it go on, and it has ended
+                left.is_unheard = False
+                self.records.save_call(left)
+                return left
         return self._runner.call(self.get(name), text, attachments, caller)
 
     def check_definition(self, definition: AgentDefinition, caller: Caller) -> None:
@@ -638,27 +655,13 @@ class Agents:
             raise AgentError(
                 "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
             )
-        self.check_free(name)
+        check_free(name, self.executor, [one.name for one in self])
         self.check_definition(definition, caller)
         if CREATING in definition.toolsets and caller.depth + 1 >= self._limits.depth:
             raise AgentError(
                 "limit", f"an agent this deep may make no agents: {self._limits.depth} is the depth here"
             )
         self.check_count()
-
-    def check_free(self, name: str) -> None:
-        """Check that no tool has a name, nor do several together.
-
-        Raises:
-            AgentError: one has.
-        """
-        taken = next(
-            (one for one in reserved_names(self.executor) if key_of(python_name(one)) == key_of(name)), None
-        )
-        if taken is not None:
-            raise AgentError(
-                "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
-            )
 
     def check_count(self) -> None:
         """Check that another agent may be active, besides those that were asked for in the same answer.

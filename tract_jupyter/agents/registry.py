@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,6 +27,8 @@ _CALL: Final = "agent_call:"
 _ID_LENGTH: Final = 16
 _LONGEST_SHOWN: Final = 55
 """Characters of a name in an actor; the hash of the version covers all of it."""
+_DIGITS: Final = 8
+"""Of that hash: two versions with the same ones can be looked for, so there is never a second one."""
 
 
 class AgentState(StrEnum):
@@ -82,6 +85,7 @@ class AgentCall:
         began: when.
         ended: when; None while it goes on.
         process: that carries it out.
+        is_unheard: whether a person had it go on, and whoever made it was not told the answer yet.
     """
 
     agent: str
@@ -103,6 +107,7 @@ class AgentCall:
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
     process: str = field(default_factory=this_process)
+    is_unheard: bool = False
     meter: CallMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
@@ -139,6 +144,7 @@ class AgentCall:
             "state": self.state.value, "note": self.note, "answer": self.answer,
             "used": dict(self.used), "began": self.began.isoformat(),
             "ended": None if self.ended is None else self.ended.isoformat(), "process": self.process,
+            "is_unheard": self.is_unheard,
         }  # fmt: skip
 
     @classmethod
@@ -154,7 +160,7 @@ class AgentCall:
             task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
             state=state, note=data["note"], answer=data["answer"], process=process,
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
-            ended=None if ended is None else datetime.fromisoformat(ended),
+            ended=None if ended is None else datetime.fromisoformat(ended), is_unheard=data["is_unheard"],
         )  # fmt: skip
 
 
@@ -173,6 +179,7 @@ class Agent:
         state: what it is.
         making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
         promoted: where a promoted copy is, with what is known of its making.
+        earlier: the hashes of its earlier versions.
         purse: what its calls took, and may take.
         calls: its calls in this session, the oldest first.
     """
@@ -187,6 +194,7 @@ class Agent:
     state: AgentState = AgentState.ACTIVE
     making: dict[str, str] = field(default_factory=dict)
     promoted: dict[str, Any] = field(default_factory=dict)
+    earlier: tuple[str, ...] = ()
     purse: Purse | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
     _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
@@ -210,7 +218,11 @@ class Agent:
     @property
     def id(self) -> str:
         """Its name and version, as actors have it: a standing approval of one version counts for no other."""
-        return f"{self.name[:_LONGEST_SHOWN]}@{self.hash[:8]}"
+        return self.id_with(self.hash)
+
+    def id_with(self, made: str) -> str:
+        """Return what actors have of it in the version of a hash."""
+        return f"{self.name[:_LONGEST_SHOWN]}@{made[:_DIGITS]}"
 
     @property
     def kept_as(self) -> str:
@@ -249,6 +261,14 @@ class Agent:
             f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r}){again}"
         )
 
+    @property
+    def edited(self) -> str:
+        """What somebody has written into its file in the place of what was approved; empty if nobody has."""
+        with suppress(AgentError):
+            text = "" if self.path is None else read_file(self.path)
+            return "" if text == self.text else text
+        return ""
+
     def check_file(self) -> None:
         """Check that its file is still what was approved.
 
@@ -265,6 +285,7 @@ class Agent:
             "name": self.name, "text": self.text, "path": None if self.path is None else str(self.path),
             "creator": self.creator, "maker": list(self.maker), "session": self.session, "version": self.version,
             "state": self.state.value, "making": self.making, "promoted": self.promoted,
+            "earlier": list(self.earlier),
         }  # fmt: skip
 
     @classmethod
@@ -278,7 +299,7 @@ class Agent:
             return cls(
                 parse_file(data["text"]), data["text"], None if data["path"] is None else Path(data["path"]),
                 data["creator"], tuple(data["maker"]), data["session"], data["version"], AgentState(data["state"]),
-                data["making"], data["promoted"],
+                data["making"], data["promoted"], tuple(data["earlier"]),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise AgentError("bad_file", f"what the store has of an agent cannot be read: {error}") from error
@@ -297,6 +318,21 @@ class AgentRecords:
     def together(self) -> AbstractContextManager[object]:
         """Have what is stored within this be stored as a whole, or not at all."""
         return self._settings.database.write()
+
+    def check_version(self, agent: Agent) -> None:
+        """Check that actors can tell an agent, as it is now, from all that they can have been before.
+
+        Raises:
+            AgentError: they cannot, so that what was allowed to one version for good would count for this one.
+        """
+        for one in self._read(_RECORD + key_of(agent.name)[:_LONGEST_SHOWN], Agent.from_dict):
+            for made in (*one.earlier, one.hash):
+                if made != agent.hash and one.id_with(made) == agent.id:
+                    raise AgentError(
+                        "same_digits",
+                        f"this version of {agent.name!r} has the same {_DIGITS} digits as another one, {agent.id}, so "
+                        "what was allowed to that one could not be told from what is allowed to this; change a word",
+                    )
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
         """Keep an agent as it is now.

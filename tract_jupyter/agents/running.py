@@ -6,6 +6,7 @@ it was not granted; its questions are asked where all questions of the tract are
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 _running: ContextVar[RunningAgent | None] = ContextVar("tract_running_agent", default=None)
 _PATIENCE: Final = 5.0
+_CHATS_OWN: Final = re.compile("(?:;|, and) chat\\(None\\)")
+"""What a note says from here on is how a chat goes on, which an agent's call does by another word."""
 _STATES: Final = {
     TurnOutcome.ANSWER: CallState.DONE,
     TurnOutcome.WAITING: CallState.WAITING,
@@ -308,7 +311,8 @@ class CallRunner:
                 f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
                 "nobody gets more by calling an agent. Call one that has no more than you have",
             )
-        for maker in filter(None, map(self._agents.active, agent.maker)):
+        # also one that was retired since, which gives nobody back what it had lost
+        for maker in (one for one in self._agents if one.name in agent.maker):
             lost = sorted(names - self._agents.granted(maker.definition))
             if lost:
                 raise AgentError(
@@ -339,7 +343,7 @@ class CallRunner:
                     "was given, by the names that it was given them",
                     caller.running.call.attachments,
                 )
-        self._agents.tract.workspace.read(*attachments)
+        caller.tract.workspace.read(*attachments)
 
     def _purses(self, agent: Agent, caller: Caller) -> tuple[Purse, ...]:
         purses = [self._agents.purse_of(agent)]
@@ -449,7 +453,7 @@ class CallRunner:
 
     def _note(self, call: AgentCall, response: ChatResponse) -> None:
         call.state = _STATES.get(response.outcome, CallState.FAILED)
-        call.note, call.answer = response.note.partition("; chat(None)")[0], response.text
+        call.note, call.answer = _CHATS_OWN.split(response.note)[0], response.text
 
     def _end(self, call: AgentCall) -> None:
         """Keep what came of a call. Its tract stays open as long as it waits, as it knows what was asked."""
