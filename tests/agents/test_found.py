@@ -356,3 +356,10 @@ def test_what_waits_speaks_of_no_chat(stage, cast):
         stage.agents.call("w", "go")
     assert "chat(None)" not in str(caught.value)
     assert "t.agents.resume('w')" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a\0.agent", "\u202exe.agent", "a\n.agent"])
+def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
+    with pytest.raises(AgentError, match="not visible"):
+        stage.agents.promote("x", name)
+    assert list(workspace.iterdir()) == []

@@ -190,6 +190,10 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
         raise AgentError(
             "bad_path", "the workspace has no folder for it; t.workspace.roots = ['PLACE'] sets one"
         )
+    if not str(path).isprintable():
+        raise AgentError(
+            "bad_path", f"{brief_repr(str(path))} has characters that are not visible; leave them out"
+        )
     given = Path(path).expanduser()
     target = (given if given.is_absolute() else roots[0] / given).resolve()
     if target.suffix != ENDING:
