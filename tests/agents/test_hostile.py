@@ -109,7 +109,7 @@ def test_a_child_that_was_spawned_with_a_grant_has_no_more_through_agents(stage,
     assert done == [("add", 1, 2)]
     (called,) = stage.agents.get("y").calls
     assert called.actor == f"{child.executor.agent}/{stage.agents.get('y').id}"
-    assert there.titles == ["Call tool agent_create"]
+    assert there.titles == ["Create agent y"]
 
 
 def test_what_was_allowed_to_one_version_is_asked_of_the_next(stage, cast, person, done):

@@ -224,7 +224,7 @@ def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(
     there = person()
     cast(boss=[calls(call("agent_promote", {"agent": "w", "path": "kept.agent"}, "c1")), "over"])
     stage.chat("Go.")
-    assert there.titles == ["Call tool agent_promote"]
+    assert there.titles == ["Promote agent w"]
     target = workspace / "kept.agent"
     assert target.read_text() == w.text
     assert (w.promoted["hash"], w.promoted["creator"], w.promoted["by"]) == (w.hash, "user", "agent:chat")
