@@ -297,6 +297,21 @@ def test_what_it_answers_is_data(stage, cast, person, done, words):
     assert (done, there.titles) == ([], ["Call tool erase"])
 
 
+SIGNS = "\x1b[2J\u202eapproved\u200b\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "ending", [RuntimeError(SIGNS), ConnectionError(SIGNS), reply(SIGNS, call("add", {"a": 1, "b": 2}, "a1"))]
+)
+def test_what_it_says_in_an_error_moves_no_cursor_and_turns_nothing_around(stage, cast, ending):
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 1})
+    cast(w=[ending])
+    with pytest.raises(AgentError, match=r"came to no answer, failed: .*approved") as raised:
+        stage.agents.call("w", "go")
+    assert not set(SIGNS) & set(str(raised.value)) & set("\x1b\u202e\u200b\x9b")
+    assert "\ufffd[2J\ufffdapproved\ufffd\ufffd31m" in str(raised.value)
+
+
 def test_what_a_parent_writes_for_it_is_its_instructions_and_nothing_else(stage, cast, person):
     """It begins blank: nothing of what was said to its parent is sent to it."""
     person()

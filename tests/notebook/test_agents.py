@@ -181,6 +181,17 @@ def test_of_an_earlier_session_it_says_what_to_type(shell, team):
     assert shell.namespace["tract"].agents.names == []
 
 
+def test_payloads_in_an_error_are_text_too(shell, team):
+    team(One=[RuntimeError(PAYLOAD)])
+    shell.run("%%tract_agent one\nOne works.")
+    failed = shell.run("tools.agents.one('x')")
+    assert not failed.ok
+    assert "RuntimeError" in failed.error
+    for text in (failed.error, failed.text, shell.run("%tract agents").text):
+        assert "\u202e" not in text
+        assert "\x1b[31m" not in text
+
+
 def test_payloads_are_text_everywhere(shell, team):
     team(One=[reply(PAYLOAD, call("look", {"text": PAYLOAD})), PAYLOAD])
     tract = shell.namespace["tract"]
