@@ -245,6 +245,14 @@ def test_a_loop_of_the_same_call_ends(stage, evil, cast):
         stage.agents.call("evil", "go")
 
 
+def test_a_script_that_makes_one_is_asked_about_in_the_same_words(stage, person, cast):
+    there = person()
+    code = "tools.agent_create('x', 'x works.', 'd')"
+    cast(boss=[calls(call("notebook_execute", {"code": code, "backend": "sandbox"}, "c1")), "over"])
+    stage.chat("Go.", tools="agents")
+    assert there.titles == ["Create agent x"]
+
+
 @pytest.mark.parametrize("names", [("a1",), ("a1", "a2"), ("a1", "a2", "a3")])
 def test_a_circle_is_refused(stage, cast, person, names):
     person()

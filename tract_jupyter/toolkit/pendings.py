@@ -248,6 +248,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
     again: ClassVar[str]
     """What to do if the tool changed since."""
     definition_hash = Field()
+    title = ToolQuestion.title
 
     @property
     def tool_name(self) -> str:
