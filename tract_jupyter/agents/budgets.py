@@ -91,6 +91,7 @@ class Purse:
 
     @limits.setter
     def limits(self, limits: TurnLimits) -> None:
+        """Set them."""
         self._limits, self._unpriced = limits, ""
 
     @property
