@@ -233,6 +233,20 @@ def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refuse
         assert words in refused()
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"), [("toolz", "'toolz'. Did you mean 'tools'?"), ("null", "None."), ("3", "3.")]
+)
+def test_a_key_that_there_is_not_is_refused_in_the_same_words_wherever_it_stands(key, shown):
+    with pytest.raises(AgentError) as in_file:
+        parse_file(f"---\nname: w\n{key}: 1\n---\nGo.")
+    assert f"an .agent file has no key {shown} It has: name, " in str(in_file.value)
+    with pytest.raises(
+        AgentError, match="budget has no key 'step'. Did you mean 'steps'. It has: steps, "
+    ) as in_budget:
+        parse_file("---\nname: w\nbudget: {step: 1}\n---\nGo.")
+    assert (in_file.value.code, in_budget.value.code) == ("unknown_key", "bad_budget")
+
+
 def test_a_blocked_agent_says_so_wherever_agents_are_listed_and_what_to_do(stage, cast, person):
     person()
     agent = stage.agents.create("w", "w works.", "d")

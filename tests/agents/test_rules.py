@@ -15,7 +15,7 @@ import pytest
 
 from tests.agents.cast import allow_for_session, ask, calls, create
 from tests.hooks.fakes import call
-from tract_jupyter.agents import TreeLimits, file_text, parse_file
+from tract_jupyter.agents import Caller, TreeLimits, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, CodeDecisionError
 from tract_jupyter.review import naming_cells
 
@@ -224,7 +224,7 @@ def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(
     there = person()
     cast(boss=[calls(call("agent_promote", {"agent": "w", "path": "kept.agent"}, "c1")), "over"])
     stage.chat("Go.")
-    assert there.titles == ["Call tool agent_promote"]
+    assert there.titles == ["Promote agent w"]
     target = workspace / "kept.agent"
     assert target.read_text() == w.text
     assert (w.promoted["hash"], w.promoted["creator"], w.promoted["by"]) == (w.hash, "user", "agent:chat")
@@ -352,6 +352,7 @@ PERSONS_OWN = {
     "models": lambda agents: setattr(agents, "models", []),
     "directory": lambda agents: setattr(agents, "directory", "."),
     "resume": lambda agents: agents.resume("w"),
+    "go_on": lambda agents: agents.go_on("w", 1, Caller(agents.tract)),
     "adopt": lambda agents: agents.adopt("x.agent"),
 }
 

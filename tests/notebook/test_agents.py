@@ -144,6 +144,17 @@ def test_its_page_says_which_model_wrote_it_and_in_which_cell(shell, team):
     assert re.search(r"In cell: In \[\d+\]", text)
 
 
+def test_a_row_says_in_words_what_was_done_with_an_agent(shell, team):
+    given = {"name": "one", "instructions": "One works.", "description": "d"}
+    again = {"agent": "one", "instructions": "One works."}  # that is no change
+    team(boss=[reply(None, call("agent_create", given, "c1"), call("agent_update", again, "c2")), "Done."])
+    shell.namespace["tract"].executor.permission = lambda _tool, _actor: Permission.ALLOW
+    shown = shell.run("%%tract_chat --profile agents --direct\nMake one.")
+    assert "Created agent one" in shown.text
+    assert "Change agent one" in shown.text
+    assert "agent_" not in shown.text
+
+
 def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")
@@ -168,6 +179,17 @@ def test_of_an_earlier_session_it_says_what_to_type(shell, team):
     assert gone_on.ok, gone_on.error
     assert "Went on." in gone_on.text
     assert shell.namespace["tract"].agents.names == []
+
+
+def test_payloads_in_an_error_are_text_too(shell, team):
+    team(One=[RuntimeError(PAYLOAD)])
+    shell.run("%%tract_agent one\nOne works.")
+    failed = shell.run("tools.agents.one('x')")
+    assert not failed.ok
+    assert "RuntimeError" in failed.error
+    for text in (failed.error, failed.text, shell.run("%tract agents").text):
+        assert "\u202e" not in text
+        assert "\x1b[31m" not in text
 
 
 def test_payloads_are_text_everywhere(shell, team):

@@ -442,14 +442,12 @@ class Agents:
             AgentError: there is nothing to go on with, or it came to no answer.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("which calls of agents go on")
-        done = self.go_on(agent, call, Caller(self.tract))
-        done.is_unheard = done.state is CallState.DONE  # whoever made it was not there
-        self.records.save_call(done)
-        return str(outcome_of(done)["answer"])
+        return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
 
     def go_on(self, agent: str | Agent, number: int | None, caller: Caller) -> AgentCall:
-        """Go on with a call; see `resume`."""
+        """Go on with a call; see `resume`. Only a call that is made again goes on without a person's word."""
+        if not caller.is_again:
+            self._check_person("which calls of agents go on")
         name = agent.name if isinstance(agent, Agent) else agent
         open_ones = [
             one for one in self.calls_of(agent) if one.state.is_open and number in (None, one.number)
@@ -474,7 +472,11 @@ class Agents:
                 "retired", f"the agent {name!r} was retired; its calls can be read: t.agents.transcript"
             )
         self._take_up(found, call)
-        return self._runner.resume(found, call, caller)
+        done = self._runner.resume(found, call, caller)
+        if done.state is CallState.DONE and not caller.is_again:  # whoever made it is not there
+            done.is_unheard = True
+            self.records.save_call(done)
+        return done
 
     def _take_up(self, agent: Agent, call: AgentCall) -> None:
         """Have a call of an earlier session be one of an agent's here, with what the agent took in that session."""

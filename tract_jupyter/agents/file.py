@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from tract_jupyter.agents.definition import AgentDefinition, read_budget, twice_in
-from tract_jupyter.exceptions import AgentError, nearest
+from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget, twice_in
+from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import brief_repr, sha256
 
 if TYPE_CHECKING:
@@ -113,14 +113,7 @@ def parse_file(text: str) -> AgentDefinition:
             raise AgentError("bad_file", f"an .agent file must not declare {key!r}", KEYS)
     if "name" not in data:
         raise AgentError("bad_file", "an .agent file must have a 'name' field", KEYS)
-    for key in data:
-        if key not in KEYS:
-            near = nearest(str(key), KEYS)
-            raise AgentError(
-                "unknown_key",
-                f"an .agent file has no key {brief_repr(key)}.{near} It has: {', '.join(KEYS)}",
-                KEYS,
-            )
+    check_keys("an .agent file", data, KEYS, "unknown_key")
     values = {**data, "budget": read_budget(data.get("budget"))}
     return AgentDefinition(instructions=body, **values)
 

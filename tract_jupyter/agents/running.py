@@ -262,13 +262,14 @@ class CallRunner:
         late = []
         with self._ended:
             used = {} if call.meter is None else call.meter.used
+            unpriced = (call.meter and call.meter.unpriced) or ""
             call.meter, call.used = None, _sum(call.used, used)
-            self._agents.budgets.settle(reserved, used)
+            self._agents.budgets.settle(reserved, used, unpriced)
             # calls, and time, were counted as they happened; the rest is not yet charged to who was stopped, and left
             more: dict[str, float] = {name: used[name] for name in ("steps", "tokens", "usd") if name in used}
             while above is not None and above.call.meter is None:
                 above.call.used = _sum(above.call.used, more)
-                self._agents.budgets.charge(above.purses, more)
+                self._agents.budgets.charge(above.purses, more, unpriced)
                 late.append(above.call)
                 above = above.above
         self._end(call)
