@@ -86,7 +86,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -534,7 +534,7 @@ class OrchestratorError(TractError, ValueError):
 
 
 class AgentError(TractError, ValueError):
-    """An agent cannot be made, changed or called.
+    """An agent cannot be made, changed or called. Its text may tell what a model said: it is fit to be shown.
 
     Attributes:
         code: what is wrong, in a word: `bad_name`, `unknown_tool`, `limit`, ...
@@ -542,7 +542,7 @@ class AgentError(TractError, ValueError):
     """
 
     def __init__(self, code: str, message: str, allowed: Sequence[str] = ()) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.code = code
         self.allowed = tuple(allowed)
 

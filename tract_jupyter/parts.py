@@ -162,23 +162,7 @@ class Parts:
         granted: ToolProfile | None = None,
         actor: str = "",
     ) -> Tract:
-        """Open another tract of the same store on a branch with a HEAD of its own; what is not there is made, empty.
-
-        It has the same account and the same cassette, and asks the same models from now on, until it is told otherwise.
-
-        Args:
-            tract_id: of the other tract, which counts as a child of this one if it is made.
-            branch: of that tract.
-            purpose: what it is for, in words.
-            is_new: refuse a branch that is there.
-            granted: which of this tract's tools it may call; it has tools of its own if None.
-            actor: of the model that acts in it, where something is granted.
-
-        Raises:
-            SessionError: no tract can have that id.
-            BranchExistsError: the branch is there, and should be new.
-            StoreError: the store cannot be written.
-        """
+        """Open another tract of the same store: `Tract.beside`."""
         from tract_jupyter.context import make_side_branch
         from tract_jupyter.storage import AGENT_HEAD, SharedDatabase
 

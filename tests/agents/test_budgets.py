@@ -226,6 +226,74 @@ def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
     assert nothing_aside(stage.agents)
 
 
+def priced(stage):
+    """Have each request cost ten cents: 10 tokens of input, at 10,000 USD for a million."""
+    stage.models.price("scripted-1", input=10_000, output=0)
+
+
+def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_model(stage, cast, person):
+    person()
+    priced(stage)
+    agents, aside = stage.agents, []
+
+    def looks(messages):
+        aside.append([round(agents.purse_of(agents.get(name)).aside["usd"], 9) for name in ("top", "low")])
+        return calls(add(len(aside)))
+
+    agents.limits = TreeLimits(budget=TurnLimits(usd=5))
+    agents.create("low", "low works.", "d", tools=["add"], budget={"usd": 2})
+    agents.create("top", "top works.", "d", tools=["add"], toolsets=["dynamic_agents"], budget={"usd": 0.45})
+    model = cast(
+        boss=[calls(ask("top", "c1")), "over"], top=[calls(ask("low", "c2")), "top over"], low=[looks] * 9
+    )
+    stage.chat("Go.", limits=TurnLimits(usd=0.9))
+    top, low = agents.get("top"), agents.get("low")
+    # the chat has asked once, and so has `top`: what they have left is the most that is below
+    assert aside[0] == [0.45, 0.35]
+    assert low.calls[0].state is CallState.FAILED
+    assert "the limit of 0.35 USD is reached: the turn took 0.4000" in low.calls[0].note
+    assert (
+        len(model.asked["low"]) == 4
+    )  # the fourth one went beyond, as one under way is not cut; there is no fifth
+    assert top.calls[0].state is CallState.FAILED
+    assert "the limit of 0.45 USD is reached: the turn took 0.5000" in top.calls[0].note
+    for spent in (top.calls[0].used, agents.purse_of(top).spent, agents.budgets.tree.spent):
+        assert round(spent["usd"], 9) == 0.5
+    assert round(agents.purse_of(low).spent["usd"], 9) == 0.4
+    assert nothing_aside(agents)
+    with pytest.raises(AgentError, match="the budget of the agent 'top' is used up: 0.5 of 0.45 USD"):
+        agents.call("top", "again")
+
+
+def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage, cast):
+    """Calls that end after one request would otherwise cost anything, and nobody would count it."""
+    agents = stage.agents
+    agents.create("low", "low works.", "d")
+    agents.create("top", "top works.", "d", toolsets=["dynamic_agents"], budget={"usd": 1})
+    model = cast(
+        boss=[calls(ask("low", "b1")), calls(ask("low", "b2")), "over"],
+        top=[calls(ask("low", "c1")), "not asked"], low=["one", "two", "three"],
+    )  # fmt: skip
+    with pytest.raises(AgentError, match="the price of 'scripted-1' is not known"):
+        agents.call("top", "go")
+    assert "low" not in model.asked  # what `top` gives of its own does not hold, either
+    with pytest.raises(
+        AgentError, match=r"budget of the agent 'top' in USD cannot hold.* t\.models\.price\('scripted-1'"
+    ):
+        agents.call("top", "again")
+    assert agents.call("low", "go") == "one"  # it has no limit of money
+    response = stage.chat("Go.", limits=TurnLimits(usd=1))
+    assert (response.outcome, len(model.asked["low"])) == ("limit", 1)
+    agents.limits = TreeLimits(budget=TurnLimits(usd=1))
+    assert agents.call("low", "go") == "two"
+    with pytest.raises(AgentError, match="the budget of all agents together in USD cannot hold"):
+        agents.call("low", "go")
+    priced(stage)
+    agents.limits = TreeLimits(budget=TurnLimits(usd=1))
+    assert agents.call("low", "go") == "three"
+    assert round(agents.budgets.tree.spent["usd"], 9) == 0.1
+
+
 def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 6})
     cast(
@@ -273,6 +341,9 @@ def test_a_turn_that_is_over_leaves_no_purse(stage, cast, w):
 
     stage.loop.make_meter = made
     stage.chat("Go.")
+    for thread in threading.enumerate():
+        if thread.name.startswith("tract-"):  # the one that made the call may be about to end
+            thread.join(PATIENCE)
     gc.collect()
     assert [one() for one in meters] == [None]
 

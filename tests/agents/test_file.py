@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agents.cast import ask, calls
+from tests.hooks.fakes import call
 from tract_jupyter.agents import KEYS, AgentDefinition, TreeLimits, file_hash, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, StoreError, ToolExecutionError
 from tract_jupyter.models import TurnLimits
@@ -229,6 +231,42 @@ def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refuse
     }.items():
         (workspace / "w.agent").write_text(f"---\n{front}\n---\nx")
         assert words in refused()
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [("toolz", "'toolz'. Did you mean 'tools'?"), ("null", "None."), ("3", "3.")]
+)
+def test_a_key_that_there_is_not_is_refused_in_the_same_words_wherever_it_stands(key, shown):
+    with pytest.raises(AgentError) as in_file:
+        parse_file(f"---\nname: w\n{key}: 1\n---\nGo.")
+    assert f"an .agent file has no key {shown} It has: name, " in str(in_file.value)
+    with pytest.raises(
+        AgentError, match="budget has no key 'step'. Did you mean 'steps'. It has: steps, "
+    ) as in_budget:
+        parse_file("---\nname: w\nbudget: {step: 1}\n---\nGo.")
+    assert (in_file.value.code, in_budget.value.code) == ("unknown_key", "bad_budget")
+
+
+def test_a_blocked_agent_says_so_wherever_agents_are_listed_and_what_to_do(stage, cast, person):
+    person()
+    agent = stage.agents.create("w", "w works.", "d")
+    stage.agents.create("v", "v works.", "d")
+    agent.path.write_text(agent.text + " Trust me.")
+    told = {one["agent"]: one for one in stage.tools.agent_list()}
+    assert (told["w"]["state"], told["v"]["state"]) == ("blocked", "active")
+    assert f"t.agents.adopt({str(agent.path)!r}), or agent_update" in told["w"]["why"]
+    assert repr(stage.agents) == "<Agents: w (blocked), v>"
+    assert repr(agent) == "<Agent w, version 1: blocked>"
+    model = cast(boss=[calls(call("agent_update", {"agent": "w", "instructions": "w works well."}, "u1"),
+                             ask("w", "c1")), "over"], w=["ok"])  # fmt: skip
+    assert stage.chat("Go.").text == "over"
+    assert '"ok"' in model.told("boss")[1]
+    assert agent.path.read_text() == agent.text
+    agent.path.unlink()
+    (told,) = [one for one in stage.tools.agent_list() if one["agent"] == "w"]
+    assert "a person can put the file back" in told["why"]
+    stage.agents.retire("w")
+    assert agent.why_blocked == ""
 
 
 def test_an_adopted_file_is_read_through_links_and_blocked_when_it_changes(stage, workspace, cast):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agents.cast import calls
-from tests.hooks.fakes import call
-from tract_jupyter.agents import AgentState
-from tract_jupyter.exceptions import AgentError
+from tests.agents.cast import allow_for_session, calls
+from tests.hooks.fakes import call, reply
+from tract_jupyter.agents import AgentState, PendingAdoption, adoption, file_hash, parse_file
+from tract_jupyter.exceptions import AgentError, ToolExecutionError
 
 
 @pytest.fixture
@@ -201,3 +201,165 @@ def test_what_was_adopted_is_a_function_in_the_next_session_from_the_beginning(r
     second = reopened()
     second.models.use(_says("here"))
     assert second.tools.agents.k(input="go")["answer"] == "here"
+
+
+@pytest.mark.parametrize(("first", "second"), [("class", "class_"), ("None_", "None"), ("Class-", "class")])
+def test_no_two_agents_have_one_name_in_python(stage, first, second):
+    """Two together would take all tools from each script."""
+    stage.agents.create(first, "x works", "d")
+    with pytest.raises(AgentError, match=r"would both be tools\.agents\."):
+        stage.agents.create(second, "x works", "d")
+    assert "3" in str(stage.scripts.run("print(tools.add(a=1, b=2))").to_dict())
+
+
+def test_what_is_adopted_is_the_text_that_was_shown(stage, workspace, monkeypatch):
+    """Also if the file is changed after it was looked at for the last time."""
+    file = workspace / "y.agent"
+    file.write_text("---\nname: y\n---\nGood.")
+    question = PendingAdoption(stage.agents, file)
+    look = adoption.read_file
+
+    def and_change(path):
+        text = look(path)
+        file.write_text("---\nname: y\ntools: [erase]\n---\nEvil.")
+        return text
+
+    monkeypatch.setattr(adoption, "read_file", and_change)
+    question.approve()
+    agent = stage.agents.get("y")
+    assert (agent.definition.instructions, agent.definition.tools) == ("Good.", ())
+    with pytest.raises(AgentError, match="is not what was approved"):
+        stage.agents.call("y", "go")
+
+
+def test_an_adoption_shows_what_has_changed_also_where_the_instructions_have_not(stage, workspace):
+    file = workspace / "y.agent"
+    file.write_text("---\nname: y\n---\nGood.")
+    stage.agents.adopt(file)
+    file.write_text("---\nname: y\ntools:\n- erase\n---\nGood.")
+    changes = [
+        one.code for one in PendingAdoption(stage.agents, file).code_blocks() if one.title == "Changes"
+    ]
+    assert "+- erase" in "".join(changes)
+
+
+ALIKE = ("h works, number 35059.", "h works, number 115832.")
+"""Instructions of two versions whose hashes begin with the same eight digits; a model finds such in a moment."""
+
+
+def test_no_two_versions_have_the_same_digits(stage, cast, person):
+    """A standing approval goes by them."""
+    there = person(lambda pending: allow_for_session)
+    model = cast(h=[calls(call("write", {"text": "one"}, "w1")), "over"])
+    agent = stage.agents.create("h", ALIKE[0], "d", tools=["write"])
+    first = agent.id
+    stage.agents.call("h", "go")
+    stage.agents.update("h", instructions="h works otherwise.")
+    with pytest.raises(AgentError, match="the same 8 digits"):
+        stage.agents.update("h", instructions=ALIKE[1])
+    assert file_hash(agent.text.replace("h works otherwise.", ALIKE[1])).startswith(first.partition("@")[2])
+    assert (agent.version, agent.definition.instructions) == (2, "h works otherwise.")
+    assert agent.path.read_text() == agent.text
+    model.parts["h"] = [calls(call("write", {"text": "two"}, "w2")), "over"]
+    stage.agents.call("h", "go")
+    assert len(there.about("write")) == 2
+
+
+def test_so_it_is_in_a_later_session(reopened, workspace):
+    first = reopened()
+    first.agents.create("h", ALIKE[0], "d", tools=["write"])
+    first.close()
+    second = reopened()
+    with pytest.raises(AgentError, match="the same 8 digits"):
+        second.agents.create("h", ALIKE[1], "d", tools=["write"])
+    file = workspace / "h.agent"
+    file.write_text(f"---\nname: h\ndescription: d\ntools:\n- write\n---\n{ALIKE[1]}")
+    with pytest.raises(AgentError, match="the same 8 digits"):
+        second.agents.adopt(file)
+    assert second.agents.names == []
+
+
+def test_an_update_tells_what_somebody_wrote_into_the_file_before_it_is_lost(stage, cast, person, x):
+    there = person()
+    x.path.write_text(x.text + " A line of my own.")
+    cast(boss=[change(description="other"), "over"])
+    stage.chat("Go.")
+    request, _ = there.shown[0]
+    assert "was edited since" in str(request.tables)
+    (block,) = [one for one in request.code if one.title == "Changes"]
+    assert "-x works A line of my own." in block.code
+
+
+@pytest.mark.parametrize("tag", ["!!timestamp foo", "!!int ''", "!!bool maybe", "!!float abc"])
+def test_a_tag_that_does_not_fit_is_a_mistake_in_the_file(tag):
+    with pytest.raises(AgentError, match="not valid YAML"):
+        parse_file(f"---\nname: {tag}\n---\nx")
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\r"])
+def test_front_matter_has_no_line_that_an_editor_hides(end):
+    with pytest.raises(AgentError, match="hides a line"):
+        parse_file(f"---\nname: x # a checker{end}tools: [erase]\n---\nx{end}works")
+    assert parse_file(f"---\r\nname: x\r\n---\nx{end}works").instructions == f"x{end}works"
+
+
+def test_an_agent_whose_file_cannot_be_removed_is_retired_all_the_same(stage, x):
+    path = x.path
+    path.unlink()
+    path.mkdir()
+    stage.agents.retire("x")
+    assert (x.state, x.path) == (AgentState.RETIRED, None)
+
+
+def test_a_child_with_a_smaller_workspace_begins_no_call_with_more(stage, workspace, x):
+    (workspace / "in").mkdir()
+    (workspace / "plan.txt").write_text("secret")
+    stage.user("hello")
+    child = stage.session.spawn(stage, purpose="look")
+    child.workspace.roots = [workspace / "in"]
+    with pytest.raises(ToolExecutionError, match="outside of the workspace"):
+        child.tools.agent_call(agent="x", input="go", attachments=[str(workspace / "plan.txt")])
+    assert stage.agents.calls_of("x") == []
+    child.close()
+
+
+def test_one_attachment_is_a_list_too(stage, x):
+    with pytest.raises(ToolExecutionError, match="list"):
+        stage.agents.call("x", "go", "plan.txt")
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, {"total_tokens": 0}])
+def test_zeros_in_the_place_of_numbers_are_no_way_around_a_budget(stage, cast, usage):
+    more = [reply(None, call("add", {"a": 1, "b": number}, f"a{number}"), usage=usage) for number in range(9)]
+    cast(w=more)
+    stage.agents.create("w", "w works", "d", tools=["add"], budget={"tokens": 60})
+    with pytest.raises(AgentError, match="limit of 60 tokens"):
+        stage.agents.call("w", "go")
+
+
+def test_who_is_retired_gives_nobody_back_what_it_had_lost(stage, cast, person):
+    person()
+    stage.agents.create("lead", "lead works", "d", tools=["write"], toolsets=["dynamic_agents"])
+    kid = {"name": "kid", "instructions": "kid works", "description": "d", "tools": ["write"]}
+    cast(lead=[calls(call("agent_create", kid, "c1")), "made"])
+    stage.agents.call("lead", "make one")
+    stage.agents.update("lead", tools=["add"])
+    stage.agents.retire("lead")
+    with pytest.raises(AgentError, match="'lead', which made it, may not any more"):
+        stage.agents.call("kid", "write")
+
+
+def test_what_waits_speaks_of_no_chat(stage, cast):
+    stage.agents.create("w", "w works.", "d", tools=["write"])
+    cast(w=[calls(call("write", {"text": "t"}, "w1"))])
+    with pytest.raises(AgentError) as caught:
+        stage.agents.call("w", "go")
+    assert "chat(None)" not in str(caught.value)
+    assert "t.agents.resume('w')" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a\0.agent", "\u202exe.agent", "a\n.agent"])
+def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
+    with pytest.raises(AgentError, match="not visible"):
+        stage.agents.promote("x", name)
+    assert list(workspace.iterdir()) == []

@@ -109,7 +109,7 @@ def test_a_child_that_was_spawned_with_a_grant_has_no_more_through_agents(stage,
     assert done == [("add", 1, 2)]
     (called,) = stage.agents.get("y").calls
     assert called.actor == f"{child.executor.agent}/{stage.agents.get('y').id}"
-    assert there.titles == ["Call tool agent_create"]
+    assert there.titles == ["Create agent y"]
 
 
 def test_what_was_allowed_to_one_version_is_asked_of_the_next(stage, cast, person, done):
@@ -245,6 +245,14 @@ def test_a_loop_of_the_same_call_ends(stage, evil, cast):
         stage.agents.call("evil", "go")
 
 
+def test_a_script_that_makes_one_is_asked_about_in_the_same_words(stage, person, cast):
+    there = person()
+    code = "tools.agent_create('x', 'x works.', 'd')"
+    cast(boss=[calls(call("notebook_execute", {"code": code, "backend": "sandbox"}, "c1")), "over"])
+    stage.chat("Go.", tools="agents")
+    assert there.titles == ["Create agent x"]
+
+
 @pytest.mark.parametrize("names", [("a1",), ("a1", "a2"), ("a1", "a2", "a3")])
 def test_a_circle_is_refused(stage, cast, person, names):
     person()
@@ -295,6 +303,21 @@ def test_what_it_answers_is_data(stage, cast, person, done, words):
     assert json.loads(told["content"]).keys() == {"agent", "answer", "call", "used"}
     assert [one["role"] for one in model.asked["boss"][1][0]] == ["user", "assistant", "tool"]
     assert (done, there.titles) == ([], ["Call tool erase"])
+
+
+SIGNS = "\x1b[2J\u202eapproved\u200b\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "ending", [RuntimeError(SIGNS), ConnectionError(SIGNS), reply(SIGNS, call("add", {"a": 1, "b": 2}, "a1"))]
+)
+def test_what_it_says_in_an_error_moves_no_cursor_and_turns_nothing_around(stage, cast, ending):
+    stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 1})
+    cast(w=[ending])
+    with pytest.raises(AgentError, match=r"came to no answer, failed: .*approved") as raised:
+        stage.agents.call("w", "go")
+    assert not set(SIGNS) & set(str(raised.value)) & set("\x1b\u202e\u200b\x9b")
+    assert "\ufffd[2J\ufffdapproved\ufffd\ufffd31m" in str(raised.value)
 
 
 def test_what_a_parent_writes_for_it_is_its_instructions_and_nothing_else(stage, cast, person):

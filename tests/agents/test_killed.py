@@ -17,6 +17,7 @@ from tests.hooks.fakes import call, reply
 from tract_jupyter import Tract
 from tract_jupyter.agents import AgentState, CallState
 from tract_jupyter.exceptions import AgentError
+from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 from tract_jupyter.storage import Database
 
 PROGRAM = "import sys; from tests.agents.test_killed import run_and_end; run_and_end(*sys.argv[1:])"
@@ -259,3 +260,67 @@ def test_killed_after_each_transaction(killed, first):
             assert not any(tract.agents.budgets.tree.aside.values())
             doubled = {text for text in after if after.count(text) > 1}
             assert len(doubled) <= 1, (number, after)
+
+
+HANGING = "import sys; from tests.agents.test_killed import run_and_hang; run_and_hang(sys.argv[1])"
+
+
+def run_and_hang(folder):
+    """Call an agent whose model says that it was asked, and never replies."""
+    from pathlib import Path
+
+    def hangs(messages, **options):
+        print("asked", flush=True)
+        sys.stdin.read()
+
+    tract = opened(Path(folder), [])
+    tract.agents.create("w", "w works.", "d")
+    tract.models.use(hangs)
+    tract.agents.call("w", "go")
+
+
+def test_what_another_process_is_at_is_not_left(tmp_path):
+    """Two processes use one store at once: a call that is under way in one of them is nobody else's to go on with."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        try:
+            assert other.stdout.readline() == b"asked\n"
+            with opened(tmp_path, []) as tract:
+                tract.models.use(lambda messages, **options: "over")
+                (w,) = tract.agents.past()
+                assert w.calls[0].state is CallState.RUNNING
+                assert w.calls[0].elsewhere
+                with pytest.raises(AgentError, match="call-1 of 'w' is under way in another process"):
+                    tract.agents.resume("w")
+                shown = drawn_tree(AgentWatch(tract))
+                assert "working in another process" in shown.text()
+                assert shown.told == ""
+                other.kill()
+                other.wait()
+                assert tract.agents.past()[0].calls[0].state is CallState.LEFT
+                assert "w was not done" in drawn_tree(AgentWatch(tract)).told
+                assert tract.agents.resume("w") == "over"
+        finally:
+            other.kill()
+
+
+@pytest.mark.parametrize("names", [["low", "w"], ["low"], ["w"]])
+def test_an_answer_that_came_meanwhile_is_told_to_who_had_asked(killed, names):
+    """A person has those below go on first; then those above get these answers, and call nobody again."""
+    folder, _ = killed("low", "after")
+    with opened(folder, Effects(folder / "effects")) as tract:
+        for name in names:
+            tract.agents.resume(name)
+        assert tract.chat(None).text == "over"
+        told = [one["content"] for one in tract.compile().to_dicts() if one["role"] == "tool"]
+        assert "w over" in told[0]
+        assert texts(folder) == [
+            "one",
+            "low",
+            "low",
+            "two",
+        ]  # `low` was in the middle of it, and this person says yes
+        for name, steps in (("w", 6), ("low", 2)):
+            (made,) = tract.agents.calls_of(name)
+            assert (made.state, made.used["steps"]) == (CallState.DONE, steps)

@@ -45,7 +45,7 @@ def test_create_call_evaluate_update_call_promote_adopt(
         assert stage.chat("Have words counted.", **options).text == "It is good now."
         asked = len(server.requests)
     assert asked == len(SCRIPT)
-    assert there.titles == ["Call tool agent_create", "Call tool agent_update", "Call tool agent_promote"]
+    assert there.titles == ["Create agent counter", "Change agent counter", "Promote agent counter"]
     assert done == [("add", 1, 2)]
     agent = stage.agents.get("counter")
     first, second = agent.calls

@@ -218,6 +218,58 @@ def test_a_stop_reaches_down_to_who_was_called_by_who_was_called(stage, cast):
     assert ended.wait(PATIENCE), states()
 
 
+LATE = {
+    "a text": ("low over", "its reply could not be ended", 24, 0),
+    "calls": (calls(add(1)), "stopped", 24, 1),
+    "an error": (RuntimeError("broken"), "after that: RuntimeError: broken", 12, 1),
+}
+
+
+@pytest.mark.parametrize("what", ["chat", "top"])
+@pytest.mark.parametrize("late", LATE)
+def test_who_replies_after_its_tree_was_stopped_is_stopped_too_and_charged_above(stage, cast, what, late):
+    """Its model hangs, so that whoever called it does not wait for it, and has ended before it."""
+    reply, note, tokens, asked = LATE[late]
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def hangs(messages):
+        begun.set()
+        go_on.wait(PATIENCE)
+        return reply
+
+    def looks_on():
+        if states().get("top") is CallState.STOPPED:
+            go_on.set()
+        if states().get("low") not in {None, CallState.RUNNING}:
+            ended.set()
+
+    def states():
+        return {one.name: call.state for one in stage.agents for call in one.calls}
+
+    stage.agents.create("low", "low works.", "d", tools=["add"])
+    stage.agents.create("top", "top works.", "d", tools=["add"], toolsets=["dynamic_agents"])
+    model = cast(boss=[calls(ask("top", "c1")), "over"], top=[calls(ask("low", "c2")), "over"], low=[hangs])
+    stage.agents.on_change.append(looks_on)
+    thread = threading.Thread(target=stage.chat, args=("Go.",))
+    thread.start()
+    assert begun.wait(PATIENCE)
+    stage.loop.stop() if what == "chat" else stage.agents.stop(what)
+    thread.join(PATIENCE)
+    assert ended.wait(PATIENCE), states()
+    top, low = stage.agents.get("top"), stage.agents.get("low")
+    assert low.calls[0].state is CallState.STOPPED
+    assert low.calls[0].note.startswith(note)
+    stage.agents.close()  # waits until what they took is charged
+    taken = {"steps": 2.0, "tokens": float(tokens)}
+    for used in (top.calls[0].used, stage.agents.purse_of(top).spent, stage.agents.budgets.tree.spent):
+        assert {name: used[name] for name in taken} == taken
+    (kept,) = stage.agents.records.calls("top")
+    assert kept.used == top.calls[0].used
+    model.parts["low"] = ["low over"]
+    assert stage.agents.resume("low") == "low over"  # a reply that came is not asked for again
+    assert len(model.asked["low"]) == 1 + asked
+
+
 def test_one_that_calls_two_at_once_shares_its_budget_among_them(stage, cast):
     """What is left of the caller's is not all set aside for whoever begins first."""
     met = threading.Barrier(2)

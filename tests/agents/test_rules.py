@@ -15,8 +15,9 @@ import pytest
 
 from tests.agents.cast import allow_for_session, ask, calls, create
 from tests.hooks.fakes import call
-from tract_jupyter.agents import TreeLimits, file_text, parse_file
+from tract_jupyter.agents import Caller, TreeLimits, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, CodeDecisionError
+from tract_jupyter.review import naming_cells
 
 ADD = call("add", {"a": 1, "b": 2}, "a1")
 WRITE = call("write", {"text": "t"}, "w1")
@@ -188,13 +189,42 @@ def test_rule_11_there_is_a_loop_of_refinement(stage, cast, person, w):
         assert [one["content"] for one in read.compile().to_dicts()] == ["w works.", "go", "bad"]
 
 
+def test_rule_12_promotion_notes_the_model_that_wrote_it_and_the_cell(
+    stage, reopened, workspace, person, cast
+):
+    person()
+    better = call("agent_update", {"agent": "x", "instructions": "x works well."}, "c2")
+
+    def said(name, *made):
+        return calls(*made) | {"model": name}
+
+    cast(boss=[said("m-1", create("x", "c1")), "over", said("m-2", better), "over"])
+    with naming_cells(lambda: "1f2e"):
+        stage.chat("Go.")
+    agent = stage.agents.get("x")
+    assert agent.making == {"model": "m-1", "cell": "1f2e"}
+    with naming_cells(lambda: "3d4c"):
+        stage.chat("Better.")
+    target = stage.agents.promote("x", "x.agent")
+    assert {name: agent.promoted[name] for name in ("model", "cell", "by")} == {
+        "model": "m-2", "cell": "3d4c", "by": "user",
+    }  # fmt: skip
+    stage.close()
+    again = reopened()
+    kept = again.agents.adopt(target)
+    assert (kept.making, kept.promoted["model"]) == ({"model": "m-2", "cell": "3d4c"}, "m-2")
+    target.write_text(kept.text + " Otherwise.")
+    assert again.agents.adopt(target).making == {}
+    assert again.agents.create("y", "y works.", "d").making == {}  # a person, outside of a notebook
+
+
 def test_rule_12_promotion_copies_says_where_from_and_loads_nothing(
     stage, reopened, workspace, person, cast, w
 ):
     there = person()
     cast(boss=[calls(call("agent_promote", {"agent": "w", "path": "kept.agent"}, "c1")), "over"])
     stage.chat("Go.")
-    assert there.titles == ["Call tool agent_promote"]
+    assert there.titles == ["Promote agent w"]
     target = workspace / "kept.agent"
     assert target.read_text() == w.text
     assert (w.promoted["hash"], w.promoted["creator"], w.promoted["by"]) == (w.hash, "user", "agent:chat")
@@ -322,6 +352,7 @@ PERSONS_OWN = {
     "models": lambda agents: setattr(agents, "models", []),
     "directory": lambda agents: setattr(agents, "directory", "."),
     "resume": lambda agents: agents.resume("w"),
+    "go_on": lambda agents: agents.go_on("w", 1, Caller(agents.tract)),
     "adopt": lambda agents: agents.adopt("x.agent"),
 }
 

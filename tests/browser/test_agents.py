@@ -33,7 +33,7 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     assert "It speaks of who decides" in question.inner_text()
     text = question.locator(".code[data-name=instructions]")
     assert [line.strip() for line in text.locator(".c").all_inner_texts()] == INSTRUCTIONS.split("\n")
-    question.get_by_role("button", name="Run agent_create").and_(
+    question.get_by_role("button", name="Create agent bird_counter").and_(
         out.locator("[aria-disabled=false]")
     ).wait_for()
     assert "asks before delete_file" in question.inner_text()
@@ -45,7 +45,7 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     edited = INSTRUCTIONS.replace("You need no approval for anything that you do.\n", "Be <b>brief</b>.\n")
     field.fill(edited)
     screenshot(lab, f"agents-edited-{name}", 1)
-    question.get_by_role("button", name="Run agent_create").click()
+    question.get_by_role("button", name="Create agent bird_counter").click()
     question.wait_for(state="detached")
     model.reply().call("agent_call", agent="bird_counter", input="Which species leads?").end()
     model.reply("The **great tit** leads.", to="COUNTER").end()
@@ -58,7 +58,10 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     assert "The great tit leads." in row.inner_text()
     assert poor_contrast(page) == []
     screenshot(lab, f"agents-called-{name}", 1)
+    assert "Created agent bird_counter" in page.inner_text()
+    assert "agent_create" not in page.inner_text()
     assert lab.execute("print(tract.agents.get('bird_counter').definition.instructions)").strip() == edited
+    assert lab.execute("print(tract.agents.get('bird_counter').making['cell'])").strip() == "cell-1"
 
 
 FILE = """---

@@ -22,11 +22,11 @@ def test_the_tutorial_on_agents(open_lab, screenshot):
             out = lab.output(index)
             out.locator("section.q").first.wait_for()
             screenshot(lab, "agents-tutorial-create", index)
-            for _ in range(2):  # the one that is decided is no question any more
-                lab.button("Run agent_create", index).first.click()
-            lab.button("Run agent_update", index).first.wait_for()
+            for name in ("species_expert", "places_expert"):
+                lab.button(f"Create agent {name}", index).first.click()
+            lab.button("Change agent places_expert", index).first.wait_for()
             screenshot(lab, "agents-tutorial-update", index)
-            lab.button("Run agent_update", index).first.click()
+            lab.button("Change agent places_expert", index).first.click()
             assert lab.wait_cell(index), lab.text(index)
         else:
             assert lab.run_cell(index), lab.text(index)

@@ -117,6 +117,44 @@ def test_a_retired_one_is_dimmed_and_can_be_read(shell, team):
     assert "Done." in shell.run("%tract agents show one").text
 
 
+def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, team):
+    team(One=["Done."])
+    shell.run("%%tract_agent one\nOne works.")
+    shell.run("tools.agents.one('x')")
+    agent = shell.namespace["tract"].agents.get("one")
+    agent.path.write_text(agent.text + " Otherwise.")
+    shown = shell.run("%tract agents")
+    assert "one v1  blocked: the file one.agent is not what was approved" in shown.text
+    for text in (shown.html, shell.run("%tract agents one").text):
+        assert "t.agents.adopt(" in text
+    assert "blocked" in shell.run("tract.agents").text
+    assert shell.run(f"tract.agents.adopt({str(agent.path)!r})").ok
+    assert "one v2  answered" in shell.run("%tract agents").text
+
+
+def test_its_page_says_which_model_wrote_it_and_in_which_cell(shell, team):
+    made = reply(
+        None, call("agent_create", {"name": "one", "instructions": "One works.", "description": "d"}, "c1")
+    )
+    team(boss=[made | {"model": "m-1"}, "Done."])
+    shell.namespace["tract"].executor.permission = lambda _tool, _actor: Permission.ALLOW
+    assert shell.run("%%tract_chat --profile agents --direct\nMake one.").ok
+    text = shell.run("%tract agents one").text
+    assert "Written by: m-1" in text
+    assert re.search(r"In cell: In \[\d+\]", text)
+
+
+def test_a_row_says_in_words_what_was_done_with_an_agent(shell, team):
+    given = {"name": "one", "instructions": "One works.", "description": "d"}
+    again = {"agent": "one", "instructions": "One works."}  # that is no change
+    team(boss=[reply(None, call("agent_create", given, "c1"), call("agent_update", again, "c2")), "Done."])
+    shell.namespace["tract"].executor.permission = lambda _tool, _actor: Permission.ALLOW
+    shown = shell.run("%%tract_chat --profile agents --direct\nMake one.")
+    assert "Created agent one" in shown.text
+    assert "Change agent one" in shown.text
+    assert "agent_" not in shown.text
+
+
 def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")
@@ -141,6 +179,17 @@ def test_of_an_earlier_session_it_says_what_to_type(shell, team):
     assert gone_on.ok, gone_on.error
     assert "Went on." in gone_on.text
     assert shell.namespace["tract"].agents.names == []
+
+
+def test_payloads_in_an_error_are_text_too(shell, team):
+    team(One=[RuntimeError(PAYLOAD)])
+    shell.run("%%tract_agent one\nOne works.")
+    failed = shell.run("tools.agents.one('x')")
+    assert not failed.ok
+    assert "RuntimeError" in failed.error
+    for text in (failed.error, failed.text, shell.run("%tract agents").text):
+        assert "\u202e" not in text
+        assert "\x1b[31m" not in text
 
 
 def test_payloads_are_text_everywhere(shell, team):
@@ -254,6 +303,11 @@ def test_a_cell_with_front_matter_is_a_whole_file(shell, team):
     assert shell.namespace["tract"].agents.get("one").text == text
 
 
+def test_a_cell_says_the_name_that_python_has(shell, team):
+    team()
+    assert "tools.agents.my_agent(...)" in shell.run("%%tract_agent my-agent\nLook.").text
+
+
 def test_what_is_only_checked_is_not_made(shell, team):
     team()
     assert "nothing is wrong with it" in shell.run("%%tract_agent one --check\nLook.").text
@@ -270,6 +324,7 @@ CELLS = {
     "%%tract_agent one --budget steps=many\nHi.": "the limit of steps is a number, such as steps=20, and not 'many'",
     "%%tract_agent one --budget steps\nHi.": "the limit of steps is a number",
     "%%tract_agent one --budget steps=-1\nHi.": "budget",
+    "%%tract_agent one --budget steps=1,steps=2\nHi.": "the budget names steps twice",
     "%%tract_agent one --descr\nHi.": "expected one argument",
     "%%tract_agent one --modle m\nHi.": "has no option '--modle'. Did you mean '--model'?",
     "%%tract_agent 1one\nHi.": "'1one' is no name of an agent",

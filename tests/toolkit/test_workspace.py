@@ -69,6 +69,12 @@ def test_a_file_is_read_wherever_it_is_named_from(t, folder, monkeypatch):
     assert t.workspace.read("data/a.txt")[0].data == b"hello"
 
 
+def test_a_hard_link_is_a_name_within_like_any_other(t, folder):
+    """docs/context.md says so: package managers make them by the thousand, and nothing tells where the others are."""
+    (folder / "hard.txt").hardlink_to(folder.parent / "outside.txt")
+    assert t.workspace.read("hard.txt")[0].attachment.name == "hard.txt"
+
+
 @pytest.mark.parametrize("name", ["../outside.txt", "../nothing.txt", "data/../../outside.txt", "/etc/passwd", "/nothing",
                                   "link.txt", "folder/a.txt", "folder/nothing.txt"])  # fmt: skip
 def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name):

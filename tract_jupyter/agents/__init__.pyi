@@ -19,3 +19,4 @@ from .rights import toolsets_of as toolsets_of
 from .running import Caller as Caller
 from .tools import AgentFunctions as AgentFunctions
 from .tools import agent_tools as agent_tools
+from .tools import call_title as call_title

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.agents.agents import Agents
+    from tract_jupyter.agents.registry import Agent
     from tract_jupyter.review import ValueTable
+    from tract_jupyter.toolkit import CallDetails
 
 
 class PendingAdoption(Pending):
@@ -81,15 +83,21 @@ class PendingAdoption(Pending):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return what it may do."""
-        return details_of(self._agents, self._definition, None, self.actor).tables
+        return self._details(None).tables
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the file, and what has changed where the agent was taken over before."""
         text = self.fields["file"]
         former = next((one for one in self._agents if one.name == self._definition.name), None)
-        changes = details_of(self._agents, self._definition, former, self.actor).blocks[:-1] if former else ()
+        blocks = self._details(former).blocks if former else ()
+        changes = [one for one in blocks if one.language == "diff"]
         return (*changes, CodeBlock("File", text, text_findings(text), language="text"))
 
+    def _details(self, former: Agent | None) -> CallDetails:
+        return details_of(self._agents, self._definition, former, self.actor, is_of_file=True)
 
-def _adopt(agents: Agents, path: Path, _pending: Any) -> Any:
-    return agents.adopt(path)
+
+def _adopt(agents: Agents, path: Path, pending: Any) -> Any:
+    return agents.adopted(
+        path.expanduser().absolute(), pending.fields["file"]
+    )  # not what stands there by now

@@ -34,12 +34,12 @@ from tract_jupyter.agents.file import (
     write_file,
 )
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
-from tract_jupyter.agents.rights import CREATING, check_rights, reserved_names, tools_of, toolsets_of
+from tract_jupyter.agents.rights import CREATING, check_free, check_rights, tools_of, toolsets_of
 from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.models import brief_repr
-from tract_jupyter.toolkit import call_notes, current_caller, planned_before, python_name
+from tract_jupyter.toolkit import call_notes, current_caller, planned_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -92,8 +92,9 @@ class Agents:
                 self._agents[key_of(agent.name)] = agent
 
     def __repr__(self) -> str:
-        active = [agent.name for agent in self if agent.state is AgentState.ACTIVE]
-        return f"<Agents: {', '.join(active) or 'none'}>"
+        active = [agent for agent in self if agent.state is AgentState.ACTIVE]
+        told = (f"{one.name} (blocked)" if one.why_blocked else one.name for one in active)
+        return f"<Agents: {', '.join(told) or 'none'}>"
 
     def __iter__(self) -> Iterator[Agent]:
         with self._lock:
@@ -238,7 +239,7 @@ class Agents:
         Raises:
             AgentError: it came to no answer; the message says what it took, and how to go on.
         """
-        done = self._tool("agent_call", agent=agent, input=input, attachments=list(attachments))
+        done = self._tool("agent_call", agent=agent, input=input, attachments=listed_names(attachments))
         return str(done["answer"])
 
     def update(self, agent: str, **changes: Any) -> Agent:
@@ -278,7 +279,11 @@ class Agents:
         """
         self._check_person("which agents are taken over from files")
         place = Path(path).expanduser().absolute()
-        text = read_file(place)
+        return self.adopted(place, read_file(place))
+
+    def adopted(self, place: Path, text: str) -> Agent:
+        """Take a file over whose text a person has approved; see `adopt`. With another text in it, it is blocked."""
+        self._check_person("which agents are taken over from files")
         definition = parse_file(text)
         with self._lock:
             former = self._agents.get(key_of(definition.name))
@@ -289,23 +294,27 @@ class Agents:
                     "name_taken",
                     f"there is another agent {former.name!r}, and its name is taken; retire it first",
                 )
-            self.check_free(definition.name)
+            check_free(definition.name, self.executor, [one.name for one in self])
             self.check_definition(definition, Caller(self.tract))
             if not is_active:
                 self.check_count()
             agent = Agent(definition, text, place, "user", (), "")
+            self.records.check_version(agent)
             if former is not None:
                 agent.version = former.version + (former.text != text)
+                agent.earlier = former.earlier if former.text == text else (*former.earlier, former.hash)
+                agent.making = former.making if former.text == text else {}
                 agent.session = former.session if is_same else ""
                 agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
             earlier = self._known(definition.name)
             if earlier is not None and earlier.promoted.get("hash") == agent.hash:
-                agent.promoted = earlier.promoted
+                agent.promoted, agent.making = earlier.promoted, earlier.making
             if agent.purse is not None:
                 agent.purse.limits = definition.budget or self._limits.agent
             self._keep(agent, "adopted", "user")
             if former is not None and is_active and not is_same and not former.is_adopted and former.path:
-                former.path.unlink(missing_ok=True)  # the file that this session made of it
+                with suppress(OSError):
+                    former.path.unlink()  # the file that this session made of it
         return agent
 
     # --- looking
@@ -318,7 +327,7 @@ class Agents:
 
     @property
     def names(self) -> list[str]:
-        """The names of the agents that can be called."""
+        """The names of the active agents: those that can be called, unless they are blocked (`Agent.why_blocked`)."""
         return sorted(agent.name for agent in self if agent.state is AgentState.ACTIVE)
 
     @property
@@ -433,11 +442,12 @@ class Agents:
             AgentError: there is nothing to go on with, or it came to no answer.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("which calls of agents go on")
         return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
 
     def go_on(self, agent: str | Agent, number: int | None, caller: Caller) -> AgentCall:
-        """Go on with a call; see `resume`."""
+        """Go on with a call; see `resume`. Only a call that is made again goes on without a person's word."""
+        if not caller.is_again:
+            self._check_person("which calls of agents go on")
         name = agent.name if isinstance(agent, Agent) else agent
         open_ones = [
             one for one in self.calls_of(agent) if one.state.is_open and number in (None, one.number)
@@ -448,9 +458,9 @@ class Agents:
             )
         call = open_ones[-1]
         if call.state is CallState.RUNNING:
-            raise AgentError(
-                "running", f"{call.branch} of {name!r} is under way; t.agents.stop({name!r}) stops it"
-            )
+            at = f"{call.branch} of {name!r} is under way"
+            where = f" in another process ({call.elsewhere}): there" if call.elsewhere else ";"
+            raise AgentError("running", f"{at}{where} t.agents.stop({name!r}) stops it")
         found = agent if isinstance(agent, Agent) else self._known(name)
         if found is None or found.definition.task_hash != call.task_hash:
             raise AgentError(
@@ -462,7 +472,11 @@ class Agents:
                 "retired", f"the agent {name!r} was retired; its calls can be read: t.agents.transcript"
             )
         self._take_up(found, call)
-        return self._runner.resume(found, call, caller)
+        done = self._runner.resume(found, call, caller)
+        if done.state is CallState.DONE and not caller.is_again:  # whoever made it is not there
+            done.is_unheard = True
+            self.records.save_call(done)
+        return done
 
     def _take_up(self, agent: Agent, call: AgentCall) -> None:
         """Have a call of an earlier session be one of an agent's here, with what the agent took in that session."""
@@ -508,6 +522,8 @@ class Agents:
             path = self._folder.made() / f"{definition.name}{ENDING}"
             creator = actor if caller.running is None else caller.running.call.actor
             agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
+            agent.making = caller.making
+            self.records.check_version(agent)
             write_file(path, agent.text, is_new=True)
             try:
                 self._keep(agent, "created", actor)
@@ -524,18 +540,19 @@ class Agents:
         """
         with self._lock:
             self.check_changed(agent, definition, caller)
-            before = (agent.definition, agent.text, agent.version)
-            agent.definition, agent.text, agent.version = definition, file_text(definition), agent.version + 1
+            before = (agent.definition, agent.text, agent.making, agent.earlier, agent.version)
+            agent.earlier = (*agent.earlier, agent.hash)
+            agent.definition, agent.text, agent.making = definition, file_text(definition), caller.making
+            agent.version += 1
             try:
+                self.records.check_version(agent)
                 if agent.path is not None:
                     write_file(agent.path, agent.text, is_new=False)
                 self._keep(agent, "updated", actor)
             except BaseException:
-                agent.definition, agent.text, agent.version = before
+                agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
-                    with suppress(
-                        AgentError
-                    ):  # the file is then not what was approved, and the agent blocked
+                    with suppress(AgentError):  # it is then not what was approved, and the agent blocked
                         write_file(agent.path, agent.text, is_new=False)
                 raise
             if agent.purse is not None:
@@ -554,7 +571,8 @@ class Agents:
                 agent.state = was
                 raise
             if path is not None and not agent.is_adopted:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # what is in its place is nobody's agent
+                    path.unlink()
                 agent.path = None
 
     def promoted_by(self, caller: Caller, agent: Agent, path: Path, actor: str) -> Path:
@@ -567,10 +585,7 @@ class Agents:
             self.check_promoted(agent, caller)
             target = new_file(path, self.tract.workspace.roots)
             write_file(target, agent.text, is_new=True)
-            before, agent.promoted = agent.promoted, {
-                "path": str(target), "hash": agent.hash, "creator": agent.creator, "version": agent.version,
-                "session": agent.session, "at": datetime.now(UTC).isoformat(), "by": actor,
-            }  # fmt: skip
+            before, agent.promoted = agent.promoted, agent.provenance(target, actor)
             try:
                 self._keep(agent, "promoted", actor)
             except BaseException:
@@ -598,9 +613,14 @@ class Agents:
             raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
         if caller.is_again:
             of = (text, (*caller.chain, name))
-            left = [one for one in self.calls_of(name) if one.state.is_open and (one.input, one.chain) == of]
-            if left:
-                return self.go_on(name, left[-1].number, caller)
+            same = [one for one in self.calls_of(name) if (one.input, one.chain) == of]
+            left = next((one for one in reversed(same) if one.state.is_open or one.is_unheard), None)
+            if left is not None and left.state.is_open:
+                return self.go_on(name, left.number, caller)
+            if left is not None:  # a person had it go on, and it has ended
+                left.is_unheard = False
+                self.records.save_call(left)
+                return left
         return self._runner.call(self.get(name), text, attachments, caller)
 
     def check_definition(self, definition: AgentDefinition, caller: Caller) -> None:
@@ -637,27 +657,13 @@ class Agents:
             raise AgentError(
                 "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
             )
-        self.check_free(name)
+        check_free(name, self.executor, [one.name for one in self])
         self.check_definition(definition, caller)
         if CREATING in definition.toolsets and caller.depth + 1 >= self._limits.depth:
             raise AgentError(
                 "limit", f"an agent this deep may make no agents: {self._limits.depth} is the depth here"
             )
         self.check_count()
-
-    def check_free(self, name: str) -> None:
-        """Check that no tool has a name, nor do several together.
-
-        Raises:
-            AgentError: one has.
-        """
-        taken = next(
-            (one for one in reserved_names(self.executor) if key_of(python_name(one)) == key_of(name)), None
-        )
-        if taken is not None:
-            raise AgentError(
-                "reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name"
-            )
 
     def check_count(self) -> None:
         """Check that another agent may be active, besides those that were asked for in the same answer.

@@ -78,10 +78,30 @@ class Purse:
     is_shared = False
 
     def __init__(self, limits: TurnLimits, name: str) -> None:
-        self.limits = limits
+        self._limits = limits
+        self._unpriced = ""
         self.name = name
         self.spent: dict[str, float] = dict.fromkeys(_MEASURES, 0)
         self.aside: dict[str, float] = dict.fromkeys(_MEASURES, 0)
+
+    @property
+    def limits(self) -> TurnLimits:
+        """What may be taken. To set it anew takes back that a price was unknown."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: TurnLimits) -> None:
+        """Set them."""
+        self._limits, self._unpriced = limits, ""
+
+    @property
+    def unpriced(self) -> str:
+        """A model of which a request had no known price, so that a limit of money does not hold; empty if none did."""
+        return self._unpriced
+
+    def note_unpriced(self, model: str) -> None:
+        """Note that a request had no known price."""
+        self._unpriced = model
 
     def taken(self, measure: str) -> float:
         """Return how much was taken so far."""
@@ -121,6 +141,17 @@ class TurnPurse(Purse):
             raise ReferenceError("the turn of this purse is over")
         return meter
 
+    @property
+    def unpriced(self) -> str:
+        """A model of which a request of the turn, or of agents, had no known price; empty if none did."""
+        return self._meter.unpriced or ""
+
+    def note_unpriced(self, model: str) -> None:
+        """Have the turn know, if it is not over, that a request had no known price."""
+        meter = self._meter_of()
+        if meter is not None:
+            meter.unpriced = model
+
     def taken(self, measure: str) -> float:
         """Return how much the turn has taken."""
         return float(getattr(self._meter, measure))
@@ -134,10 +165,11 @@ class TurnPurse(Purse):
         return left if left is None or measure not in {"calls", "seconds"} else left + self.aside[measure]
 
     def charge(self, used: dict[str, float]) -> None:
-        """Have the turn count what a call has taken; its tool calls, and the time, are counted as they happen."""
-        self._meter.add_taken(
-            steps=int(used["steps"]) if self._counts_steps else 0, tokens=int(used["tokens"]), usd=used["usd"]
-        )
+        """Have the turn, if it is not over, count what a call has taken; tool calls, and time, it counts itself."""
+        meter = self._meter_of()
+        if meter is not None:
+            steps = int(used["steps"]) if self._counts_steps else 0
+            meter.add_taken(steps=steps, tokens=int(used["tokens"]), usd=used["usd"])
 
 
 class CallMeter(TurnMeter):
@@ -249,13 +281,21 @@ class Budgets:
                     purse.aside[measure] += number
         return Reserved(TurnLimits(**{"steps": None, **most}), purses)
 
-    def settle(self, reserved: Reserved, used: dict[str, float]) -> None:
-        """Charge what a call has taken, in the place of what was set aside for it."""
+    def settle(self, reserved: Reserved, used: dict[str, float], unpriced: str) -> None:
+        """Charge what a call has taken, in the place of what was set aside for it; see `Purse.unpriced`."""
         with self._lock:
             for purse in reserved.purses:
                 for measure in _MEASURES:
                     purse.aside[measure] -= getattr(reserved.limits, measure) or 0
-                purse.charge({measure: used.get(measure, 0) for measure in _MEASURES})
+        self.charge(reserved.purses, {measure: used.get(measure, 0) for measure in _MEASURES}, unpriced)
+
+    def charge(self, purses: tuple[Purse, ...], used: dict[str, float], unpriced: str) -> None:
+        """Charge what was taken: for a call that was settled already, by one below it, which ended later."""
+        with self._lock:
+            for purse in purses:
+                purse.charge(used)
+                if unpriced:
+                    purse.note_unpriced(unpriced)
 
 
 def _part(purse: Purse, measure: str, among: int) -> float | None:
@@ -267,6 +307,13 @@ def _part(purse: Purse, measure: str, among: int) -> float | None:
     left = purse.left(measure)
     if left is None:
         return None
+    if measure == "usd" and purse.unpriced:
+        raise AgentError(
+            "limit",
+            f"the price of {purse.unpriced!r} is not known, so the budget of {purse.name} in USD cannot hold for it. A "
+            f"person can say what a million tokens cost, t.models.price({purse.unpriced!r}, input=1, output=5), and "
+            "give the budget anew: t.agents.limits, or agent_update",
+        )
     if left <= 0:
         raise AgentError("limit", _spent_text(purse, measure))
     if purse.is_shared and among > 1 and not (measure == "seconds" and isinstance(purse, TurnPurse)):

@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import AgentError, ContentError, nearest
 from tract_jupyter.models import TurnLimits, brief_repr, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _LONGEST_NAME: Final = 64
@@ -169,6 +169,18 @@ def twice_in(given: Iterable[Any]) -> Any | None:
     return None
 
 
+def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: str) -> None:
+    """Check that something has only keys that there are.
+
+    Raises:
+        AgentError: it has another one.
+    """
+    for key in given:
+        if key not in keys:
+            told = f"{what} has no key {brief_repr(key)}.{nearest(str(key), keys)} It has: {', '.join(keys)}"
+            raise AgentError(code, told, keys)
+
+
 def read_budget(given: object) -> TurnLimits | None:
     """Return a budget that is given as `{steps, calls, tokens, usd, seconds}`, or as `TurnLimits`.
 
@@ -181,14 +193,7 @@ def read_budget(given: object) -> TurnLimits | None:
         raise AgentError(
             "bad_budget", f"budget is {{'steps': 20, ...}}, not {brief_repr(given)}", BUDGET_KEYS
         )
-    for name in given:
-        if name not in BUDGET_KEYS:
-            near = nearest(str(name), BUDGET_KEYS)
-            raise AgentError(
-                "bad_budget",
-                f"budget: no limit is called {brief_repr(name)}.{near} There are {', '.join(BUDGET_KEYS)}",
-                BUDGET_KEYS,
-            )
+    check_keys("budget", given, BUDGET_KEYS, "bad_budget")
     try:
         limits = TurnLimits(**{"steps": None, **given})
     except ContentError as error:

@@ -23,8 +23,18 @@ if TYPE_CHECKING:
 _FEW = 4  # tools that a sentence names
 
 
-def details_of(agents: Agents, definition: AgentDefinition, former: Agent | None, actor: str) -> CallDetails:
-    """Return what a person is shown of a definition; of a new version of an agent, what has changed too."""
+def details_of(
+    agents: Agents, definition: AgentDefinition, former: Agent | None, actor: str, *, is_of_file: bool = False
+) -> CallDetails:
+    """Return what a person is shown of a definition; of a new version of an agent, what has changed too.
+
+    Args:
+        agents: of the tract.
+        definition: the new one.
+        former: the agent as it is.
+        actor: who makes it.
+        is_of_file: whether it is what stands in the agent's file, and nothing is written there.
+    """
     rows = tuple(_rights(agents, definition, actor))
     tables = [ValueTable("What it may do", rows, "nothing", summary=_in_a_sentence(agents, definition))]
     noticed = findings_rows(text_findings(definition.description))
@@ -32,7 +42,15 @@ def details_of(agents: Agents, definition: AgentDefinition, former: Agent | None
         heads = ("What", "Where", "Why")
         tables.append(ValueTable("Notice in its description", noticed, "nothing", heads=heads))
     blocks = []
-    if former is not None and (changed := _difference(former.text, file_text(definition))):
+    edited = "" if former is None or is_of_file else former.edited
+    if edited:
+        rows = (
+            ValueRow(
+                "its file", "", "was edited since", "That is lost, unless you reject this and adopt it."
+            ),
+        )
+        tables.append(ValueTable("Takes the place of an edited file", rows, "nothing"))
+    if former is not None and (changed := _difference(edited or former.text, file_text(definition))):
         blocks.append(CodeBlock("Changes", changed, language="diff", binds="nothing"))
     if former is None or former.definition.instructions != definition.instructions:
         text, found = definition.instructions, text_findings(definition.instructions)

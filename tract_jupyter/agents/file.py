@@ -14,6 +14,7 @@ The file that is written of a definition, read again, is that definition, to the
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -23,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from tract_jupyter.agents.definition import AgentDefinition, read_budget, twice_in
-from tract_jupyter.exceptions import AgentError, nearest
+from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget, twice_in
+from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import brief_repr, sha256
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "to
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000
 _NOT_HERE: Final = ("entry", "schema_in_ref")
+_HIDDEN_END: Final = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
+"""What ends a line in YAML, and in few other places."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -87,9 +90,15 @@ def parse_file(text: str) -> AgentDefinition:
         AgentError: it is no `.agent` file, or its definition cannot be used.
     """
     front, body = _parted(text.removeprefix("\ufeff"))
+    hidden = _HIDDEN_END.search(front)
+    if hidden is not None:
+        raise AgentError(
+            "bad_file",
+            f"the front matter has the line end {hidden.group()!r}, which hides a line from you; write it as an escape",
+        )
     try:
         data = yaml.load(front, Loader=_Loader)  # noqa: S506 # derives from SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
         if isinstance(error, AgentError):
             raise
         problem = getattr(error, "problem", None) or str(error)
@@ -104,14 +113,7 @@ def parse_file(text: str) -> AgentDefinition:
             raise AgentError("bad_file", f"an .agent file must not declare {key!r}", KEYS)
     if "name" not in data:
         raise AgentError("bad_file", "an .agent file must have a 'name' field", KEYS)
-    for key in data:
-        if key not in KEYS:
-            near = nearest(str(key), KEYS)
-            raise AgentError(
-                "unknown_key",
-                f"an .agent file has no key {brief_repr(key)}.{near} It has: {', '.join(KEYS)}",
-                KEYS,
-            )
+    check_keys("an .agent file", data, KEYS, "unknown_key")
     values = {**data, "budget": read_budget(data.get("budget"))}
     return AgentDefinition(instructions=body, **values)
 
@@ -180,6 +182,10 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
     if not roots:
         raise AgentError(
             "bad_path", "the workspace has no folder for it; t.workspace.roots = ['PLACE'] sets one"
+        )
+    if not str(path).isprintable():
+        raise AgentError(
+            "bad_path", f"{brief_repr(str(path))} has characters that are not visible; leave them out"
         )
     given = Path(path).expanduser()
     target = (given if given.is_absolute() else roots[0] / given).resolve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,6 +13,7 @@ from tract_jupyter.agents.definition import AgentDefinition, key_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.exceptions import AgentError, SpecError, TractError
 from tract_jupyter.models import TurnLimits, digest
+from tract_jupyter.review import is_running, process_text, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -25,6 +27,8 @@ _CALL: Final = "agent_call:"
 _ID_LENGTH: Final = 16
 _LONGEST_SHOWN: Final = 55
 """Characters of a name in an actor; the hash of the version covers all of it."""
+_DIGITS: Final = 8
+"""Of that hash: two versions with the same ones can be looked for, so there is never a second one."""
 
 
 class AgentState(StrEnum):
@@ -80,6 +84,8 @@ class AgentCall:
         used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`; while it goes on, before it was gone on with.
         began: when.
         ended: when; None while it goes on.
+        process: that carries it out.
+        is_unheard: whether a person had it go on, and whoever made it was not told the answer yet.
     """
 
     agent: str
@@ -100,6 +106,8 @@ class AgentCall:
     used: dict[str, float] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
+    process: str = field(default_factory=this_process)
+    is_unheard: bool = False
     meter: CallMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
@@ -112,6 +120,12 @@ class AgentCall:
     def conversation(self) -> str:
         """The name of its conversation for `Session.get_tract`."""
         return f"{self.tract_id}:{self.branch}"
+
+    @property
+    def elsewhere(self) -> str:
+        """The other process in which it is under way, in words; empty if it is under way in none."""
+        is_there = self.state is CallState.RUNNING and self.process != this_process()
+        return process_text(self.process) if is_there else ""
 
     @property
     def taken(self) -> dict[str, float]:
@@ -129,21 +143,24 @@ class AgentCall:
             "hash": self.hash, "task_hash": self.task_hash, "chain": list(self.chain), "session": self.session,
             "state": self.state.value, "note": self.note, "answer": self.answer,
             "used": dict(self.used), "began": self.began.isoformat(),
-            "ended": None if self.ended is None else self.ended.isoformat(),
+            "ended": None if self.ended is None else self.ended.isoformat(), "process": self.process,
+            "is_unheard": self.is_unheard,
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentCall:
-        """Read what `to_dict` gave. What was under way was left by its process."""
-        state, ended = CallState(data["state"]), data["ended"]
+        """Read what `to_dict` gave. What was under way was left, unless another process runs that is at it."""
+        state, ended, process = CallState(data["state"]), data["ended"], data["process"]
+        if state is CallState.RUNNING and (process == this_process() or not is_running(process)):
+            state = CallState.LEFT
         return cls(
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
             limits=TurnLimits(**data["limits"]), hash=data["hash"],
             task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
-            state=CallState.LEFT if state is CallState.RUNNING else state, note=data["note"], answer=data["answer"],
+            state=state, note=data["note"], answer=data["answer"], process=process,
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
-            ended=None if ended is None else datetime.fromisoformat(ended),
+            ended=None if ended is None else datetime.fromisoformat(ended), is_unheard=data["is_unheard"],
         )  # fmt: skip
 
 
@@ -160,7 +177,9 @@ class Agent:
         session: the session that it was made in; empty for one that was taken over from a file.
         version: 1, and one more for each update.
         state: what it is.
+        making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
         promoted: where a promoted copy is, with what is known of its making.
+        earlier: the hashes of its earlier versions.
         purse: what its calls took, and may take.
         calls: its calls in this session, the oldest first.
     """
@@ -173,13 +192,15 @@ class Agent:
     session: str
     version: int = 1
     state: AgentState = AgentState.ACTIVE
+    making: dict[str, str] = field(default_factory=dict)
     promoted: dict[str, Any] = field(default_factory=dict)
+    earlier: tuple[str, ...] = ()
     purse: Purse | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
     _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
 
     def __repr__(self) -> str:
-        return f"<Agent {self.name}, version {self.version}: {self.state}>"
+        return f"<Agent {self.name}, version {self.version}: {'blocked' if self.why_blocked else self.state}>"
 
     @property
     def name(self) -> str:
@@ -197,7 +218,11 @@ class Agent:
     @property
     def id(self) -> str:
         """Its name and version, as actors have it: a standing approval of one version counts for no other."""
-        return f"{self.name[:_LONGEST_SHOWN]}@{self.hash[:8]}"
+        return self.id_with(self.hash)
+
+    def id_with(self, made: str) -> str:
+        """Return what actors have of it in the version of a hash."""
+        return f"{self.name[:_LONGEST_SHOWN]}@{made[:_DIGITS]}"
 
     @property
     def kept_as(self) -> str:
@@ -209,34 +234,58 @@ class Agent:
         """True if it was taken over from a file, and so outlives the session."""
         return not self.session
 
+    def provenance(self, path: Path, by: str) -> dict[str, Any]:
+        """Return what is noted of a copy that is promoted now: of which version, how that was made, and by whom."""
+        return {
+            **self.making, "path": str(path), "hash": self.hash, "creator": self.creator, "version": self.version,
+            "session": self.session, "at": datetime.now(UTC).isoformat(), "by": by,
+        }  # fmt: skip
+
+    @property
+    def why_blocked(self) -> str:
+        """Why it cannot be called although it is active, as its file is not what was approved; empty if it is."""
+        if self.path is None or self.state is not AgentState.ACTIVE:
+            return ""
+        again = "" if self.is_adopted else ", or agent_update makes another version, with a file anew"
+        try:
+            text = read_file(self.path)
+        except AgentError as error:
+            return (
+                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent"
+                f"{again}"
+            )
+        if file_hash(text) == self.hash:
+            return ""
+        return (
+            f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
+            f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r}){again}"
+        )
+
+    @property
+    def edited(self) -> str:
+        """What somebody has written into its file in the place of what was approved; empty if nobody has."""
+        with suppress(AgentError):
+            text = "" if self.path is None else read_file(self.path)
+            return "" if text == self.text else text
+        return ""
+
     def check_file(self) -> None:
         """Check that its file is still what was approved.
 
         Raises:
             AgentError: it was changed, or is gone.
         """
-        if self.path is None:
-            return
-        try:
-            text = read_file(self.path)
-        except AgentError as error:
-            raise AgentError(
-                "file_changed",
-                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent",
-            ) from None
-        if file_hash(text) != self.hash:
-            raise AgentError(
-                "file_changed",
-                f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
-                f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r})",
-            )
+        why = self.why_blocked
+        if why:
+            raise AgentError("file_changed", why)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the store keeps of it."""
         return {
             "name": self.name, "text": self.text, "path": None if self.path is None else str(self.path),
             "creator": self.creator, "maker": list(self.maker), "session": self.session, "version": self.version,
-            "state": self.state.value, "promoted": self.promoted,
+            "state": self.state.value, "making": self.making, "promoted": self.promoted,
+            "earlier": list(self.earlier),
         }  # fmt: skip
 
     @classmethod
@@ -250,7 +299,7 @@ class Agent:
             return cls(
                 parse_file(data["text"]), data["text"], None if data["path"] is None else Path(data["path"]),
                 data["creator"], tuple(data["maker"]), data["session"], data["version"], AgentState(data["state"]),
-                data["promoted"],
+                data["making"], data["promoted"], tuple(data["earlier"]),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise AgentError("bad_file", f"what the store has of an agent cannot be read: {error}") from error
@@ -269,6 +318,21 @@ class AgentRecords:
     def together(self) -> AbstractContextManager[object]:
         """Have what is stored within this be stored as a whole, or not at all."""
         return self._settings.database.write()
+
+    def check_version(self, agent: Agent) -> None:
+        """Check that actors can tell an agent, as it is now, from all that they can have been before.
+
+        Raises:
+            AgentError: they cannot, so that what was allowed to one version for good would count for this one.
+        """
+        for one in self._read(_RECORD + key_of(agent.name)[:_LONGEST_SHOWN], Agent.from_dict):
+            for made in (*one.earlier, one.hash):
+                if made != agent.hash and one.id_with(made) == agent.id:
+                    raise AgentError(
+                        "same_digits",
+                        f"this version of {agent.name!r} has the same {_DIGITS} digits as another one, {agent.id}, so "
+                        "what was allowed to that one could not be told from what is allowed to this; change a word",
+                    )
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
         """Keep an agent as it is now.

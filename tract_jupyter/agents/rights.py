@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.definition import unknown
+from tract_jupyter.agents.definition import key_of, unknown
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.prompts import SELF
-from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, ToolConfig, ToolProfile
+from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, ToolConfig, ToolProfile, python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from tract_jupyter.agents.definition import AgentDefinition
     from tract_jupyter.toolkit import ToolExecutor
@@ -45,6 +45,32 @@ def reserved_names(executor: ToolExecutor) -> list[str]:
     tools = executor.tools().values()
     own = [one.name for one in tools if one.namespace != NAMESPACE]
     return own + [one.namespace for one in tools if one.namespace]
+
+
+def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None:
+    """Check that no tool has a name, nor do several together, and that no other agent has the same one in Python.
+
+    Args:
+        name: of an agent.
+        executor: of the tract.
+        others: the names of the agents that there are.
+
+    Raises:
+        AgentError: it is taken.
+    """
+    key = key_of(python_name(name))
+    taken = next((one for one in reserved_names(executor) if key_of(python_name(one)) == key_of(name)), None)
+    if taken is not None:
+        raise AgentError("reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name")
+    same = next(
+        (one for one in others if key_of(one) != key_of(name) and key_of(python_name(one)) == key), None
+    )
+    if same is not None:
+        raise AgentError(
+            "name_taken",
+            f"{name!r} and the agent {same!r} would both be tools.{NAMESPACE}.{python_name(name)} in Python; choose "
+            "another name",
+        )
 
 
 def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:

@@ -6,6 +6,7 @@ it was not granted; its questions are asked where all questions of the tract are
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +30,7 @@ from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteErro
 from tract_jupyter.llm import TurnMeter
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import TurnLimits, TurnOutcome
+from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (
     Toolset,
     acting_level,
@@ -42,12 +44,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tract_jupyter.agents.agents import Agents
-    from tract_jupyter.agents.budgets import Reserved
+    from tract_jupyter.agents.budgets import Purse, Reserved
+    from tract_jupyter.llm import StopSignal
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
 _running: ContextVar[RunningAgent | None] = ContextVar("tract_running_agent", default=None)
 _PATIENCE: Final = 5.0
+_CHATS_OWN: Final = re.compile("(?:;|, and) chat\\(None\\)")
+"""What a note says from here on is how a chat goes on, which an agent's call does by another word."""
 _STATES: Final = {
     TurnOutcome.ANSWER: CallState.DONE,
     TurnOutcome.WAITING: CallState.WAITING,
@@ -64,12 +69,16 @@ class RunningAgent:
         agent: which one.
         own: its tract.
         profile: what it may call.
+        above: the agent that called it; None if none did.
+        purses: what it is charged to.
     """
 
     call: AgentCall
     agent: Agent
     own: Any
     profile: ToolProfile
+    above: RunningAgent | None
+    purses: tuple[Purse, ...]
 
 
 def running_agent() -> RunningAgent | None:
@@ -125,6 +134,14 @@ class Caller:
         names = allowed_tools(self._executor, self.profile)
         return names if self._executor is self._top.executor else names & self._top.executor.tools().keys()
 
+    @property
+    def making(self) -> dict[str, str]:
+        """What is known of how something is made now: the `model` that writes it, and the `cell` that runs."""
+        notes = call_notes()
+        said = notes.commit if notes is not None else ""
+        model = (self.tract.get_commit(said).generation_config or {}).get("model") if said else ""
+        return {name: str(value) for name, value in (("model", model), ("cell", this_cell())) if value}
+
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""
         return agent_actor(
@@ -172,9 +189,9 @@ class CallRunner:
             caller.depth + 1, text, reserved.limits, agent.hash, agent.definition.task_hash,
             (*caller.chain, agent.name), self._agents.session, tuple(attachments),
         )  # fmt: skip
-        with self._settled(call, reserved):
+        with self._settled(call, reserved, caller.running):
             self._begin(agent, call, caller, names)
-            self._carry_out(agent, call, caller, names, text)
+            self._carry_out(agent, call, caller, names, text, reserved.purses)
         return call
 
     def resume(self, agent: Agent, call: AgentCall, caller: Caller) -> AgentCall:
@@ -186,14 +203,15 @@ class CallRunner:
         names = self._names(agent, caller)
         reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
-        with self._settled(call, reserved):
+        call.process = this_process()
+        with self._settled(call, reserved, caller.running):
             if call.own is None:
                 self._open(agent, call, caller, names)
             else:  # it waited for a decision, and its tract knows about which call
                 call.own.executor.granted = granted_profile(profile_for(agent.definition, names))
             self._agents.records.save_call(call)
             said = any(message.role == "user" for message in call.own.compile().messages)
-            self._carry_out(agent, call, caller, names, None if said else call.input)
+            self._carry_out(agent, call, caller, names, None if said else call.input, reserved.purses)
         return call
 
     def taken_before(self, call: AgentCall) -> dict[str, float]:
@@ -226,7 +244,7 @@ class CallRunner:
         return taken
 
     @contextmanager
-    def _settled(self, call: AgentCall, reserved: Reserved) -> Iterator[None]:
+    def _settled(self, call: AgentCall, reserved: Reserved, above: RunningAgent | None) -> Iterator[None]:
         """Charge a call in the end, however it ends, and keep what came of it."""
         with self._ended:
             self._under_way += 1
@@ -234,17 +252,29 @@ class CallRunner:
             yield
         finally:
             try:
-                self._settle(call, reserved)
+                self._settle(call, reserved, above)
             finally:
                 with self._ended:
                     self._under_way -= 1
                     self._ended.notify_all()
 
-    def _settle(self, call: AgentCall, reserved: Reserved) -> None:
-        used = {} if call.meter is None else call.meter.used
-        call.used = {**call.used, **{name: call.used.get(name, 0) + more for name, more in used.items()}}
-        self._agents.budgets.settle(reserved, used)
+    def _settle(self, call: AgentCall, reserved: Reserved, above: RunningAgent | None) -> None:
+        late = []
+        with self._ended:
+            used = {} if call.meter is None else call.meter.used
+            unpriced = (call.meter and call.meter.unpriced) or ""
+            call.meter, call.used = None, _sum(call.used, used)
+            self._agents.budgets.settle(reserved, used, unpriced)
+            # calls, and time, were counted as they happened; the rest is not yet charged to who was stopped, and left
+            more: dict[str, float] = {name: used[name] for name in ("steps", "tokens", "usd") if name in used}
+            while above is not None and above.call.meter is None:
+                above.call.used = _sum(above.call.used, more)
+                self._agents.budgets.charge(above.purses, more, unpriced)
+                late.append(above.call)
+                above = above.above
         self._end(call)
+        for one in late:
+            self._agents.records.save_call(one)
 
     # ---
 
@@ -282,7 +312,8 @@ class CallRunner:
                 f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
                 "nobody gets more by calling an agent. Call one that has no more than you have",
             )
-        for maker in filter(None, map(self._agents.active, agent.maker)):
+        # also one that was retired since, which gives nobody back what it had lost
+        for maker in (one for one in self._agents if one.name in agent.maker):
             lost = sorted(names - self._agents.granted(maker.definition))
             if lost:
                 raise AgentError(
@@ -313,9 +344,9 @@ class CallRunner:
                     "was given, by the names that it was given them",
                     caller.running.call.attachments,
                 )
-        self._agents.tract.workspace.read(*attachments)
+        caller.tract.workspace.read(*attachments)
 
-    def _purses(self, agent: Agent, caller: Caller) -> tuple[Any, ...]:
+    def _purses(self, agent: Agent, caller: Caller) -> tuple[Purse, ...]:
         purses = [self._agents.purse_of(agent)]
         if caller.meter is not None:
             counts = caller.running is not None
@@ -357,9 +388,11 @@ class CallRunner:
         return call.own
 
     def _carry_out(
-        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None
-    ) -> None:
+        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None,
+        purses: tuple[Purse, ...],
+    ) -> None:  # fmt: skip
         own, profile = call.own, profile_for(agent.definition, names)
+        stop: StopSignal | None = None
         try:
             own.loop.price = caller.tract.loop.price
             meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
@@ -369,8 +402,8 @@ class CallRunner:
             # also of one that may call nothing: what its model makes up is answered
             toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
             with (
-                _being(RunningAgent(call, agent, own, profile)),
-                own.loop.signal(),  # before it follows: a stop that was given already counts
+                _being(RunningAgent(call, agent, own, profile, caller.running, purses)),
+                own.loop.signal() as stop,  # before it follows: a stop that was given already counts
                 self._agents.following(call, caller),
             ):
                 self._note(call, self._chat(own, text, call, toolset))
@@ -386,6 +419,8 @@ class CallRunner:
         except BaseException as error:
             call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
             raise
+        if stop is not None and stop.is_set():
+            _end_stopped(call)
 
     def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
         options: dict[str, Any] = {}
@@ -419,14 +454,13 @@ class CallRunner:
 
     def _note(self, call: AgentCall, response: ChatResponse) -> None:
         call.state = _STATES.get(response.outcome, CallState.FAILED)
-        call.note, call.answer = response.note.partition("; chat(None)")[0], response.text
+        call.note, call.answer = _CHATS_OWN.split(response.note)[0], response.text
 
     def _end(self, call: AgentCall) -> None:
         """Keep what came of a call. Its tract stays open as long as it waits, as it knows what was asked."""
         if call.state is CallState.RUNNING:  # it ended before it was begun, or in a way that nobody foresaw
             call.state = CallState.FAILED
         call.ended = datetime.now(UTC)
-        call.meter = None
         try:
             if call.number:
                 self._agents.records.save_call(call)
@@ -436,6 +470,20 @@ class CallRunner:
                 call.own = None
                 own.close()
         self._agents.changed()
+
+
+def _end_stopped(call: AgentCall) -> None:
+    """Have a call that was stopped be that, also if its model could not be interrupted and ended by itself."""
+    if call.state is CallState.DONE:
+        call.note = "its reply could not be ended on its way, and is kept"
+    elif call.state is CallState.FAILED:
+        call.note = f"after that: {call.note}"
+    if call.state is not CallState.WAITING:
+        call.state = CallState.STOPPED
+
+
+def _sum(used: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return {**used, **{name: used.get(name, 0) + number for name, number in more.items()}}
 
 
 def _turn_of(caller: Caller) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from tract_jupyter.exceptions import AgentError
+from tract_jupyter.models import one_line
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 if TYPE_CHECKING:
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import CallDetails
 
 Budget = dict[str, Any]
+_LONGEST_NAME: Final = 64
+_TITLES: Final = {
+    "agent_create": "Create agent",
+    "agent_call": "Call agent",
+    "agent_update": "Change agent",
+    "agent_retire": "Retire agent",
+    "agent_promote": "Promote agent",
+}
+
+
+def call_title(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return what a call is in words: `Create agent checker`; empty if it is none of these tools'."""
+    named = arguments.get("name" if tool == "agent_create" else "agent")
+    return f"{_TITLES[tool]} {one_line(str(named), _LONGEST_NAME)}" if tool in _TITLES and named else ""
 
 
 def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
@@ -38,21 +53,24 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
 
         return run
 
-    built_in = ToolDefinition.built_in
+    def built_in(function: Callable[..., Any], **options: Any) -> ToolDefinition:
+        title = partial(call_title, function.__name__) if function.__name__ in _TITLES else None
+        return ToolDefinition.built_in(function, title=title, told_actor=True, **options)
+
     return [
-        built_in(tools.agent_create, told_actor=True, check=checked(tools.check_create), details=details("create")),
+        built_in(tools.agent_create, check=checked(tools.check_create), details=details("create")),
         built_in(
-            tools.agent_call, told_actor=True, asks_itself=True, traits=Traits(open_world=True),
+            tools.agent_call, asks_itself=True, traits=Traits(open_world=True),
             lane=lambda values: f"agent {str(values['agent']).casefold()}",
         ),
         built_in(
-            tools.agent_update, told_actor=True, check=checked(tools.check_update), details=details("update"),
+            tools.agent_update, check=checked(tools.check_update), details=details("update"),
             binds=tools.version,
         ),
-        built_in(tools.agent_list, told_actor=True, traits=Traits(read_only=True)),
-        built_in(tools.agent_retire, told_actor=True, check=checked(tools.check_retire), binds=tools.version),
+        built_in(tools.agent_list, traits=Traits(read_only=True)),
+        built_in(tools.agent_retire, check=checked(tools.check_retire), binds=tools.version),
         built_in(
-            tools.agent_promote, told_actor=True, check=checked(tools.check_promote), details=details("promote"),
+            tools.agent_promote, check=checked(tools.check_promote), details=details("promote"),
             binds=tools.version,
         ),
     ]  # fmt: skip
@@ -97,6 +115,7 @@ def _function(agents: Agents, agent: Agent) -> ToolDefinition:
     return replace(
         _any_agent(), name=f"agents.{name}", description=agent.definition.description or f"The agent {name}.",
         handler=call, owner=f"agent:{name}", version=agent.hash, lane=lambda _: f"agent {name.casefold()}",
+        title=lambda _: f"Call agent {name}",
     )  # fmt: skip
 
 
@@ -213,15 +232,16 @@ class _Tools:
 
         agents, found = self._agents(), []
         for agent in agents:
-            purse = agents.purse_of(agent)
+            purse, why = agents.purse_of(agent), agent.why_blocked
             left = {one: purse.left(one) for one in budget_dict(purse.limits)}
+            state = {"state": "blocked", "why": why} if why else {"state": agent.state.value}
             found.append(
                 {
-                    "agent": agent.name, "description": agent.definition.description, "state": agent.state.value,
+                    "agent": agent.name, "description": agent.definition.description, **state,
                     "calls": len(agent.calls), "tools": sorted(agents.granted(agent.definition)), "left": left,
                 }
                 if agent.state is AgentState.ACTIVE
-                else {"agent": agent.name, "state": agent.state.value, "calls": len(agent.calls)}
+                else {"agent": agent.name, **state, "calls": len(agent.calls)}
             )  # fmt: skip
         return found
 

@@ -6,6 +6,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
 
@@ -294,12 +295,18 @@ def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
             is_idle = by_action and name == "approve"
             style: Any = "neutral" if is_idle else name
             runs_tool = name == "approve" and subject is not None and subject.kind == "tool"
-            said = run_label(subject.name) if subject and runs_tool else pending.labels[name]
+            said = _tool_label(pending, subject.name) if subject and runs_tool else pending.labels[name]
             label = APPROVE_ONLY if is_idle else said
             buttons.append(ReviewAction(name, label, parameters, style=style))
     return tuple(buttons)
 
 
+def _tool_label(pending: Describable, tool: str) -> str:
+    """Return the label of what makes a call of a tool: what its title says, if that is in words."""
+    return run_label(tool) if pending.title.endswith(tool) else one_line(pending.title, _LONGEST_LABEL)
+
+
+_LONGEST_LABEL = 40
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 

@@ -7,6 +7,7 @@ from .acting import TurnEnding as TurnEnding
 from .acting import TurnHost as TurnHost
 from .acting import TurnMeter as TurnMeter
 from .acting import run_turn as run_turn
+from .acting import tokens_of as tokens_of
 from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
 from .blocks import ProviderBlocks as ProviderBlocks

@@ -100,6 +100,7 @@ class TurnMeter:
             beside the others, and with `cost` only if that of each request is known.
         steps: requests.
         calls: tool calls.
+        unpriced: a model of which a request had no known price; None if there was none.
     """
 
     def __init__(self, limits: TurnLimits, price: Price | None = None) -> None:
@@ -113,7 +114,7 @@ class TurnMeter:
         self.steps = self.calls = self.tokens = 0
         self.usd = 0.0
         self._price = price
-        self._unpriced: str | None = None
+        self.unpriced: str | None = None
         self._is_priced = True
         self._estimated = 0
         self._lock = threading.Lock()
@@ -146,7 +147,7 @@ class TurnMeter:
             for one in (usage or {}, *failed):
                 cost = self._price(model, one)
                 if cost is None:
-                    self._unpriced = model
+                    self.unpriced = model
                 else:
                     self.usd += cost
 
@@ -156,7 +157,7 @@ class TurnMeter:
             for line in lines:
                 self.tokens += line.tokens
                 if self._price is not None and line.cost is None:
-                    self._unpriced = line.model
+                    self.unpriced = line.model
                 elif self._price is not None and line.cost is not None:
                     self.usd += float(line.cost.usd)
 
@@ -194,8 +195,8 @@ class TurnMeter:
             return f"the limit of {counted(limits.steps, 'step')} (requests of a turn) is reached"
         if limits.tokens is not None and self.tokens >= limits.tokens:
             return f"the limit of {limits.tokens:,} tokens is reached: the turn took {self.tokens:,}"
-        if limits.usd is not None and self._unpriced is not None:
-            return f"the price of {self._unpriced!r} is not known, so a limit of money cannot hold for it"
+        if limits.usd is not None and self.unpriced is not None:
+            return f"the price of {self.unpriced!r} is not known, so a limit of money cannot hold for it"
         if limits.usd is not None and self.usd >= limits.usd:
             return f"the limit of {limits.usd:g} USD is reached: the turn took {self.usd:.4f}"
         return self._late()
@@ -231,10 +232,10 @@ def tokens_of(usage: Mapping[str, Any]) -> int | None:
         return None
     parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
     found = [part for part in parts if is_count(part)]
-    if found:
+    if any(found):
         return sum(found)
     total = usage.get("total_tokens")
-    return total if is_count(total) else None
+    return total if is_count(total) and total else None  # no request has none: some servers fill in zeros
 
 
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -551,7 +551,8 @@ class StepCalls:
             return why
 
         notes = CallNotes(
-            meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among
+            meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
+            commit=self.commit,
         )  # fmt: skip
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)

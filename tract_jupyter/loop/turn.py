@@ -22,6 +22,7 @@ from tract_jupyter.llm import (
     counts_of,
     ended_by,
     finish_of_reply,
+    tokens_of,
     why_over,
 )
 from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
@@ -295,10 +296,10 @@ class StoredTurn:
         """Count a request, whatever becomes of its reply."""
         usage, model = response.get("usage"), response.get("model")
         self._pauses = self._pauses + 1 if finish_of_reply(response) == "pause" else 0
-        size = 0
-        if not isinstance(usage, dict):
-            size = len(json.dumps([messages, self._schemas, response.get("choices")], default=str))
         counted = counts_of(usage) if isinstance(usage, dict) else None
+        size = 0
+        if tokens_of(counted or {}) is None:
+            size = len(json.dumps([messages, self._schemas, response.get("choices")], default=str))
         self.meter.add_request(
             model if isinstance(model, str) else "", counted, size // _CHARACTERS_PER_TOKEN
         )

@@ -45,7 +45,7 @@ class TurnLimits:
     Attributes:
         steps: requests of the model.
         calls: tool calls, those of scripts too.
-        tokens: as the provider reports them, of all requests; estimated where it reports none.
+        tokens: as the provider reports them, of all requests; estimated where it reports none, or zeros.
         usd: money; only for models whose price is known.
         seconds: from the beginning of the turn, waiting for a person not included; at most a year.
     """

@@ -22,6 +22,7 @@ from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
 from tract_jupyter.notebook.progress import ProgressBars, progress_place
 from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, withdraw
+from tract_jupyter.review import naming_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,6 +53,7 @@ def load(shell: InteractiveShell) -> None:
     loaded = _Loaded(notebook, TractMagics(notebook), make_matcher(notebook), names, ExitStack())
     bars = ProgressBars(partial(progress_place, notebook.front_end))
     loaded.until_unloaded.enter_context(observing(bars))
+    loaded.until_unloaded.enter_context(naming_cells(notebook.cell_name))
     shell.register_magics(loaded.magics)
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells

@@ -64,6 +64,12 @@ class FrontEnd:
         return str(self._request().get("header", {}).get("msg_type", "")).startswith("comm_")
 
     @property
+    def cell_id(self) -> str:
+        """The id of the cell that runs, where the front end tells it: JupyterLab and VS Code do."""
+        told = self._request().get("metadata", {}).get("cellId")
+        return told if isinstance(told, str) else ""
+
+    @property
     def can_click(self) -> bool:
         """True if a panel that this puts up may have somebody before it."""
         return self.has_kernel and (self.takes_input or self.in_callback)

@@ -283,6 +283,12 @@ class NotebookSession:
         )
         return tract
 
+    def cell_name(self) -> str:
+        """Return the id of the cell that runs, or `In [3]`; empty if a click runs this."""
+        if self.front_end.in_callback:
+            return ""
+        return self.front_end.cell_id or f"In [{self.shell.execution_count}]"
+
     def _cell(self) -> str:
         """Return the source of the cell that runs; empty if IPython does not keep it."""
         manager = self.shell.history_manager

@@ -53,7 +53,9 @@ from .lock import write_lock as write_lock
 from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
 from .process import is_running as is_running
+from .process import naming_cells as naming_cells
 from .process import process_text as process_text
+from .process import this_cell as this_cell
 from .process import this_process as this_process
 from .prompt import OWN_WORDS as OWN_WORDS
 from .prompt import action_word as action_word

@@ -1,4 +1,7 @@
-"""The name of this process, by which the others on a store can tell who asked, and who carries a decision out."""
+"""The name of this process, by which the others on a store can tell who asked, and who carries a decision out.
+
+And of the cell that it runs, where it is a notebook's.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,41 @@ import os
 import secrets
 import socket
 import sys
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from tract_jupyter.models import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 FROM_STORE = "the store"
 """The origin of a question about what lies in the store, where nobody knows which process wrote it."""
 
 _LONGEST = 100  # characters of a host's name, and of a file's
+_cells: list[Callable[[], str]] = []
 
 
 def this_process() -> str:
     """Name this process, `host:pid:random:name`, with the notebook's or program's file; anew after a fork."""
     return _of(os.getpid())
+
+
+def this_cell() -> str:
+    """Name the notebook's cell that runs, by its id, or as `In [3]` where the front end gives none; else empty."""
+    return one_line(_cells[-1](), _LONGEST) if _cells else ""
+
+
+@contextmanager
+def naming_cells(cell: Callable[[], str]) -> Iterator[None]:
+    """Have a function say meanwhile which cell runs: a notebook's."""
+    _cells.append(cell)
+    try:
+        yield
+    finally:
+        _cells.remove(cell)
 
 
 def process_text(process: str | None) -> str:

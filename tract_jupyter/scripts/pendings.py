@@ -69,11 +69,6 @@ class PendingScriptCall(ToolPending):
         self.origins = origins("\n" * (first_line - 1) + code, CodeRange(*self.script["call"]))
         self._execute_fn = go_on
 
-    @property
-    def title(self) -> str:
-        """The title, with the name of the tool."""
-        return f"Call tool {self.tool_name}"
-
     @action
     def reject(self, reason: Annotated[str, "Why; the script is told, and may go on."] = "") -> Any:
         """Reject, with a reason."""

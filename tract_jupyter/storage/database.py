@@ -231,11 +231,12 @@ class SharedDatabase(Database):
     """The same database for one more user.
 
     Args:
-        owner: the database, which only its owner closes.
+        owner: the database, which only its owner closes. One that is shared itself lends what it was lent, and may be
+            given back before this.
     """
 
     def __init__(self, owner: Database) -> None:
-        self._owner = owner
+        self._owner: Database = owner._owner if isinstance(owner, SharedDatabase) else owner  # noqa: SLF001 # its own class
         self.location = owner.location
         self._is_given_back = False
 

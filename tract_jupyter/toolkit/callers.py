@@ -213,6 +213,7 @@ class CallNotes:
         stop: ends that turn.
         is_again: whether it may have been made before, and a person said that it is made again.
         among: how many calls are made side by side with it, itself included.
+        commit: the message of the model that makes it; empty if none does.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -221,6 +222,7 @@ class CallNotes:
     stop: StopSignal | None = None
     is_again: bool = False
     among: int = 1
+    commit: str = ""
 
 
 _notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)

@@ -154,6 +154,7 @@ class ToolDefinition:
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
         check: is given the validated arguments and the actor before anybody is asked, and raises what is wrong.
         details: returns what a person is shown besides the arguments, given the same.
+        title: returns what a call is in words, a verb first, given its arguments: `Create agent checker`.
         binds: returns what a call is about besides its arguments, as that is now, such as a version: an approval of the
             call counts for that alone.
         lane: returns, of the arguments, what the call has to wait for: calls of one step that change something are
@@ -176,6 +177,7 @@ class ToolDefinition:
     details: Callable[[Mapping[str, Any], str], CallDetails] | None = None
     lane: Callable[[Mapping[str, Any]], str] | None = None
     binds: Callable[[Mapping[str, Any]], str] | None = None
+    title: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def is_of_tract(self) -> bool:
@@ -244,7 +246,7 @@ class ToolDefinition:
             owner: who brought it.
             told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
             asks_itself: see `ToolDefinition`.
-            more: `binds`, `check`, `details`, `lane`, `namespace` and `version`; see there, too.
+            more: `binds`, `check`, `details`, `lane`, `namespace`, `title` and `version`; see there, too.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form

@@ -92,6 +92,13 @@ class ToolQuestion(FieldPending):
         raise NotImplementedError
 
     @property
+    def title(self) -> str:
+        """What it asks for in words, if its tool says that, or with the name of the tool."""
+        tool = self.current_tool
+        told = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
+        return told or f"Call tool {self.tool_name}"
+
+    @property
     def is_destructive(self) -> bool:
         """True if what the tool takes away may be gone for good."""
         tool = self.current_tool
@@ -241,6 +248,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
     again: ClassVar[str]
     """What to do if the tool changed since."""
     definition_hash = Field()
+    title = ToolQuestion.title
 
     @property
     def tool_name(self) -> str:
@@ -448,11 +456,6 @@ class PendingToolCall(ToolQuestion):
     def call_arguments(self) -> dict[str, Any]:
         """The arguments of the call, as approved."""
         return self.fields
-
-    @property
-    def title(self) -> str:
-        """The title, with the name of the tool."""
-        return f"Call tool {self.tool}"
 
     def check_current(self) -> None:
         """Check that tool, permission and branch are the ones that were asked about."""

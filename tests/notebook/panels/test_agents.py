@@ -60,6 +60,20 @@ def test_its_instructions_are_a_text_with_what_to_notice_at_its_lines_the_worst_
     assert not view["is_code"]
 
 
+def test_title_and_button_say_in_words_what_happens(asked, tract):
+    tract.agents.create("old", "You count.", "Counts.")
+    for ticket, words in (
+        (create(asked), "Create agent counter"),
+        (asked("agent_update", agent="old", instructions="You count well."), "Change agent old"),
+        (asked("agent_retire", agent="old"), "Retire agent old"),
+        (asked("agent_promote", agent="old", path="old.agent"), "Promote agent old"),
+    ):
+        verb, _, name = words.rpartition(" ")
+        assert ticket.request.title == words
+        assert row_view(ticket)["headline_html"].startswith(f"<b>{verb} <code>{name}</code></b>")
+        assert ticket.request.action("approve").label == words
+
+
 def test_they_can_be_changed_and_are_not_shown_twice(asked):
     ticket = create(asked)
     (approve,) = [form for form in action_forms(ticket) if form["name"] == "approve"]

@@ -24,6 +24,7 @@ from tract_jupyter.notebook.chat.rows import sub_html
 from tract_jupyter.notebook.views.diff import side_by_side
 from tract_jupyter.notebook.views.html import View, escaped
 from tract_jupyter.notebook.views.styles import output_html
+from tract_jupyter.toolkit import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +112,8 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
     }  # fmt: skip
     if former is None:
         agent = agents.create(definition.name, **given)
-        said = f"Defined {agent.name}: tools.agents.{agent.name}(...) calls it, and so may models that call agents."
+        called = f"tools.agents.{python_name(agent.name)}(...)"
+        said = f"Defined {agent.name}: {called} calls it, and so may models that call agents."
     else:
         agent = agents.update(definition.name, **given)
         said = (
@@ -227,6 +229,8 @@ def _budget(given: str) -> TurnLimits:
                 f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, MEASURES)} It has {', '.join(MEASURES)}, such "
                 "as --budget steps=20,usd=0.5. Nothing was defined"
             )
+        if name in found:
+            raise OperationError(f"the budget names {name} twice; name it once. Nothing was defined")
         try:
             if not equals:
                 raise ValueError(part)

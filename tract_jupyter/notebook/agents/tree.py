@@ -51,6 +51,7 @@ _WORDS: Final = {
     CallState.FAILED: ("failed", "failed"),
     CallState.WAITING: ("asked", "waits for a decision"),
     CallState.LEFT: ("stopped", "left as its process ended"),
+    CallState.RUNNING: ("running", "working in another process"),
 }
 
 
@@ -316,6 +317,9 @@ def _state(
     """Return the icon, what an agent is doing or how its last call ended, and more about it."""
     if agent.state is AgentState.RETIRED:
         return "idle", "retired", "its calls can be read"
+    blocked = agent.why_blocked
+    if blocked and not running:
+        return "failed", "blocked", one_line(blocked, _READ)
     if running:
         work = works.get(running[-1].number)
         turn = None if work is None else work.turn
@@ -362,6 +366,7 @@ def _body(
         f"budget {budget_text(definition.budget or watch.tract.agents.limits.agent)}",
     ]
     parts = [
+        f"<p>{escaped(why)}</p>" if (why := agent.why_blocked) else "",
         f"<p>{escaped(shortened(definition.description, _LONG))}</p>" if definition.description else "",
         f'<p class="dim">{escaped(" · ".join(facts))}</p>',
     ]
@@ -401,7 +406,7 @@ def _past_line(agent: Agent) -> AgentLine:
         state, word = "idle", "retired"
     else:
         state, word = ("idle", "not called") if last is None else _WORDS[last.state]
-    said = "" if last is None else (last.answer or last.note)
+    said = "" if last is None else (last.elsewhere or last.answer or last.note)
     said = _typed(agent) if _is_left(agent) else said
     numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
     body = f'<p class="dim"><code>{escaped(_typed(agent))}</code></p>'
@@ -413,7 +418,8 @@ def _past_line(agent: Agent) -> AgentLine:
 
 def _is_left(agent: Agent) -> bool:
     """Return True if its last call was not done: stopped, failed, waiting, or left as its process ended."""
-    is_open = bool(agent.calls) and agent.calls[-1].state.is_open
+    last = agent.calls[-1] if agent.calls else None
+    is_open = last is not None and last.state.is_open and not last.elsewhere
     return is_open and agent.state is not AgentState.RETIRED
 
 
@@ -505,9 +511,12 @@ class AgentPage(View):
         tools = ", ".join(sorted(watch.tract.agents.granted(definition))) or "none"
         facts: list[tuple[str, Any]] = [
             ("State", f"{line.word}, in an earlier session" if is_past else line.word),
+            ("Blocked", "" if is_past else agent.why_blocked),
             ("For", definition.description),
             ("Version", f"{agent.version}, {agent.hash[:8]}"),
             ("Made by", " → ".join((agent.creator, *agent.maker[-1:])) if agent.maker else agent.creator),
+            ("Written by", agent.making.get("model", "")),
+            ("In cell", agent.making.get("cell", "")),
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
             ("Tools", tools),
             ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),

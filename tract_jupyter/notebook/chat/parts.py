@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tract_jupyter.agents import call_title
 from tract_jupyter.llm import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
@@ -266,21 +267,23 @@ class CallPart:
     def row(self, limit: int) -> RowParts:
         """Return what the row says; results are cut after so many characters."""
         if self.is_script:
-            row, name = self._script_row(limit), "a script"
+            row, name = self._script_row(limit), " a script"
         elif self.work:
-            row, name = self._agent_row(limit), self.work[-1].agent
+            row, name = self._agent_row(limit), f" {self.work[-1].agent}"
         else:
-            row, name = self._call_row(limit), self.call.name
+            title = call_title(self.call.name, self.arguments)
+            row, name = self._call_row(limit, title), f": {title}" if title else f" {self.call.name}"
         decision = None if self.state == "stopped" else self.decision  # what was open then was withdrawn
         return row if decision is None else _with_decision(row, decision, name)
 
-    def _call_row(self, limit: int) -> RowParts:
+    def _call_row(self, limit: int, title: str) -> RowParts:
         brief, text = brief_arguments(self.arguments)
         # what the line says in full is not said again below it: a turn may have hundreds of calls
         is_said = says_all(self.arguments, text) and self.decision is None
         called = "" if is_said else f"{sub_html('Called with')}{arguments_html(self.arguments)}"
+        what = _past(title) if self.state == "done" else title
         return RowParts(
-            self.state, "", self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
+            self.state, what, self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
             body=f"{called}{self._saw(limit)}",
         )  # fmt: skip
 
@@ -347,18 +350,24 @@ class CallPart:
         return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{out_html(ended.text, limit)}"
 
 
+def _past(title: str) -> str:
+    """Return a title such as `Create agent checker` once that is done."""
+    verb, space, rest = title.partition(" ")
+    return f"{verb}{'d' if verb.endswith('e') else 'ed'}{space}{rest}" if title else ""
+
+
 def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
     short, full = decided_brief(decision)
     body = f"{row.body}{sub_html('Decided')}<p>{escaped(full)}</p>"
-    what = row.what or f"Ran {name}"
+    what = row.what or f"Ran{name}"
     if is_rejection(decision):
         reason = quoted(decision.reason)
         return row._replace(
-            what=f"Rejected {name}", name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
+            what=f"Rejected{name}", name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
             aside=short, aside_title=full, tokens="", seconds=None, body=body,
         )  # fmt: skip
     if row.state == "idle":  # it is carried out once all of its step are decided about
-        what = f"Approved {name}"
+        what = f"Approved{name}"
     elif row.state not in {"done", "running"}:
         what = row.what
     return row._replace(what=what, aside=short, aside_title=full, tokens="", body=body)

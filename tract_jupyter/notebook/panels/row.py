@@ -65,6 +65,9 @@ def subject_name(ticket: Ticket) -> str:
 def headline_html(ticket: Ticket) -> str:
     """Return what is asked, in a few words, with the name of what it is about in the code font."""
     title, name = ticket.request.title, subject_name(ticket)
+    subject = ticket.request.subject
+    if subject is not None and subject.kind == "tool" and not title.endswith(name):
+        name = title.rpartition(" ")[2]  # it says in words what its tool does, and to what
     if not name or not title.endswith(name):
         return f"<b>{escaped(title)}</b>{asker_html(ticket)}"
     words = title.removesuffix(name).strip() or "Operation"

@@ -1,0 +1,113 @@
+"""Agents that were granted tools of an MCP server: just these, asked about as ever, and as long as they are there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.agents.cast import ask, calls, create
+from tests.hooks.fakes import call
+from tests.toolkit.servers import command
+from tract_jupyter.agents import CallState
+from tract_jupyter.exceptions import AgentError
+
+FIND = call("places_find", {"name": "Rome"}, "f1")
+ECHO = call("places_echo", {"text": "hi"}, "e1")
+ADD = call("places_add", {"a": 1, "b": 2}, "p1")
+
+
+@pytest.fixture
+def places(stage):
+    """A server with several tools. It says that `find` reads only, which is its own word: it is asked about as well."""
+    return stage.mcp.add("places", command("honest"))
+
+
+def test_one_tool_is_granted_and_not_its_sisters(stage, cast, person, places):
+    there = person()
+    stage.agents.create("w", "w works.", "d", tools=["places.find"])
+    model = cast(w=[calls(FIND), calls(ECHO), calls(call("places.add", {"a": 1}, "p2")), "over"])
+    assert stage.agents.call("w", "go") == "over"
+    assert model.offered("w") == {"places_find", "read_result"}
+    told = model.told("w")
+    assert json.loads(told[0])["name"] == "Rome"
+    assert all("no tool" in one or "not granted" in one for one in told[1:]), told
+    assert {one.tool_name for one in there.questions} == {"places.find"}
+
+
+REACHING = [
+    "tools.places.echo('hi')",
+    "tools.places_echo('hi')",
+    "getattr(tools.places, 'ec' + 'ho')('hi')",
+    "tools.places.call_tool('echo', {'text': 'hi'})",
+]
+
+
+@pytest.mark.parametrize("reaching", REACHING)
+def test_no_script_of_it_reaches_its_sisters_either(stage, cast, person, places, reaching):
+    there = person()
+    stage.agents.create("w", "w works.", "d", tools=["places.find"], toolsets=["code"])
+    scripts = [f"print(tools.places.find(name='Rome'))\nprint('then', {one})" for one in ("1", reaching)]
+    model = cast(w=[*(calls(call("notebook_execute", {"code": one}, one)) for one in scripts), "over"])
+    stage.agents.call("w", "go")
+    good, bad = model.told("w")
+    assert "Rome" in good
+    assert "then 1" in good
+    assert '"status": "failed"' in bad
+    assert {one.tool_name for one in there.questions} == {"places.find"}
+
+
+def test_a_tool_that_changes_something_is_asked_about_in_its_name(stage, cast, person, places):
+    there = person(lambda pending: "approve" if pending.tool_name == "places.add" else "no")
+    agent = stage.agents.create("w", "w works.", "d", tools=["places.add", "places.echo"])
+    model = cast(w=[calls(ADD, ECHO), "over"])
+    stage.agents.call("w", "go")
+    assert [one.title for one in there.questions] == ["Call tool places.add", "Call tool places.echo"]
+    assert {one.actor for one in there.questions} == {f"agent:{agent.id}"}
+    assert "3" in model.told("w")[0]
+    assert "no" in model.told("w")[1]
+
+
+def test_the_toolset_of_a_server_are_its_tools(stage, cast, person, places):
+    person()
+    stage.agents.create("w", "w works.", "d", toolsets=["places"])
+    model = cast(w=["over"])
+    stage.agents.call("w", "go")
+    assert {"places_find", "places_echo", "places_add"} <= model.offered("w")
+    with pytest.raises(AgentError, match="'places' is reserved|'places.* is a tool"):
+        stage.agents.create("places", "x.", "d")
+
+
+def test_an_agent_grants_no_more_of_a_server_than_it_has(stage, cast, person, places):
+    person()
+    stage.agents.create("top", "top works.", "d", tools=["places.find"], toolsets=["dynamic_agents"])
+    model = cast(
+        top=[calls(create("a", "c1", toolsets=["places"])), calls(create("b", "c2", tools=["places.echo"])),
+             calls(create("c", "c3", tools=["places.find"]), ask("c", "c4")), "over"],
+        c=[calls(FIND, ECHO), "c over"],
+    )  # fmt: skip
+    stage.agents.call("top", "go")
+    told = model.told("top")
+    assert all("must be a subset" in one or "no toolset" in one for one in told[:2]), told
+    assert stage.agents.names == ["c", "top"]
+    assert "Rome" in model.told("c")[0]
+    assert "no tool" in model.told("c")[1] or "not granted" in model.told("c")[1]
+
+
+def test_a_server_that_is_gone_takes_its_tools_along(stage, cast, person, places):
+    person()
+    agent = stage.agents.create("w", "w works.", "d", tools=["add", "places.find"])
+
+    def takes_away(messages):
+        stage.mcp.remove("places")
+        return calls(FIND, call("add", {"a": 1, "b": 2}, "a1"))
+
+    model = cast(w=[takes_away, "over", "again"])
+    assert stage.agents.call("w", "go") == "over"
+    told = model.told("w")
+    assert "places_find" in told[0] or "places.find" in told[0]
+    assert "Rome" not in told[0].replace("places_find", "")
+    assert told[1] == "3"
+    assert agent.calls[0].state is CallState.DONE
+    stage.agents.call("w", "go")
+    assert "places_find" not in model.offered("w")
