@@ -194,6 +194,8 @@ _WATCH: Final = """() => {
 }"""
 _MARKS: Final = 20
 _CLICKS: Final = 15
+_READING: Final = 300
+"""Milliseconds."""
 
 
 def _on_page() -> Iterator[Row]:
@@ -220,8 +222,12 @@ def _on_page() -> Iterator[Row]:
         lab.page.evaluate("clicked.length = 0")
         for number in range(_CLICKS):
             question = lab.output(2).locator("section.q").filter(has_text=f"file {number}")
-            button = question.locator(".do > .primary[aria-disabled=false]")
-            button.click()
+            question.locator(".do > .primary[aria-disabled=false]").hover()
+            lab.page.wait_for_timeout(
+                _READING
+            )  # a person reads first: the page has drawn the question by then
+            lab.page.mouse.down()
+            lab.page.mouse.up()
         lab.wait_cell(2)
         ran = json.loads(lab.execute("print(json.dumps(ran))"))
         clicked = lab.page.evaluate("clicked")
