@@ -15,7 +15,7 @@ import pytest
 
 from tests.agents.cast import allow_for_session, ask, calls, create
 from tests.hooks.fakes import call
-from tract_jupyter.agents import Caller, TreeLimits, file_text, parse_file
+from tract_jupyter.agents import AgentCaller, TreeLimits, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, CodeDecisionError
 from tract_jupyter.review import naming_cells
 
@@ -352,7 +352,7 @@ PERSONS_OWN = {
     "models": lambda agents: setattr(agents, "models", []),
     "directory": lambda agents: setattr(agents, "directory", "."),
     "resume": lambda agents: agents.resume("w"),
-    "go_on": lambda agents: agents.go_on("w", 1, Caller(agents.tract)),
+    "go_on": lambda agents: agents.go_on("w", 1, AgentCaller(agents.tract)),
     "adopt": lambda agents: agents.adopt("x.agent"),
 }
 

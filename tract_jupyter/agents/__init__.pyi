@@ -16,7 +16,7 @@ from .registry import AgentState as AgentState
 from .registry import CallState as CallState
 from .rights import tools_of as tools_of
 from .rights import toolsets_of as toolsets_of
-from .running import Caller as Caller
+from .running import AgentCaller as AgentCaller
 from .tools import AgentFunctions as AgentFunctions
 from .tools import agent_tools as agent_tools
 from .tools import call_title as call_title

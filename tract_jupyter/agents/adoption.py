@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.agents.details import details_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.agents.findings import text_findings
-from tract_jupyter.agents.running import Caller
+from tract_jupyter.agents.running import AgentCaller
 from tract_jupyter.exceptions import AgentError, FingerprintError
 from tract_jupyter.hooks import Pending
 from tract_jupyter.review import CodeBlock, Subject
@@ -41,7 +41,7 @@ class PendingAdoption(Pending):
         text = read_file(path)
         self._agents, self._path = agents, path
         self._definition = parse_file(text)
-        agents.check_definition(self._definition, Caller(agents.tract))
+        agents.maker.check_definition(self._definition, AgentCaller(agents.tract))
         super().__init__(
             "adopt_agent",
             tract=agents.tract,
@@ -98,6 +98,6 @@ class PendingAdoption(Pending):
 
 
 def _adopt(agents: Agents, path: Path, pending: Any) -> Any:
-    return agents.adopted(
+    return agents.maker.adopt(
         path.expanduser().absolute(), pending.fields["file"]
     )  # not what stands there by now

@@ -25,21 +25,17 @@ from tract_jupyter.agents.definition import (
     unknown,
 )
 from tract_jupyter.agents.file import (
-    ENDING,
     AgentFolder,
-    file_text,
-    new_file,
-    parse_file,
     read_file,
-    write_file,
 )
+from tract_jupyter.agents.making import AgentMaker
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
-from tract_jupyter.agents.rights import CREATING, check_free, check_rights, tools_of, toolsets_of
-from tract_jupyter.agents.running import Caller, CallRunner, outcome_of
+from tract_jupyter.agents.rights import tools_of, toolsets_of
+from tract_jupyter.agents.running import AgentCaller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.models import brief_repr
-from tract_jupyter.toolkit import call_notes, current_caller, planned_before
+from tract_jupyter.toolkit import call_notes, current_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,6 +62,8 @@ class Agents:
     Attributes:
         on_change: functions that are called, on any thread, when an agent or a call changes.
         on_turn: functions that are given each event of each agent's conversation, with its call.
+        maker: makes and changes them, for the tools and for `adopt`.
+        lock: held while one is made or changed.
     """
 
     def __init__(self, tract: Any, settings: Settings, whose: str, store: Path | None) -> None:
@@ -83,7 +81,8 @@ class Agents:
         self._agents: dict[str, Agent] = {}
         self._past: dict[str, Agent] = {}
         self._runner = CallRunner(self)
-        self._lock = threading.RLock()
+        self.maker = AgentMaker(self, self._folder)
+        self.lock = threading.RLock()
         self.revision = 0
         self.edition = 0
         """Counts what is made, changed and retired."""
@@ -97,7 +96,7 @@ class Agents:
         return f"<Agents: {', '.join(told) or 'none'}>"
 
     def __iter__(self) -> Iterator[Agent]:
-        with self._lock:
+        with self.lock:
             return iter(list(self._agents.values()))
 
     def __len__(self) -> int:
@@ -118,7 +117,7 @@ class Agents:
             AgentError: it is something else.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("what agents may take")
+        self.check_person("what agents may take")
         if not isinstance(limits, TreeLimits):
             raise AgentError(
                 "bad_limit", f"limits is made with TreeLimits(depth=2, ...), not {brief_repr(limits)}"
@@ -142,7 +141,7 @@ class Agents:
             AgentError: `t.models` has no such name.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("which models agents may ask")
+        self.check_person("which models agents may ask")
         given = None if names is None else tuple(names)
         strange = [name for name in given or () if name not in self.tract.models]
         if strange:
@@ -170,7 +169,7 @@ class Agents:
             AgentError: it is no executor.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("where agents' models are asked from")
+        self.check_person("where agents' models are asked from")
         if executor is not None and not callable(getattr(executor, "submit", None)):
             raise AgentError(
                 "bad_workers",
@@ -192,7 +191,7 @@ class Agents:
     @directory.setter
     def directory(self, directory: str | Path | None) -> None:
         """Set it, for agents that are made from now on; None for the usual one."""
-        self._check_person("where the files of agents are")
+        self.check_person("where the files of agents are")
         self._folder.move(None if directory is None else Path(directory))
 
     @property
@@ -277,45 +276,9 @@ class Agents:
             AgentError: it is no `.agent` file, or grants what there is not.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        self._check_person("which agents are taken over from files")
+        self.check_person("which agents are taken over from files")
         place = Path(path).expanduser().absolute()
-        return self.adopted(place, read_file(place))
-
-    def adopted(self, place: Path, text: str) -> Agent:
-        """Take a file over whose text a person has approved; see `adopt`. With another text in it, it is blocked."""
-        self._check_person("which agents are taken over from files")
-        definition = parse_file(text)
-        with self._lock:
-            former = self._agents.get(key_of(definition.name))
-            is_active = former is not None and former.state is AgentState.ACTIVE
-            is_same = former is not None and former.path == place
-            if former is not None and is_active and not is_same and former.text != text:
-                raise AgentError(
-                    "name_taken",
-                    f"there is another agent {former.name!r}, and its name is taken; retire it first",
-                )
-            check_free(definition.name, self.executor, [one.name for one in self])
-            self.check_definition(definition, Caller(self.tract))
-            if not is_active:
-                self.check_count()
-            agent = Agent(definition, text, place, "user", (), "")
-            self.records.check_version(agent)
-            if former is not None:
-                agent.version = former.version + (former.text != text)
-                agent.earlier = former.earlier if former.text == text else (*former.earlier, former.hash)
-                agent.making = former.making if former.text == text else {}
-                agent.session = former.session if is_same else ""
-                agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
-            earlier = self._known(definition.name)
-            if earlier is not None and earlier.promoted.get("hash") == agent.hash:
-                agent.promoted, agent.making = earlier.promoted, earlier.making
-            if agent.purse is not None:
-                agent.purse.limits = definition.budget or self._limits.agent
-            self._keep(agent, "adopted", "user")
-            if former is not None and is_active and not is_same and not former.is_adopted and former.path:
-                with suppress(OSError):
-                    former.path.unlink()  # the file that this session made of it
-        return agent
+        return self.maker.adopt(place, read_file(place))
 
     # --- looking
 
@@ -342,8 +305,7 @@ class Agents:
             AgentError: there is none of that very name.
         """
         check_name(name)
-        with self._lock:
-            found = self._agents.get(key_of(name))
+        found = self.find(name)
         if found is None or found.name != name:
             past = any(agent.name == name for agent in self.records.agents())
             earlier = (
@@ -356,10 +318,14 @@ class Agents:
             raise AgentError(error.code, f"{error}{earlier}", error.allowed)
         return found
 
+    def find(self, name: str) -> Agent | None:
+        """Return the agent of a name, whatever its case and the agent's state; None if there is none."""
+        with self.lock:
+            return self._agents.get(key_of(name))
+
     def active(self, name: str) -> Agent | None:
         """Return the agent of a name that can be called; None if there is none."""
-        with self._lock:
-            found = self._agents.get(key_of(name))
+        found = self.find(name)
         return found if found is not None and found.state is AgentState.ACTIVE else None
 
     def past(self) -> list[Agent]:
@@ -372,9 +338,9 @@ class Agents:
             agent.calls = [call for call in kept if (call.agent, call.session) == (agent.name, agent.session)]
         return earlier
 
-    def _known(self, name: str) -> Agent | None:
+    def known(self, name: str) -> Agent | None:
         """Return an agent of that very name, also one of an earlier session; None if there is none."""
-        with self._lock:
+        with self.lock:
             found = self._agents.get(key_of(name)) or self._past.get(key_of(name))
             if found is None:
                 kept = [one for one in self.records.agents() if one.name == name]
@@ -389,7 +355,7 @@ class Agents:
         Args:
             agent: its name; or one that `past` gave.
         """
-        found = agent if isinstance(agent, Agent) else self._known(agent)
+        found = agent if isinstance(agent, Agent) else self.known(agent)
         if found is None:
             return []
         here = list(found.calls)
@@ -442,12 +408,12 @@ class Agents:
             AgentError: there is nothing to go on with, or it came to no answer.
             CodeDecisionError: what runs on behalf of a model wants to.
         """
-        return str(outcome_of(self.go_on(agent, call, Caller(self.tract)))["answer"])
+        return str(outcome_of(self.go_on(agent, call, AgentCaller(self.tract)))["answer"])
 
-    def go_on(self, agent: str | Agent, number: int | None, caller: Caller) -> AgentCall:
+    def go_on(self, agent: str | Agent, number: int | None, caller: AgentCaller) -> AgentCall:
         """Go on with a call; see `resume`. Only a call that is made again goes on without a person's word."""
         if not caller.is_again:
-            self._check_person("which calls of agents go on")
+            self.check_person("which calls of agents go on")
         name = agent.name if isinstance(agent, Agent) else agent
         open_ones = [
             one for one in self.calls_of(agent) if one.state.is_open and number in (None, one.number)
@@ -461,7 +427,7 @@ class Agents:
             at = f"{call.branch} of {name!r} is under way"
             where = f" in another process ({call.elsewhere}): there" if call.elsewhere else ";"
             raise AgentError("running", f"{at}{where} t.agents.stop({name!r}) stops it")
-        found = agent if isinstance(agent, Agent) else self._known(name)
+        found = agent if isinstance(agent, Agent) else self.known(name)
         if found is None or found.definition.task_hash != call.task_hash:
             raise AgentError(
                 "file_changed",
@@ -511,103 +477,7 @@ class Agents:
 
     # --- for the tools
 
-    def made_by(self, caller: Caller, definition: AgentDefinition, actor: str) -> Agent:
-        """Make an agent: write its file, keep its record.
-
-        Raises:
-            AgentError: it cannot be made; nothing was kept of it.
-        """
-        with self._lock:
-            self.check_new(definition, caller)
-            path = self._folder.made() / f"{definition.name}{ENDING}"
-            creator = actor if caller.running is None else caller.running.call.actor
-            agent = Agent(definition, file_text(definition), path, creator, caller.chain, self.session)
-            agent.making = caller.making
-            self.records.check_version(agent)
-            write_file(path, agent.text, is_new=True)
-            try:
-                self._keep(agent, "created", actor)
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
-        return agent
-
-    def changed_by(self, caller: Caller, agent: Agent, definition: AgentDefinition, actor: str) -> Agent:
-        """Make another version of an agent.
-
-        Raises:
-            AgentError: it cannot be changed; it is as it was.
-        """
-        with self._lock:
-            self.check_changed(agent, definition, caller)
-            before = (agent.definition, agent.text, agent.making, agent.earlier, agent.version)
-            agent.earlier = (*agent.earlier, agent.hash)
-            agent.definition, agent.text, agent.making = definition, file_text(definition), caller.making
-            agent.version += 1
-            try:
-                self.records.check_version(agent)
-                if agent.path is not None:
-                    write_file(agent.path, agent.text, is_new=False)
-                self._keep(agent, "updated", actor)
-            except BaseException:
-                agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
-                if agent.path is not None:
-                    with suppress(AgentError):  # it is then not what was approved, and the agent blocked
-                        write_file(agent.path, agent.text, is_new=False)
-                raise
-            if agent.purse is not None:
-                agent.purse.limits = definition.budget or self._limits.agent
-        return agent
-
-    def retired_by(self, caller: Caller, agent: Agent, actor: str) -> None:
-        """Retire an agent; the file that this session made goes, its record stays."""
-        with self._lock:
-            self.check_owned(agent, caller, "retire")
-            path, was = agent.path, agent.state
-            agent.state = AgentState.RETIRED
-            try:
-                self._keep(agent, "retired", actor)
-            except BaseException:
-                agent.state = was
-                raise
-            if path is not None and not agent.is_adopted:
-                with suppress(OSError):  # what is in its place is nobody's agent
-                    path.unlink()
-                agent.path = None
-
-    def promoted_by(self, caller: Caller, agent: Agent, path: Path, actor: str) -> Path:
-        """Copy the file of an agent, and note where from.
-
-        Raises:
-            AgentError: it was changed since it was approved, or cannot be written there.
-        """
-        with self._lock:
-            self.check_promoted(agent, caller)
-            target = new_file(path, self.tract.workspace.roots)
-            write_file(target, agent.text, is_new=True)
-            before, agent.promoted = agent.promoted, agent.provenance(target, actor)
-            try:
-                self._keep(agent, "promoted", actor)
-            except BaseException:
-                agent.promoted = before
-                target.unlink(missing_ok=True)
-                raise
-        return target
-
-    def check_promoted(self, agent: Agent, caller: Caller) -> None:
-        """Check that somebody may promote an agent, and that it is as it was approved.
-
-        Raises:
-            AgentError: they may not, it was retired, or its file was changed.
-        """
-        self.check_owned(agent, caller, "promote")
-        if agent.state is not AgentState.ACTIVE:
-            raise AgentError(
-                "retired", f"the agent {agent.name!r} was retired; there is no file of it any more"
-            )
-        agent.check_file()
-
-    def called_by(self, caller: Caller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
+    def called_by(self, caller: AgentCaller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
         """Call an agent; a call that may have been made before, as its process ended, is gone on with."""
         if not text.strip():
             raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
@@ -623,89 +493,28 @@ class Agents:
                 return left
         return self._runner.call(self.get(name), text, attachments, caller)
 
-    def check_definition(self, definition: AgentDefinition, caller: Caller) -> None:
-        """Check what a definition grants, and its model.
+    def check_person(self, what: str) -> None:
+        """Check that a person says something, in a cell of their own.
 
         Raises:
-            AgentError: there is no such thing, or its maker may not grant it.
+            CodeDecisionError: what runs on behalf of a model does.
         """
-        check_rights(definition, self.executor, caller.allowed)
-        self.check_model(definition)
-
-    def check_model(self, definition: AgentDefinition) -> None:
-        """Check that the model of a definition is on the menu.
-
-        Raises:
-            AgentError: it is not.
-        """
-        if definition.model is not None and definition.model not in self.models:
-            raise unknown("model", [definition.model], self.models, "unknown_model")
-
-    def check_new(self, definition: AgentDefinition, caller: Caller) -> None:
-        """Check that an agent can be made.
-
-        Raises:
-            AgentError: its name is taken, it grants too much, or there are too many.
-        """
-        name = definition.name
-        former = self._agents.get(key_of(name))
-        if former is not None:
-            same = (
-                "" if former.name == name else f" as {former.name!r} (names are compared case-insensitively)"
-            )
-            how = "it was retired" if former.state is AgentState.RETIRED else "agent_update changes it"
-            raise AgentError(
-                "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
-            )
-        check_free(name, self.executor, [one.name for one in self])
-        self.check_definition(definition, caller)
-        if CREATING in definition.toolsets and caller.depth + 1 >= self._limits.depth:
-            raise AgentError(
-                "limit", f"an agent this deep may make no agents: {self._limits.depth} is the depth here"
-            )
-        self.check_count()
-
-    def check_count(self) -> None:
-        """Check that another agent may be active, besides those that were asked for in the same answer.
-
-        Raises:
-            AgentError: there are as many as may be.
-        """
-        if len(self.names) + planned_before().count("agent_create") >= self._limits.count:
-            raise AgentError(
-                "limit",
-                f"limit reached: {self._limits.count} agents are active, which is the most here. Retire one that is "
-                "not needed, with agent_retire",
+        if call_notes() is not None or current_caller(self.executor) is not None:
+            raise CodeDecisionError(
+                f"{what} is a person's to say, and not that of what runs on behalf of a model"
             )
 
-    def check_changed(self, agent: Agent, definition: AgentDefinition, caller: Caller) -> None:
-        """Check that an agent can be changed to this.
+    def keep(self, agent: Agent, what: str, actor: str) -> None:
+        """Keep the record of an agent, in which something is said to have been done.
 
         Raises:
-            AgentError: it is not the caller's, was retired, or would grant too much.
+            StoreError: it cannot be stored.
+            TrustError: it cannot be signed.
         """
-        self.check_owned(agent, caller, "change")
-        if agent.state is not AgentState.ACTIVE:
-            raise AgentError("retired", f"the agent {agent.name!r} was retired; create another one")
-        if agent.is_adopted:
-            raise AgentError(
-                "adopted",
-                f"{agent.name!r} is a file that a person keeps; it is changed there, and adopted again",
-            )
-        if definition == agent.definition:
-            raise AgentError("no_change", f"that is what {agent.name!r} is already; nothing was changed")
-        self.check_definition(definition, caller)
-
-    def check_owned(self, agent: Agent, caller: Caller, doing: str) -> None:
-        """Check that somebody may change an agent: an agent only what it has made itself, in whichever version it is.
-
-        Raises:
-            AgentError: they may not.
-        """
-        if caller.running is None:
-            return
-        if agent.maker != caller.chain:
-            raise AgentError("not_yours", f"{caller.name} did not make {agent.name!r}, and cannot {doing} it")
+        self.records.save(agent, what, actor)
+        self._agents[key_of(agent.name)] = agent
+        self.edition += 1
+        self.changed()
 
     def connection(self, name: str) -> ModelConnection:
         """Return the model of a name of the menu.
@@ -720,7 +529,7 @@ class Agents:
 
     def purse_of(self, agent: Agent) -> Purse:
         """Return what an agent's calls may take together."""
-        with self._lock:
+        with self.lock:
             if agent.purse is None:
                 agent.purse = Purse(
                     agent.definition.budget or self._limits.agent, f"the agent {agent.name!r}"
@@ -732,7 +541,7 @@ class Agents:
         return tools_of(definition, self.toolsets)
 
     @contextmanager
-    def following(self, call: AgentCall, caller: Caller) -> Iterator[None]:
+    def following(self, call: AgentCall, caller: AgentCaller) -> Iterator[None]:
         """Have a call stop with the turn that made it."""
         self.changed()
         forget = None if caller.stop is None else caller.stop.on_set(call.own.loop.stop)
@@ -774,12 +583,6 @@ class Agents:
                 raise error.__cause__ from None
             raise
 
-    def _keep(self, agent: Agent, what: str, actor: str) -> None:
-        self.records.save(agent, what, actor)
-        self._agents[key_of(agent.name)] = agent
-        self.edition += 1
-        self.changed()
-
     def _call(self, agent: str | Agent, number: int | None) -> AgentCall:
         name = agent.name if isinstance(agent, Agent) else agent
         found = [one for one in self.calls_of(agent) if number in (None, one.number)]
@@ -792,9 +595,3 @@ class Agents:
         calls = [call for agent in [*self, *self._past.values()] for call in list(agent.calls)]
         found = [(call, call.own) for call in calls if call.state is CallState.RUNNING]
         return [(call, own) for call, own in found if own is not None]
-
-    def _check_person(self, what: str) -> None:
-        if call_notes() is not None or current_caller(self.executor) is not None:
-            raise CodeDecisionError(
-                f"{what} is a person's to say, and not that of what runs on behalf of a model"
-            )

@@ -95,7 +95,7 @@ def _being(running: RunningAgent) -> Iterator[None]:
         _running.reset(token)
 
 
-class Caller:
+class AgentCaller:
     """Whoever makes or calls an agent now: a person, a chat's model, or an agent.
 
     Args:
@@ -172,7 +172,7 @@ class CallRunner:
             with self._ended:
                 self._ended.wait_for(lambda: not self._under_way, _PATIENCE)
 
-    def call(self, agent: Agent, text: str, attachments: Sequence[str], caller: Caller) -> AgentCall:
+    def call(self, agent: Agent, text: str, attachments: Sequence[str], caller: AgentCaller) -> AgentCall:
         """Call an agent, and return what came of it.
 
         Raises:
@@ -194,7 +194,7 @@ class CallRunner:
             self._carry_out(agent, call, caller, names, text, reserved.purses)
         return call
 
-    def resume(self, agent: Agent, call: AgentCall, caller: Caller) -> AgentCall:
+    def resume(self, agent: Agent, call: AgentCall, caller: AgentCaller) -> AgentCall:
         """Go on with a call that was left; what has ended is not made again, and what was taken still counts.
 
         Raises:
@@ -278,7 +278,7 @@ class CallRunner:
 
     # ---
 
-    def _check(self, agent: Agent, caller: Caller) -> None:
+    def _check(self, agent: Agent, caller: AgentCaller) -> None:
         if agent.state is not AgentState.ACTIVE:
             raise AgentError(
                 "retired",
@@ -296,7 +296,7 @@ class CallRunner:
             )
         agent.check_file()
 
-    def _names(self, agent: Agent, caller: Caller) -> frozenset[str]:
+    def _names(self, agent: Agent, caller: AgentCaller) -> frozenset[str]:
         """Return the tools that an agent has when somebody calls it.
 
         Raises:
@@ -328,7 +328,7 @@ class CallRunner:
             names -= {"agent_create"}
         return names
 
-    def _check_attachments(self, attachments: Sequence[str], caller: Caller) -> None:
+    def _check_attachments(self, attachments: Sequence[str], caller: AgentCaller) -> None:
         """Check that files can be attached: an agent passes on only what it was given itself.
 
         Raises:
@@ -346,7 +346,7 @@ class CallRunner:
                 )
         caller.tract.workspace.read(*attachments)
 
-    def _purses(self, agent: Agent, caller: Caller) -> tuple[Purse, ...]:
+    def _purses(self, agent: Agent, caller: AgentCaller) -> tuple[Purse, ...]:
         purses = [self._agents.purse_of(agent)]
         if caller.meter is not None:
             counts = caller.running is not None
@@ -355,7 +355,7 @@ class CallRunner:
             purses.append(self._agents.budgets.tree)
         return tuple(purses)
 
-    def _begin(self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str]) -> None:
+    def _begin(self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str]) -> None:
         """Make the branch of a call, which begins with the instructions alone, and note the call: all or nothing."""
         content = {"content_type": "instruction", "text": agent.definition.instructions}
         number = agent.calls[-1].number if agent.calls else self._kept_calls(call)
@@ -377,7 +377,13 @@ class CallRunner:
         return sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
 
     def _open(
-        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], *, is_new: bool = False
+        self,
+        agent: Agent,
+        call: AgentCall,
+        caller: AgentCaller,
+        names: frozenset[str],
+        *,
+        is_new: bool = False,
     ) -> Any:
         """Open the tract of a call, and return it."""
         granted = granted_profile(profile_for(agent.definition, names))
@@ -388,7 +394,7 @@ class CallRunner:
         return call.own
 
     def _carry_out(
-        self, agent: Agent, call: AgentCall, caller: Caller, names: frozenset[str], text: str | None,
+        self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str], text: str | None,
         purses: tuple[Purse, ...],
     ) -> None:  # fmt: skip
         own, profile = call.own, profile_for(agent.definition, names)
@@ -439,7 +445,7 @@ class CallRunner:
         """
         definition = agent.definition
         if definition.model is not None:
-            self._agents.check_model(definition)
+            self._agents.maker.check_model(definition)
             own.models.default.choose(self._agents.connection(definition.model), "chat")
         elif definition.compatible_models:
             found = own.models.default.connection("chat")
@@ -486,7 +492,7 @@ def _sum(used: dict[str, float], more: dict[str, float]) -> dict[str, float]:
     return {**used, **{name: used.get(name, 0) + number for name, number in more.items()}}
 
 
-def _turn_of(caller: Caller) -> str:
+def _turn_of(caller: AgentCaller) -> str:
     return "this turn" if caller.running is None else f"the agent {caller.running.agent.name!r}"
 
 

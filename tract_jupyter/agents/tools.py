@@ -138,9 +138,9 @@ def _any_agent() -> ToolDefinition:
 
 
 def _answered(agents: Agents, _actor: str, name: str, text: str, attachments: list[str] | None) -> Any:
-    from tract_jupyter.agents.running import Caller, outcome_of
+    from tract_jupyter.agents.running import AgentCaller, outcome_of
 
-    return outcome_of(agents.called_by(Caller(agents.tract), name, text, attachments or []))
+    return outcome_of(agents.called_by(AgentCaller(agents.tract), name, text, attachments or []))
 
 
 class _Tools:
@@ -173,10 +173,10 @@ class _Tools:
         A person reads and approves it first. It has a context of its own, which begins empty, and can be called as
         soon as it is made, in the same answer too. Not for an agent that exists: agent_update.
         """
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         definition = self._definition(name, instructions, description, model, tools, toolsets, budget)
-        agent = self._agents().made_by(Caller(self._agents().tract), definition, actor)
+        agent = self._agents().maker.make(AgentCaller(self._agents().tract), definition, actor)
         return {"agent": agent.name, "version": agent.hash[:8], "tool": f"agents.{agent.name}"}
 
     def agent_call(
@@ -211,7 +211,7 @@ class _Tools:
         A person approves the new version; what was allowed to the old one is asked again. Not for a new agent:
         agent_create.
         """
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         found = agents.get(agent)
@@ -219,7 +219,7 @@ class _Tools:
             "instructions": instructions, "description": description, "model": model, "tools": tools,
             "toolsets": toolsets, "budget": budget,
         }  # fmt: skip
-        changed = agents.changed_by(Caller(agents.tract), found, self._changed(found, changes), actor)
+        changed = agents.maker.change(AgentCaller(agents.tract), found, self._changed(found, changes), actor)
         return {"agent": changed.name, "version": changed.hash[:8], "number": changed.version}
 
     def agent_list(self, actor: str, /) -> Any:  # noqa: ARG002 # as the others
@@ -250,10 +250,10 @@ class _Tools:
 
         Nobody can call it then, and its name stays taken. Not to change it: agent_update.
         """
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        agents.retired_by(Caller(agents.tract), agents.get(agent), actor)
+        agents.maker.retire(AgentCaller(agents.tract), agents.get(agent), actor)
         return {"agent": agent, "state": "retired"}
 
     def agent_promote(
@@ -268,10 +268,10 @@ class _Tools:
         It can be used in later sessions once a person has adopted that file. Not for one that should still be better:
         agent_update.
         """
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        target = agents.promoted_by(Caller(agents.tract), agents.get(agent), Path(path), actor)
+        target = agents.maker.promote(AgentCaller(agents.tract), agents.get(agent), Path(path), actor)
         return {"agent": agent, "path": str(target), "next": "a person adopts it: t.agents.adopt(path)"}
 
     # --- before a person is asked
@@ -284,34 +284,36 @@ class _Tools:
 
     def check_create(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be made."""
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        agents.check_new(self._definition(**values), Caller(agents.tract))
+        agents.maker.check_new(self._definition(**values), AgentCaller(agents.tract))
 
     def check_update(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be changed."""
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         found = agents.get(values["agent"])
-        agents.check_changed(found, self._changed(found, _without(values, "agent")), Caller(agents.tract))
+        agents.maker.check_changed(
+            found, self._changed(found, _without(values, "agent")), AgentCaller(agents.tract)
+        )
 
     def check_retire(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be retired."""
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        agents.check_owned(agents.get(values["agent"]), Caller(agents.tract), "retire")
+        agents.maker.check_owned(agents.get(values["agent"]), AgentCaller(agents.tract), "retire")
 
     def check_promote(self, values: Mapping[str, Any]) -> None:
         """Check that an agent could be promoted."""
         from tract_jupyter.agents.file import new_file
-        from tract_jupyter.agents.running import Caller
+        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         found = agents.get(values["agent"])
-        agents.check_promoted(found, Caller(agents.tract))
+        agents.maker.check_promoted(found, AgentCaller(agents.tract))
         new_file(Path(values["path"]), agents.tract.workspace.roots)
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:

@@ -96,9 +96,9 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
         definition = _of_options(options, body, former)
     is_same = former is not None and former.definition == definition
     if options.check or is_same:
-        agents.check_definition(definition, _person(notebook))
+        agents.maker.check_definition(definition, _person(notebook))
         if former is None and not is_same:
-            agents.check_new(definition, _person(notebook))
+            agents.maker.check_new(definition, _person(notebook))
         said = (
             f"That is what {definition.name} is already."
             if is_same
@@ -266,9 +266,9 @@ def _changes(former: Agent | None, definition: AgentDefinition) -> str:
 
 
 def _person(notebook: NotebookSession) -> Any:
-    from tract_jupyter.agents import Caller
+    from tract_jupyter.agents import AgentCaller
 
-    return Caller(notebook.tract)
+    return AgentCaller(notebook.tract)
 
 
 def _sentence(error: AgentError) -> str:
