@@ -1,11 +1,11 @@
 """Values: what is committed, compiled, described and decided. Plain data without side effects.
 
-* What a commit holds: `content`. What is known of a commit: `commit`. What a model is sent: `context`; within which
-  budget, with which settings: `config`.
+* What a commit holds: `content`. What is known of a commit: `commit`. What a model is sent: `context`; how large that
+  may become: `budget`.
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
 * What a message of the user carries beside its text: `attachment`.
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
-  `toolcall`. How a turn of a model ends, and what it may take: `limits`; how much happens without a
+  `toolcall`. What a turn of a model may take, how it ends and what comes of it: `turn`; how much happens without a
   person: `autonomy`. Tracts of a store, their parents and children: `spawn`.
 * How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
