@@ -94,6 +94,43 @@ def test_every_view_can_be_read(open_lab):
             assert not poor_contrast(lab.output(index)), (theme, view)
 
 
+BROKEN_WORDS = """root => {
+    const broken = [];
+    const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        for (const word of texts.currentNode.data.matchAll(/[\\w.-]+/g)) {
+            const range = document.createRange();
+            range.setStart(texts.currentNode, word.index);
+            range.setEnd(texts.currentNode, word.index + word[0].length);
+            if (range.getClientRects().length > 1) broken.push(word[0]);
+        }
+    }
+    return broken;
+}"""
+AGENT = "%%tract_agent lister\n" + "List birds with numbers. " * 12
+FITS = """out => [...out.querySelectorAll("table")].every(
+    table => table.getBoundingClientRect().right <= out.getBoundingClientRect().right)"""
+CUT = "word => word.getBoundingClientRect().right > word.parentElement.getBoundingClientRect().right"
+
+
+@pytest.mark.parametrize("width", [700, 1240])
+def test_words_stay_whole_and_an_agents_state_stays_in_view(open_lab, screenshot, width):
+    views = ("%tract chat", AGENT, "%tract agents lister", "%tract agents")
+    lab = open_lab(
+        TALK, MODEL, "%%tract_chat\nHow many species are there, and which?", *views, viewport=(width, 900)
+    )
+    for index in range(3 + len(views)):
+        assert lab.run_cell(index), lab.text(index)
+    for index in range(3, 6):
+        screenshot(lab, f"words-{width}-{index}", index)
+        assert lab.output(index).evaluate(BROKEN_WORDS) == []
+        assert lab.output(index).evaluate(FITS)
+    screenshot(lab, f"words-{width}-tree", 6)
+    state = lab.output(6).locator(".agent summary .cut > b")
+    assert state.inner_text() == "ready"
+    assert not state.evaluate(CUT)
+
+
 def test_a_bar_is_there_as_long_as_the_work(open_lab, screenshot):
     lab = open_lab("%load_ext tract_jupyter", WORKING)
     assert lab.run_cell(0)

@@ -278,6 +278,7 @@ def test_a_cell_defines_an_agent(shell, team):
     assert definition.description == "Looks it up."
     assert (definition.budget.steps, definition.budget.usd) == (20, 0.5)
     assert "about approval" in shown.text
+    assert "Made by: you" in shown.text
 
 
 def test_a_cell_of_the_same_name_is_another_version_and_shows_what_has_changed(shell, team):

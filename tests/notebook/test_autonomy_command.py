@@ -7,9 +7,9 @@ from IPython.core.completer import CompletionContext
 
 
 def test_it_is_seen_and_set(shell):
-    assert "At most collaborative: you are asked" in shell.run("%tract autonomy").text
-    assert "about still" in shell.run("%tract autonomy autonomous").text
-    assert "destroy something, too" in shell.run("%tract autonomy --destructive").text
+    assert "Policies and orchestrators ask you before they change" in shell.run("%tract autonomy").text
+    assert "still asked about what may destroy" in shell.run("%tract autonomy autonomous").text
+    assert "also what may destroy something" in shell.run("%tract autonomy --destructive").text
     assert (
         shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
     )

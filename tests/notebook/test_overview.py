@@ -38,6 +38,7 @@ def test_a_tract_is_shown_at_a_glance(shell, tract):
     assert "Waiting for a decision: 1 (%tract inbox)" in result.text
     assert "Other branches: main" in result.text
     assert 'class="bar"' in result.html
+    assert "(approximate)" not in result.html  # the sign before the number says it
     assert shell.run("%tract").html == result.html
     assert shell.run("tract").ok  # nothing was decided or changed by looking
     assert tract.status().waiting == 1

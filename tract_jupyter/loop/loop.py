@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Review
     from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
-ACTOR: Final = "agent:chat"
-"""Who calls, where a chat does not say, in a tract that stands below no other one."""
 INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
 _PATIENCE: Final = 5.0
@@ -208,12 +206,12 @@ class ToolLoop:
         given = self.tools if tools is None else tools
         if given is None or isinstance(given, list | tuple):
             return None
-        from tract_jupyter.toolkit import READ_ON, ToolConfig, Toolset, profile_of
+        from tract_jupyter.toolkit import CHAT, READ_ON, ToolConfig, Toolset, profile_of
 
         found = given
         if not isinstance(found, Toolset):
             executor = self._executor()
-            found = Toolset(executor, profile_of(given), actor=executor.agent or ACTOR)  # type: ignore[arg-type] # it checks
+            found = Toolset(executor, profile_of(given), actor=executor.agent or CHAT)  # type: ignore[arg-type] # it checks
         found = found.in_conversation(self._executor())
         if READ_ON in found.profile.tool_configs or found.has(READ_ON):
             return found

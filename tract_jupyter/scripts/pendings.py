@@ -194,7 +194,7 @@ class PendingScript(FieldPending):
         """Return why a person is asked."""
         found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
-        calls = "Its calls of tools that do not only read are asked about when it comes to them."
+        calls = "You are asked again before it calls a tool that can change something."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"

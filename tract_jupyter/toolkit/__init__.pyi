@@ -4,6 +4,7 @@ from .autonomy import acting_level as acting_level
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
+from .callers import CHAT as CHAT
 from .callers import SCRIPT_FILES as SCRIPT_FILES
 from .callers import CallNotes as CallNotes
 from .callers import Permission as Permission

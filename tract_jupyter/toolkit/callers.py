@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 USER = "user"
 """The actor of a person's own code."""
+CHAT = "agent:chat"
+"""The actor of what the model of a chat calls, in a tract that stands below no other one."""
 AGENT = "agent"
 """The actor of what a model calls, if nothing else is known about it."""
 

@@ -37,6 +37,7 @@ from tract_jupyter.review import MODEL_REVIEWER
 from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.autonomy import acting_now
 from tract_jupyter.toolkit.callers import (
+    CHAT,
     USER,
     Permission,
     bound_to,
@@ -156,7 +157,7 @@ class ToolExecutor:
 
     def asker(self, actor: str) -> str:
         """Return who an actor is, in words, for a person who is asked."""
-        return actor
+        return "The model" if actor == CHAT else actor
 
     def count_use(self, name: str) -> None:
         """Count a call of a tool."""

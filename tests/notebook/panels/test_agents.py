@@ -74,6 +74,14 @@ def test_title_and_button_say_in_words_what_happens(asked, tract):
         assert ticket.request.action("approve").label == words
 
 
+def test_it_is_said_to_be_the_models_and_what_it_left_out_comes_last(asked):
+    view = row_view(create(asked, instructions="Counts."))
+    assert view["why"] == "The model wants to make this call"
+    line = view["with_html"]
+    assert line.index("tools") < line.index("model")
+    assert line.index("model") > line.index("description")
+
+
 def test_they_can_be_changed_and_are_not_shown_twice(asked):
     ticket = create(asked)
     (approve,) = [form for form in action_forms(ticket) if form["name"] == "approve"]

@@ -17,6 +17,7 @@ from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, root_html
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.review import how_to_decide
+from tract_jupyter.toolkit import CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -356,10 +357,9 @@ def _body(
 ) -> str:
     """Return what an agent is, and its calls, each with its conversation."""
     definition = agent.definition
-    made = " → ".join(("you", *agent.maker)) if agent.maker or agent.creator == "user" else agent.creator
     tools = sorted(tools_of(definition, toolsets))
     facts = [
-        f"{'adopted from a file' if agent.is_adopted else f'made by {made}'}",
+        "adopted from a file" if agent.is_adopted else f"made by {_maker(agent)}",
         f"version {agent.version}",
         definition.model or "its caller\u2019s model",
         f"may call {', '.join(tools)}" if tools else "calls no tools",
@@ -380,6 +380,12 @@ def _body(
             "shows one</p>"
         )
     return "".join(parts)
+
+
+def _maker(agent: Agent) -> str:
+    """Return who made an agent, and below whom, in words."""
+    first = {"user": "you", CHAT: "the model"}.get(agent.creator, agent.creator)
+    return " → ".join(("you", *agent.maker)) if agent.maker else first
 
 
 def _head(agents: Agents, here: list[Agent], lines: Iterable[AgentLine]) -> str:
@@ -514,7 +520,7 @@ class AgentPage(View):
             ("Blocked", "" if is_past else agent.why_blocked),
             ("For", definition.description),
             ("Version", f"{agent.version}, {agent.hash[:8]}"),
-            ("Made by", " → ".join((agent.creator, *agent.maker[-1:])) if agent.maker else agent.creator),
+            ("Made by", _maker(agent)),
             ("Written by", agent.making.get("model", "")),
             ("In cell", agent.making.get("cell", "")),
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),

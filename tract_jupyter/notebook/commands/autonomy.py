@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _USAGE = "autonomy [LEVEL] [--destructive | --no-destructive]"
 _MEANS = {
     AutonomyLevel.MANUAL: "what policies and orchestrators would change is told, and not done",
-    AutonomyLevel.COLLABORATIVE: "you are asked before they change anything; what only reads is free",
-    AutonomyLevel.AUTONOMOUS: "what they want is done",
+    AutonomyLevel.COLLABORATIVE: "policies and orchestrators ask you before they change anything; they may read",
+    AutonomyLevel.AUTONOMOUS: "policies and orchestrators do what they want",
 }
-_ASKED = "; what may destroy something, you are asked about still"
-_DESTRUCTIVE = "; what may destroy something, too"
+_ASKED = "; you are still asked about what may destroy something"
+_DESTRUCTIVE = ", also what may destroy something"
 
 
 def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -37,7 +37,7 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     more = ""
     if ceiling is AutonomyLevel.AUTONOMOUS:
         more = _DESTRUCTIVE if autonomy.allows_destructive else _ASKED
-    lines = [f"At most {ceiling}: {_MEANS[ceiling]}{more}."]
+    lines = [f"{_MEANS[ceiling].capitalize()}{more}."]
     own = notebook.tract.orchestrator.config.autonomy_ceiling
     if own.rank < ceiling.rank:
         lines.append(

@@ -105,6 +105,7 @@ def values_line(request: ReviewRequest) -> tuple[str, bool]:
     rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
     if not rows:
         return _without_values(request), False
+    rows.sort(key=lambda row: _text(row.value) == "None")  # what was left out comes last
     size = sum(len(piece.text) for row in rows for piece in (*row.name, *row.value))
     is_brief = size > _LONGEST
     return " ".join(_value_html(row.name, row.value, is_brief=is_brief) for row in rows), is_brief

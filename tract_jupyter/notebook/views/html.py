@@ -96,6 +96,7 @@ def style_tag(*paths: str) -> str:
 
 _TEXT_WIDTH = 80
 _WHOLE = 24  # characters of a name that no browser breaks
+_WORD = 16  # characters of a word in a text that none breaks
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,11 @@ class Grid:
         text = escaped(cell)
         if head in self.code and text:
             whole = ' class="whole"' if len(cell) <= _WHOLE else ""
-            text = f"<code{whole}>{text}</code>"
-        return f"<td{self._css(head)}>{text}</td>"
+            return f"<td{self._css(head)}><code{whole}>{text}</code></td>"
+        if head in self.right:
+            return f'<td class="num">{text}</td>'
+        is_short = all(len(word) <= _WORD for word in cell.split())
+        return f'<td class="words">{text}</td>' if is_short else f"<td>{text}</td>"
 
 
 def _shortened(cell: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import counted, one_line, printable
+from tract_jupyter.models import APPROXIMATE, counted, one_line, printable
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View
 from tract_jupyter.notebook.views.styles import styled
@@ -91,7 +91,8 @@ class TractView(View):
     def _tokens(self) -> str:
         status = self.status
         of = f" of {status.max_tokens:,}" if status.max_tokens else ""
-        return f"{status.tokens}{of} tokens ({status.token_source})"
+        source = "" if status.token_source == APPROXIMATE else f" ({status.token_source})"  # ≈ says it
+        return f"{status.tokens}{of} tokens{source}"
 
     @property
     def _asked(self) -> str:
