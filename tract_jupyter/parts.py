@@ -692,6 +692,7 @@ class Parts:
             self._tract, self._repository, self.firing, self.review.reviewer, self.llm,
             lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # they are made when one is found
             lambda question: self.runs.is_waiting(question),  # noqa: PLW0108 # the two need each other
+            lambda: self._answers.journal,
         )  # fmt: skip
 
     @part
