@@ -138,15 +138,14 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
 
 @contextmanager
 def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
-    """Have a turn without its answer; where it fails and nothing came in its place, the answer is back."""
+    """Have a turn without its answer; where nothing came in its place, the answer is back."""
     answered = tract.head
     tract.reset(turn.question)
     try:
         yield
-    except Exception:
+    finally:
         if answered is not None and tract.head == turn.question:
             tract.reset(answered)
-        raise
 
 
 def _has_answer(tract: Tract, turn: PastTurn) -> bool:
