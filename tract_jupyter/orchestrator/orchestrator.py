@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import inspect
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
-from tract_jupyter.llm import provider_of
 from tract_jupyter.loop import StoppedEarlyError
 from tract_jupyter.models import (
     AutonomyLevel,
@@ -268,6 +267,7 @@ class Orchestrator:
     @contextmanager
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
+        self._named_model()
         looked_after = self._tract.family.agent_id
         if looked_after in _under_way.get() or not self._lock.acquire(blocking=False):
             raise OrchestratorError(
@@ -369,8 +369,11 @@ class Orchestrator:
     def _check_model(self) -> None:
         if self.llm_callable is not None:
             return
+        models, model = self._by.models, self._config.model
+        is_own = model is None or self._named_model() is None
         try:
-            self._by.models.default.check("orchestrate")
+            with nullcontext() if is_own else models.lent(model, "orchestrate"):
+                models.default.check("orchestrate")
         except LLMConfigError as error:
             raise OrchestratorError(
                 f"no model can be asked to look after the context: {error}. t.models.use(NAME, "
@@ -471,23 +474,32 @@ class Orchestrator:
 
     def _options(self) -> dict[str, Any]:
         config = self._config
-        is_own_name = config.model is not None and not self._is_named(config.model)
+        is_own_name = config.model is not None and self._named_model() is None
         model = {"model": config.model} if is_own_name and self.llm_callable is None else {}
         return {**model, **({} if config.temperature is None else {"temperature": config.temperature})}
 
-    def _is_named(self, model: str) -> bool:
-        return model in self._by.models or provider_of(model.strip()) is not None
+    def _named_model(self) -> Any:
+        """Return the model that the settings name; None if they name none, or another one of the same client.
+
+        Raises:
+            OrchestratorError: there is no such model.
+        """
+        model = self._config.model
+        if model is None or self.llm_callable is not None:
+            return None
+        try:
+            return self._by.models.named(model, "orchestrate")
+        except LLMConfigError as error:
+            raise OrchestratorError(str(error)) from None
 
     def _choose_model(self, own: Any) -> None:
         """Have the conversation ask the model for `orchestrate`."""
         own.models.default.replies = "orchestrate"
-        model = self._config.model
+        named = self._named_model()
         if self.llm_callable is not None:
             own.models.use(_asked_as_it_takes(self.llm_callable), operation="orchestrate")
-        elif model is not None and model in self._by.models:
-            own.models.default.choose(self._by.models[model], "orchestrate")
-        elif model is not None and self._is_named(model):
-            own.models.use(model, operation="orchestrate")
+        elif named is not None:
+            own.models.default.choose(named, "orchestrate")
 
 
 def about_run(own: Any) -> dict[str, Any] | None:
