@@ -457,6 +457,7 @@ class Parts:
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
             Watch(repository, lambda: datetime.now(UTC)),
             lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # made when it is needed
+            unfinished=lambda: self.orchestrator.unfinished(),  # noqa: PLW0108 # the same
         )  # fmt: skip
         self._has_policies = True
         return Policies(evaluator)

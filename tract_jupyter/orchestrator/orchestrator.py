@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
-from tract_jupyter.loop import StoppedEarlyError
+from tract_jupyter.loop import StoppedEarlyError, TurnEnded
 from tract_jupyter.models import (
     AutonomyLevel,
     TurnLimits,
@@ -245,6 +245,32 @@ class Orchestrator:
             OrchestratorError: there is no such run.
         """
         return self._by.beside(self.own_id, self._known_run(run), self._purpose())
+
+    def unfinished(self) -> str:
+        """Return why no policy starts another run now, as the newest is not over; empty if it is.
+
+        One that was stopped, or ended by a limit or an error, counts as over, though `resume` may go on with it.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        kept = self._kept_runs()
+        if not kept:
+            return ""
+        own = self.conversation(kept[-1])
+        try:
+            if own.runs.is_answering():
+                return f"{kept[-1]} of the orchestrator is under way"
+            turns = own.loop.turns()
+            ended = own.loop.events_of(turns[-1])[-1] if turns else None
+        finally:
+            own.close()
+        if not isinstance(ended, TurnEnded) or ended.outcome is not TurnOutcome.WAITING:
+            return ""
+        return (
+            f"{kept[-1]} of the orchestrator waits for your decision: '%tract inbox' shows it, and "
+            "'%tract_orchestrate --resume' goes on then"
+        )
 
     # ---
 
