@@ -440,6 +440,7 @@ class Parts:
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
             Watch(repository, lambda: datetime.now(UTC)),
             lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # made when it is needed
+            unfinished=lambda: self.orchestrator.unfinished(),  # noqa: PLW0108 # the same
         )  # fmt: skip
         self._has_policies = True
         return Policies(evaluator)
@@ -674,6 +675,7 @@ class Parts:
             self._tract, self._repository, self.firing, self.review.reviewer, self.llm,
             lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # they are made when one is found
             lambda question: self.runs.is_waiting(question),  # noqa: PLW0108 # the two need each other
+            lambda: self._answers.journal,
         )  # fmt: skip
 
     @part

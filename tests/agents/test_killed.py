@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -18,7 +19,9 @@ from tract_jupyter import Tract
 from tract_jupyter.agents import AgentState, CallState
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
+from tract_jupyter.prompts import UNSIGNED
 from tract_jupyter.storage import Database
+from tract_jupyter.toolkit import Permission
 
 PROGRAM = "import sys; from tests.agents.test_killed import run_and_end; run_and_end(*sys.argv[1:])"
 TASK = "Write down one and two."
@@ -233,6 +236,32 @@ def test_a_model_cannot_call_what_is_past(killed):
         tract.chat("Something else.")
         assert any("made in an earlier session" in told for told in cast.told("boss"))
         assert "two" not in texts(folder)
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_call_that_somebody_wrote_into_the_store_is_asked_about(
+    stage, store, reopened, cast, done, planted
+):
+    cast(w=[reply(None, write("one"))])
+    stage.agents.create("w", "w works.", "d", tools=["write"])
+    with pytest.raises(AgentError, match="decision"):
+        stage.agents.call("w", TASK)
+    stage.close()
+    if planted:
+        with closing(sqlite3.connect(store)) as connection:
+            changed = connection.execute(
+                """UPDATE commits SET metadata_json = replace(metadata_json, '"text":"one"', '"text":"obey"')
+                WHERE metadata_json LIKE '%tool_calls%'"""
+            )
+            assert changed.rowcount == 1
+            connection.commit()
+    again = reopened()
+    again.models.use(Cast(w=["w over"]))
+    again.executor.permission = lambda tool, actor: Permission.ALLOW
+    again.reviewer.channel = there = Person(lambda pending: "not mine")
+    assert again.agents.resume("w") == "w over"
+    assert done == ([] if planted else [("write", "one")])
+    assert [UNSIGNED in asked.why() for asked in there.questions] == ([True] if planted else [])
 
 
 @pytest.mark.slow

@@ -68,6 +68,19 @@ def test_without_a_model_it_says_how_to_choose_one(shell):
     assert "no model can be asked to look after the context" in shell.run("%tract_orchestrate").error
 
 
+def test_another_model_may_be_asked_also_where_none_is_configured(shell, model):
+    model("Not asked.")
+    tract = shell.namespace["tract"]
+    other = ScriptedClient("Fine.", "Fine.")
+    tract.models.use(None)
+    tract.models.add("router", other, model="vendor/one")
+    assert shell.run("%tract_orchestrate --model router").ok
+    assert len(other.asked) == 1
+    tract.models.use("router")
+    assert shell.run("%tract_orchestrate --model vendor/two").ok
+    assert other.asked[-1][1]["model"] == "vendor/two"
+
+
 def test_of_an_empty_context_no_model_is_asked(shell):
     assert "The context is empty" in shell.run("%tract_orchestrate").text
 

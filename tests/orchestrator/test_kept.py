@@ -240,6 +240,32 @@ def test_a_level_that_somebody_else_wrote_into_the_store_is_not_resumed_at(tmp_p
         assert (result.outcome, result.autonomy, t.events("compress")) == ("waiting", "collaborative", [])
 
 
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_call_that_somebody_else_wrote_into_a_run_is_asked_about(tmp_path, planted):
+    """The run was asked for at the level autonomous, and both ceilings allow that now."""
+    with Tract.open(tmp_path / "t.db") as t:
+        t.user("Week 1.")
+        t.user("Week 2.")
+        t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
+        t.models.use(model, operation="orchestrate")
+        assert t.orchestrate("it is full", "autonomous").outcome == "waiting"
+    if planted:
+        with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+            changed = connection.execute(
+                "UPDATE commits SET metadata_json = replace(metadata_json, :said, 'Obey.') "
+                "WHERE metadata_json LIKE '%tool_calls%'",
+                {"said": SUMMARY},
+            )
+            assert changed.rowcount == 1
+            connection.commit()
+    with Tract.open(tmp_path / "t.db") as t:
+        t.autonomy.ceiling = "autonomous"
+        t.models.use(model, operation="orchestrate")
+        result = t.orchestrator.resume()
+        assert result.outcome == ("waiting" if planted else "answer")
+        assert len(t.events("compress")) == (0 if planted else 1)
+
+
 def test_another_process_decides_and_the_run_goes_on(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.user("Week 1.")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, call
 from tests.orchestrator.conftest import annotate, compress, thinks, told
-from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, auto_approve
+from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
 from tract_jupyter.models import AutonomyLevel, TokenBudget, TurnOutcome
 from tract_jupyter.policy import TriggerConfig
 
@@ -90,6 +90,69 @@ def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
     assert [event.event_type for event in full.policies.log()] == ["policy.executed", "policy.began"]
     full.orchestrator.config = OrchestratorConfig()
     assert [row.name for row in full.policies.list()] == []
+
+
+@pytest.fixture
+def triggered(full):
+    """A tract in which each third commit starts the orchestrator, whose model gives some replies."""
+
+    def give(*replies):
+        client = ScriptedClient(*replies)
+        full.models.use(client, operation="orchestrate")
+        full.orchestrator.config = OrchestratorConfig(triggers=TriggerConfig(on_commit_count=3))
+        return client
+
+    return give
+
+
+def commits(tract, count):
+    for number in range(count):
+        tract.user(f"Another {number}.")
+
+
+def journal(tract):
+    return [event.event_type.removeprefix("policy.") for event in tract.policies.log()][::-1]
+
+
+def test_a_trigger_starts_no_second_run_while_one_waits_for_a_person(full, triggered):
+    client = triggered(thinks("Full.", compress()), "Done.", "Fine.")
+    commits(full, 9)
+    assert (len(full.orchestrator.runs()), len(client.asked)) == (1, 1)
+    assert journal(full) == ["began", "executed", "skipped"]  # told once
+    (skipped, *_) = full.policies.log()
+    assert skipped.data["error"] == (
+        "run-1 of the orchestrator waits for your decision: '%tract inbox' shows it, and "
+        "'%tract_orchestrate --resume' goes on then"
+    )
+    assert len(full.review.inbox()) == 1
+    commits(full, 2)
+    full.reviewer.asked_here(full.review.inbox()[0].pending_id).approve()
+    commits(full, 3)  # decided, and not gone on with
+    assert len(full.orchestrator.runs()) == 1
+    assert full.orchestrator.resume().text == "Done."
+    commits(full, 4)  # the first one finds the history shorter
+    assert (len(full.orchestrator.runs()), client.replies) == (2, [])
+    assert journal(full)[3:] == ["began", "executed"]
+
+
+def test_nor_while_another_process_is_at_one(own_store):
+    """Another tract of the same store stands for the other process: its policies know nothing of this one's runs."""
+    with Tract.open(url=own_store) as t, Tract.open(url=own_store) as other:
+        t.user("Week 1.")
+        other.policies.add(TriggerConfig(on_commit_count=1))
+
+        @t.tool(read_only=True)
+        def have_it_commit() -> str:
+            """Commit something elsewhere."""
+            thread = threading.Thread(target=other.user, args=("Week 2.",))
+            thread.start()
+            thread.join()
+            return "ok"
+
+        Orchestrator(t, llm_callable=ScriptedClient(thinks(None, call("have_it_commit")), "Done.")).run()
+        assert journal(other) == ["skipped"]
+        assert other.policies.log()[0].data["error"] == "run-1 of the orchestrator is under way"
+        assert t.orchestrator.runs() == ["run-1"]
 
 
 def test_what_it_does_for_a_person_fires_no_policy_either(full, orchestrator):

@@ -13,6 +13,7 @@ from tract_jupyter.exceptions import (
     CassetteError,
     CommitNotFoundError,
     ContentError,
+    LLMConfigError,
     LLMRequestError,
 )
 from tract_jupyter.models import TurnLimits
@@ -92,6 +93,13 @@ def test_another_model_answers_the_same(talk, script, done):
     assert (talk.current_branch, talk.head) == ("main", head)
     assert hashes(talk, "main") == before
     assert done == ["Rome", "Oslo"]
+
+
+def test_a_model_of_an_unknown_provider_makes_no_fork(talk, script):
+    client = script("Never.")
+    with pytest.raises(LLMConfigError, match="'nope/x' names no model, and no request was sent"):
+        talk.fork(commit_of(talk, "Sunny."), model="nope/x")
+    assert (client.asked, [one.name for one in talk.list_branches()]) == ([], ["main"])
 
 
 def test_another_client_is_asked_only_there(talk, script):

@@ -96,12 +96,34 @@ class Models(Mapping[str, ModelConnection]):
         return made
 
     @contextmanager
-    def lent(self, model: str | LLMClient | Callable[..., Any]) -> Iterator[ModelConnection]:
-        """Have a model asked for replies meanwhile, in this context alone; arguments and errors as of `use`."""
+    def lent(
+        self, model: str | LLMClient | Callable[..., Any], operation: ModelOperation = "chat"
+    ) -> Iterator[ModelConnection]:
+        """Have a model asked for one kind of request meanwhile, in this context alone; see `use`."""
         made = self._connection(model, None, None)
         with self.default.apart():
-            self.default.choose(made, "chat")
+            self.default.choose(made, operation)
             yield made
+
+    def named(self, name: str, operation: ModelOperation = "chat") -> ModelConnection | None:
+        """Return the model of a name: a registered one, or `PROVIDER/NAME`; None for another one of the same client.
+
+        With a slash that is so only where the client's own model has one: openrouter's are called `vendor/model`.
+
+        Args:
+            name: as somebody has typed it.
+            operation: whose client is meant; see `use`.
+
+        Raises:
+            LLMConfigError: it names no model.
+        """
+        if name in self or provider_of(name.strip()) is not None:
+            return self._connection(name, None, None)
+        here = self.default.connection(operation)
+        has_slash = here is not None and "/" in (here.model or "")
+        if "/" in name and not (has_slash and all(name.strip().partition("/"))):
+            raise unknown_model(name, self)
+        return None
 
     def _connection(self, model: object, api_key: object, base_url: str | None) -> ModelConnection:
         """Return what `use` is given, as a connection."""

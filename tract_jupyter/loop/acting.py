@@ -6,7 +6,7 @@ Each reply is committed before its calls are carried out, and each answer as soo
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
@@ -20,13 +20,13 @@ from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED, not_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing
     from tract_jupyter.hooks.builtin import ToolResults
     from tract_jupyter.loop.calls import AfterStep, Machinery
-    from tract_jupyter.loop.journal import CallJournal
+    from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient
 
 CALLS = "calls"
@@ -74,8 +74,16 @@ class AnswerStore:
         with self.repository.database.write() as connection:
             self.repository.events.append(connection, _LIMIT_EVENT, "user", {"commit": here})
 
-    def answer(self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int) -> list[CommitInfo]:
-        """Commit answers, in one transaction where nobody decides about them first."""
+    def answer(
+        self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int, over: str = ""
+    ) -> list[CommitInfo]:
+        """Commit answers, in one transaction where nobody decides about them first.
+
+        Args:
+            answers: each with its call.
+            size: how many characters of each the model is shown.
+            over: the message whose last answers they are: the journal forgets its calls. Empty if some are open.
+        """
         is_watched = self.firing.bus.listens("tool_result")
         made: list[CommitInfo] = []
         with nullcontext() if is_watched else self.repository.writer.batch():
@@ -89,6 +97,8 @@ class AnswerStore:
                         ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
                     )
                 )
+            if over:
+                self.journal.forget(over)
         return made
 
 
@@ -109,6 +119,8 @@ class ActingTurn(StoredTurn):
     after_step: AfterStep | None = None
     _step: StepCalls | None = None
     _ended: TurnEnding | None = None
+    _known: Mapping[str, KnownCall] = field(default_factory=dict)
+    _unsigned: frozenset[str] = frozenset()
 
     def _go_on(self) -> TurnEnding:
         self._schemas = self.machinery.offered.schemas
@@ -138,12 +150,16 @@ class ActingTurn(StoredTurn):
     def open_calls(self) -> Sequence[ActingCall]:
         """Return the calls that have no answer yet, of the message that the context ends with."""
         self._said, calls = self.store.open_step()
+        if self._said is not None and calls:
+            journal, commit = self.answers.journal, self._said.commit_hash
+            self._known, self._unsigned = journal.of(commit), journal.unsigned(commit, calls)
         return calls
 
     def ask(self) -> Sequence[ActingCall]:
         """Make a request, whose reply is committed, and return what it calls."""
         toolset = self.machinery.toolset
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
+        self._known, self._unsigned = {}, frozenset()
         response = self._make_request(Offer(self._schemas, acts, self._readable, self._on_delta, self.stop))
         return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
 
@@ -152,12 +168,12 @@ class ActingTurn(StoredTurn):
         if self._said is None:
             raise ContentError("there is no message whose calls could be carried out")
         commit = self._said.commit_hash
-        self._step = step = StepCalls(commit, calls, self.answers.journal.of(commit), self.machinery)
+        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._unsigned)
         size = size_for(len(calls), *self.sizes)
         outcomes: dict[str, str] = {}
         try:
             for answers in step.answers():
-                self._answer(answers, size)
+                self._answer(answers, size, commit if step.is_over else "")
                 outcomes |= {call.id: answer.outcome for call, answer in answers}
         except UndecidedError:  # a handler looks at an answer before the model does, and left it open
             return None
@@ -165,8 +181,6 @@ class ActingTurn(StoredTurn):
             self.observer.step_over(commit)
         if step.waits:
             return None
-        if step.noted:
-            self.answers.journal.forget(commit)
         why = "" if self.after_step is None else self.after_step([step.ended_call(call) for call in calls])
         if step.limit:
             self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
@@ -181,10 +195,11 @@ class ActingTurn(StoredTurn):
     def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
         """Commit, as the answer of each call, why it was not carried out."""
         told = CallAnswer(why, is_error=True, made=0)
-        self._answer([(call, told) for call in calls], len(why))
+        over = "" if self._said is None else self._said.commit_hash
+        self._answer([(call, told) for call in calls], len(why), over)
 
-    def _answer(self, answers: Sequence[tuple[ActingCall, CallAnswer]], size: int) -> None:
-        infos = self.answers.answer(answers, size)
+    def _answer(self, answers: Sequence[tuple[ActingCall, CallAnswer]], size: int, over: str) -> None:
+        infos = self.answers.answer(answers, size, over)
         if self.observer is not None:
             for (call, answer), info in zip(answers, infos, strict=True):
                 self.observer.answered(call.id, answer, info)
@@ -215,10 +230,10 @@ class ActingTurn(StoredTurn):
         closed = {call.id: answer for call, answer in step.close(why)}
         known = self.answers.journal.of(said.commit_hash)
         told = CallAnswer(not_run(why), is_error=True)
-        self._answer([(call, _known(known, call) or closed.get(call.id) or told) for call in calls], 20_000)
+        answers = [(call, _known(known, call) or closed.get(call.id) or told) for call in calls]
+        self._answer(answers, 20_000, said.commit_hash)
         if self.observer is not None:
             self.observer.step_over(said.commit_hash)
-        self.answers.journal.forget(said.commit_hash)
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:
         """Return the calls that wait for a person."""

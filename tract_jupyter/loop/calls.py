@@ -1,7 +1,8 @@
 """Carrying out the calls of one step: asked about together, reads side by side, writes in order (or in lanes).
 
 A call that changes something is noted in the journal before it is begun. If the process ends before its end is known,
-a person is asked again, whatever was allowed before; a call that has ended is never made again.
+a person is asked again, whatever was allowed before; a call that has ended is never made again. A person is also asked
+about each call of a stored reply that is not signed: the store alone has nothing made.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tract_jupyter.prompts import (
     LATE,
     NOT_ENDED,
     UNDECIDED,
+    UNSIGNED,
     WENT_ON,
     ended_reading,
     ended_running,
@@ -165,18 +167,20 @@ class StepCalls:
         calls: those that have no answer yet, in order.
         known: what the journal says of them.
         machinery: what they are carried out with.
+        unsigned: the ids of those that a stored reply makes without a signature.
 
     Attributes:
         limit: the limit that kept a call from being made; empty if none did.
-        noted: whether the journal has something about them.
+        is_over: whether the answers that were yielded last leave no call open.
     """
 
     commit: str
     calls: Sequence[ActingCall]
     known: Mapping[str, KnownCall]
     machinery: Machinery
+    unsigned: frozenset[str] = frozenset()
     limit: str = ""
-    noted: bool = False
+    is_over: bool = False
     _closed: bool = False
     _among: int = 1
     _miss: CassetteError | None = None
@@ -184,7 +188,6 @@ class StepCalls:
 
     def __post_init__(self) -> None:
         self._calls = [_Call(place, call) for place, call in enumerate(self.calls)]
-        self.noted = bool(self.known)
 
     def answers(self) -> Iterator[list[tuple[ActingCall, CallAnswer]]]:
         """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
@@ -200,6 +203,7 @@ class StepCalls:
             else:
                 for call in open_ones:
                     self._write(call, self.machinery.aside)
+            self.is_over = group[-1] is self._calls[-1] and not self.waits
             yield [(call.asked, call.answer) for call in group if call.answer is not None]
 
     def _groups(self) -> Iterator[list[_Call]]:
@@ -263,14 +267,21 @@ class StepCalls:
             call.answer = self._turned_down(call, len(planned))
             if call.answer is not None:
                 continue
-            doubt = "" if known is None else BEGUN_BEFORE
             with planning(planned):
-                found = self.machinery.toolset.prepare(call.asked.name, call.asked.arguments, doubt=doubt)
+                found = self.machinery.toolset.prepare(
+                    call.asked.name, call.asked.arguments, doubt=self._doubt(call)
+                )
             if isinstance(found, ToolResult):
                 call.answer = answer_of(found)
                 continue
             planned = (*planned, found.tool.name)
             call.prepared = found
+
+    def _doubt(self, call: _Call) -> str:
+        """Return why a person has to be asked about a call, whatever was allowed before; empty if there is no doubt."""
+        if call.asked.id in self.unsigned:
+            return UNSIGNED
+        return BEGUN_BEFORE if call.asked.id in self.known else ""
 
     def _turned_down(self, call: _Call, planned: int) -> CallAnswer | None:
         """Return the answer of a call that cannot be made, whatever its tool says."""
@@ -300,9 +311,8 @@ class StepCalls:
             if earlier is not None:
                 self.machinery.reviewer.catch_up(earlier)
                 question = earlier
-            is_in_doubt = call.asked.id in self.known
             if not question.status.is_open or (
-                not is_in_doubt and earlier is None and self._settled(question)
+                not self._doubt(call) and earlier is None and self._settled(question)
             ):
                 self._decided(call, question)
             else:
@@ -447,7 +457,6 @@ class StepCalls:
         if why:
             call.answer = CallAnswer(why, is_error=True)
             return
-        self.noted = True
         machinery.journal.begin(self.commit, call.place, call.asked.id)
         call.is_begun = True
         made = aside.do(partial(self._made, call), machinery.stop)
@@ -513,7 +522,6 @@ class StepCalls:
             if self._closed or call.answer is not None:
                 return  # nobody waits for it any more
             if keeps and not why:
-                self.noted = True
                 self.machinery.journal.end(self.commit, call.place, call.asked.id, answer)
             call.answer = answer
 

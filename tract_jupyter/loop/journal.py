@@ -1,27 +1,35 @@
-"""The journal of a step's calls: which were begun, and what came of those that have ended.
+"""The journal of a step's calls: what the reply calls, which were begun, and what came of those that have ended.
 
-Only what the store would not tell otherwise is written: that a call which changes something is begun, and what came of
-a call whose answer cannot be committed yet. The rows lie where the calls of scripts lie, are signed like them, and go
-once the answers are committed. A row that this user did not sign tells nothing.
+Only what the store would not tell otherwise is written: that nobody has changed the calls of a reply, that a call which
+changes something is begun, and what came of a call whose answer cannot be committed yet. The rows lie where the calls
+of scripts lie, are signed like them, and go with the last answer. A row that this user did not sign tells nothing.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tract_jupyter.exceptions import TrustError
 from tract_jupyter.loop.answers import CallAnswer
-from tract_jupyter.models import sha256
+from tract_jupyter.models import digest, sha256
 from tract_jupyter.review import this_process
 from tract_jupyter.storage import StoredCalls, now_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.llm import ActingCall
+    from tract_jupyter.models import ToolCall
     from tract_jupyter.review import Signer
     from tract_jupyter.storage import Database, ScriptCallRows
 
 _KIND: Final = "turn_calls"
 _TURN: Final = "turn"
 """Stands in the place of a script notebook's id."""
+_REPLY: Final = -1
+"""The position of the row with the calls of the message itself; the rows of each call come after it."""
 
 
 class KnownCall(NamedTuple):
@@ -44,14 +52,33 @@ class CallJournal:
         Raises:
             StoreError: the store cannot be read.
         """
-        with self._database.read() as connection:
-            stored = self._rows.of(connection, commit, _TURN)
         known: dict[str, KnownCall] = {}
-        for row in sorted(stored, key=lambda row: row.position):
-            if self._signer.verify(_KIND, _signed(commit, row), row.signature):
+        for row in self._signed_rows(commit):
+            if row.position != _REPLY:
                 call_id, answer = json.loads(row.calls_json)
                 known[call_id] = KnownCall(None if answer is None else CallAnswer(*answer))
         return known
+
+    def unsigned(self, commit: str, calls: Iterable[ActingCall]) -> frozenset[str]:
+        """Return the ids of those calls of a stored message that were not signed when it was committed.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        rows = [row for row in self._signed_rows(commit) if row.position == _REPLY]
+        signed = {one for row in rows for one in json.loads(row.calls_json)}
+        return frozenset(call.id for call in calls if _digest(call) not in signed)
+
+    def sign(self, commit: str, calls: Iterable[ToolCall]) -> None:
+        """Sign the calls of a message, in the transaction that commits it, so that a resumed turn knows them.
+
+        Where nothing can be signed, a resumed turn asks about them.
+
+        Raises:
+            StoreError: that cannot be stored.
+        """
+        with suppress(TrustError):
+            self._write(commit, _REPLY, [_digest(call) for call in calls])
 
     def begin(self, commit: str, place: int, call_id: str) -> None:
         """Note that a call is about to be made.
@@ -59,7 +86,7 @@ class CallJournal:
         Raises:
             StoreError: that cannot be stored, so the call must not be made.
         """
-        self._write(commit, 2 * place + 1, call_id, None)
+        self._write(commit, 2 * place + 1, [call_id, None])
 
     def end(self, commit: str, place: int, call_id: str, answer: CallAnswer) -> None:
         """Note what came of a call.
@@ -67,7 +94,7 @@ class CallJournal:
         Raises:
             StoreError: that cannot be stored.
         """
-        self._write(commit, 2 * place + 2, call_id, answer)
+        self._write(commit, 2 * place + 2, [call_id, answer])
 
     def forget(self, commit: str) -> None:
         """Forget the calls of a message, whose answers are committed.
@@ -76,19 +103,30 @@ class CallJournal:
             StoreError: that cannot be stored.
         """
         with self._database.write() as connection:
-            self._rows.remove(connection, [self._run_id(commit)])
+            self._rows.remove_where(connection, run_id=self._run_id(commit))
 
-    def _write(self, commit: str, position: int, call_id: str, answer: CallAnswer | None) -> None:
-        row = StoredCalls(
-            self._run_id(commit), position, json.dumps([call_id, answer]), "", this_process(), now_text()
-        )
+    def _signed_rows(self, commit: str) -> list[StoredCalls]:
+        with self._database.read() as connection:
+            stored = self._rows.of(connection, commit, _TURN)
+        return [
+            row
+            for row in sorted(stored, key=lambda row: row.position)
+            if self._signer.verify(_KIND, _signed(commit, row), row.signature)
+        ]
+
+    def _write(self, commit: str, position: int, known: list[Any]) -> None:
+        row = StoredCalls(self._run_id(commit), position, json.dumps(known), "", this_process(), now_text())
         row = row._replace(signature=self._signer.sign(_KIND, _signed(commit, row)))
         with self._database.write() as connection:
-            self._rows.remove_one(connection, row.run_id, position)
+            self._rows.remove_where(connection, run_id=row.run_id, position=position)
             self._rows.add(connection, commit, _TURN, row)
 
     def _run_id(self, commit: str) -> str:
         return sha256(f"{self._rows.tract_id}:{commit}".encode())[:32]
+
+
+def _digest(call: ActingCall | ToolCall) -> str:
+    return digest([call.id, call.name, call.arguments])
 
 
 def _signed(commit: str, row: StoredCalls) -> list[str | int]:

@@ -408,9 +408,8 @@ class ToolLoop:
             )
             for call in calls
         ]
-        answers.answer(told, size_for(len(calls), self.result_size, self.step_size))
-        if known:
-            answers.journal.forget(said.commit_hash)
+        size = size_for(len(calls), self.result_size, self.step_size)
+        answers.answer(told, size, over=said.commit_hash)
 
     def _reviewer(self, toolset: Toolset | None) -> Asking:
         return self._review().reviewer if toolset is None else toolset.reviewer

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import inspect
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
-from tract_jupyter.llm import provider_of
-from tract_jupyter.loop import StoppedEarlyError
+from tract_jupyter.loop import StoppedEarlyError, TurnEnded
 from tract_jupyter.models import (
     AutonomyLevel,
     TurnLimits,
@@ -247,6 +246,32 @@ class Orchestrator:
         """
         return self._by.beside(self.own_id, self._known_run(run), self._purpose())
 
+    def unfinished(self) -> str:
+        """Return why no policy starts another run now, as the newest is not over; empty if it is.
+
+        One that was stopped, or ended by a limit or an error, counts as over, though `resume` may go on with it.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        kept = self._kept_runs()
+        if not kept:
+            return ""
+        own = self.conversation(kept[-1])
+        try:
+            if own.runs.is_answering():
+                return f"{kept[-1]} of the orchestrator is under way"
+            turns = own.loop.turns()
+            ended = own.loop.events_of(turns[-1])[-1] if turns else None
+        finally:
+            own.close()
+        if not isinstance(ended, TurnEnded) or ended.outcome is not TurnOutcome.WAITING:
+            return ""
+        return (
+            f"{kept[-1]} of the orchestrator waits for your decision: '%tract inbox' shows it, and "
+            "'%tract_orchestrate --resume' goes on then"
+        )
+
     # ---
 
     def _end(self, wanted: OrchestratorState) -> None:
@@ -268,6 +293,7 @@ class Orchestrator:
     @contextmanager
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
+        self._named_model()
         looked_after = self._tract.family.agent_id
         if looked_after in _under_way.get() or not self._lock.acquire(blocking=False):
             raise OrchestratorError(
@@ -369,8 +395,11 @@ class Orchestrator:
     def _check_model(self) -> None:
         if self.llm_callable is not None:
             return
+        models, model = self._by.models, self._config.model
+        is_own = model is None or self._named_model() is None
         try:
-            self._by.models.default.check("orchestrate")
+            with nullcontext() if is_own else models.lent(model, "orchestrate"):
+                models.default.check("orchestrate")
         except LLMConfigError as error:
             raise OrchestratorError(
                 f"no model can be asked to look after the context: {error}. t.models.use(NAME, "
@@ -471,23 +500,32 @@ class Orchestrator:
 
     def _options(self) -> dict[str, Any]:
         config = self._config
-        is_own_name = config.model is not None and not self._is_named(config.model)
+        is_own_name = config.model is not None and self._named_model() is None
         model = {"model": config.model} if is_own_name and self.llm_callable is None else {}
         return {**model, **({} if config.temperature is None else {"temperature": config.temperature})}
 
-    def _is_named(self, model: str) -> bool:
-        return model in self._by.models or provider_of(model.strip()) is not None
+    def _named_model(self) -> Any:
+        """Return the model that the settings name; None if they name none, or another one of the same client.
+
+        Raises:
+            OrchestratorError: there is no such model.
+        """
+        model = self._config.model
+        if model is None or self.llm_callable is not None:
+            return None
+        try:
+            return self._by.models.named(model, "orchestrate")
+        except LLMConfigError as error:
+            raise OrchestratorError(str(error)) from None
 
     def _choose_model(self, own: Any) -> None:
         """Have the conversation ask the model for `orchestrate`."""
         own.models.default.replies = "orchestrate"
-        model = self._config.model
+        named = self._named_model()
         if self.llm_callable is not None:
             own.models.use(_asked_as_it_takes(self.llm_callable), operation="orchestrate")
-        elif model is not None and model in self._by.models:
-            own.models.default.choose(self._by.models[model], "orchestrate")
-        elif model is not None and self._is_named(model):
-            own.models.use(model, operation="orchestrate")
+        elif named is not None:
+            own.models.default.choose(named, "orchestrate")
 
 
 def about_run(own: Any) -> dict[str, Any] | None:

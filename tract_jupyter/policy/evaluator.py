@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import PendingRows
     from tract_jupyter.toolkit import PolicyCalls
 
-OUTCOMES: Final = ("executed", "proposed", "told", "rejected", "denied", "failed", "began", "interrupted")
+OUTCOMES: Final = (
+    "executed", "proposed", "told", "rejected", "denied", "failed", "began", "interrupted", "skipped",
+)  # fmt: skip
 """What can come of a firing; each is an event `policy.<outcome>`."""
 _LONGEST: Final = 500  # characters of an error in the journal
 
@@ -51,6 +53,7 @@ class PolicyEvaluator:
         ceiling: gives what holds their autonomy down.
         watch: knows the context.
         orchestrate: starts an orchestrator, with the reason and the level that counts.
+        unfinished: says why no orchestrator is started now, as a run of it is not over; empty if none is.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class PolicyEvaluator:
         ceiling: Callable[[], Ceiling],
         watch: Watch,
         orchestrate: Callable[[str, AutonomyLevel], object] | None = None,
+        *,
+        unfinished: Callable[[], str] = lambda: "",
     ) -> None:
         self.tract = tract
         self.repository = repository
@@ -72,6 +77,7 @@ class PolicyEvaluator:
         self.ceiling = ceiling
         self.watch = watch
         self.orchestrate = orchestrate
+        self.unfinished = unfinished
         self.tell: Callable[[str], object] | None = None
         """Is called with a line for a person about what a policy would have done; a warning if None."""
         self.is_paused = False
@@ -368,10 +374,18 @@ class PolicyEvaluator:
         return True
 
     def _orchestrate(self, slot: Slot, reason: str, level: AutonomyLevel, about: dict[str, Any]) -> None:
-        """Start an orchestrator, which asks about its steps itself."""
+        """Start an orchestrator, which asks about its steps itself; not beside a run that is not over."""
         start = self.orchestrate
         if start is None:
             raise LookupError("no orchestrator is there to start")
+        why, told = self.unfinished(), slot.memory.pop("skipped", "")
+        if why:
+            slot.memory["skipped"] = why
+            if told == why:  # once for each run
+                self._remember(slot)
+            else:
+                self._noted(slot, "skipped", {**about, "error": why})
+            return
         self._in_two_steps(slot, about, lambda: start(reason, level))
 
     def _use_tool(

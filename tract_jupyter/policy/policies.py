@@ -317,7 +317,9 @@ class Policies:
         if level is AutonomyLevel.MANUAL:
             return "tell it"
         if action.action_type == ORCHESTRATE:
-            return "do it" if self.evaluator.orchestrate is not None else "nothing: no orchestrator is there"
+            is_there = self.evaluator.orchestrate is not None
+            why = self.evaluator.unfinished() if is_there else "no orchestrator is there"
+            return f"nothing: {why}" if why else "do it"
         try:
             tool = self.evaluator.calls.tool(action.action_type, action.params)
             permission = self.evaluator.ceiling().permission(tool, level, policy_actor(slot.name))

@@ -67,6 +67,7 @@ from .turns import NOTHING as NOTHING
 from .turns import TASK_CANCELLED as TASK_CANCELLED
 from .turns import TRACT_CLOSED as TRACT_CLOSED
 from .turns import UNDECIDED as UNDECIDED
+from .turns import UNSIGNED as UNSIGNED
 from .turns import WENT_ON as WENT_ON
 from .turns import changed as changed
 from .turns import cut_note as cut_note

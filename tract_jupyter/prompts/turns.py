@@ -23,6 +23,10 @@ BEGUN_BEFORE: Final = (
     "it was begun before, and the process ended meanwhile, so it may have been done already. "
     "Look before you approve"
 )
+UNSIGNED: Final = (
+    "its turn was left, and the stored reply that makes it does not carry your signature: somebody else may have "
+    "written or changed it. Look before you approve"
+)
 TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you were given stays as it is."
 NEW_IN_SCRIPTS: Final = (
     "New, and not in that list: call them from scripts, with notebook_execute. "

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import (
     TractError,
     UndecidedError,
 )
-from tract_jupyter.llm import CostReport, costs_of_block, provider_of
+from tract_jupyter.llm import CostReport, costs_of_block
 from tract_jupyter.models import (
     COMPRESSED_FROM,
     Priority,
@@ -391,8 +391,8 @@ class Forks:
         if model is None:
             with models.default.apart():
                 yield
-        elif isinstance(model, str) and model not in models and provider_of(model.strip()) is None:
-            with models.default.apart(check_text(model, "model")):  # of the same client
+        elif isinstance(model, str) and models.named(check_text(model, "model")) is None:
+            with models.default.apart(model):  # of the same client
                 yield
         else:
             with models.lent(model):

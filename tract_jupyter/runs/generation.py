@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.llm import ask_model, sent_of
+from tract_jupyter.loop import ACTS
 from tract_jupyter.models import (
     APPROXIMATE,
     PROVIDER_FIELDS,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import PendingGeneration
     from tract_jupyter.llm import ConfiguredLLM
-    from tract_jupyter.loop import Offer
+    from tract_jupyter.loop import CallJournal, Offer
     from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
     from tract_jupyter.review import Reviewer
     from tract_jupyter.runs.model import RunMessage
@@ -113,6 +114,7 @@ class Generation:
         llm: who is asked.
         rebuild: makes a stored pending again.
         waits: whether what answers a message of the user waits for a person, besides replies in the inbox.
+        journal: gives what signs the calls that the tool loop carries out.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class Generation:
         llm: ConfiguredLLM,
         rebuild: Callable[[StoredPending], Pending],
         waits: Callable[[str], bool],
+        journal: Callable[[], CallJournal],
     ) -> None:
         self._tract = tract
         self._repository = repository
@@ -132,6 +135,7 @@ class Generation:
         self._ledger = reviewer.ledger
         self._llm = llm
         self._rebuild = rebuild
+        self._journal = journal
         self.turns = Turns(
             repository.tract_id,
             repository.database,
@@ -503,6 +507,8 @@ class Generation:
         metadata = {**(fields["metadata"] or {}), **retried, **kept}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
+        if calls and ACTS in metadata:
+            self._journal().sign(info.commit_hash, calls)
         return ChatResponse(
             fields["response_text"], info, fields["usage"], fields["generation_config"], calls
         )

@@ -157,6 +157,10 @@ class Runs:
         leases = RunLeaseRows(self._repository.tract_id)
         return is_held(self._database, leases, self._full_id(run_id))
 
+    def is_answering(self) -> bool:
+        """Return whether somebody answers on the current branch now, with a run or without, as far as is known here."""
+        return self._generation.turns.is_held()
+
     def replay(self, run_id: str) -> Run:
         """Go through a run again with the recorded results, and check that it comes out the same.
 

@@ -346,6 +346,12 @@ class Turns:
             return False
         return self._is_note(self._changes(newest.commit_hash), QuestionNote.SET_ASIDE)
 
+    def is_held(self) -> bool:
+        """Return True if a process, or a thread of this one, answers on the current branch."""
+        with self._database.read() as connection:
+            leases = self._rows.on_branch(connection, self._refs.position.branch or "")
+        return any(map(_is_held, leases))
+
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
         """Hold the current branch, to have answered what the user said last; within `asking` what was said there, once.

@@ -322,11 +322,6 @@ class ScriptCallRows(Journal[StoredCalls]):
         of = self.table.c
         connection.execute(self.table.delete().where(of.tract_id == self.tract_id, of.run_id.in_(run_ids)))
 
-    def remove_one(self, connection: Connection, run_id: str, position: int) -> None:
-        """Delete the row of a run that begins at a position, if there is one."""
-        of = self.table.c
-        connection.execute(self.table.delete().where(of.run_id == run_id, of.position == position))
-
     def _shorten(self, connection: Connection) -> None:
         of = self.table.c
         first = (of.tract_id == self.tract_id, of.position == 0)

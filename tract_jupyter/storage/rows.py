@@ -17,7 +17,7 @@ from tract_jupyter.storage.connections import Prepared
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Delete, Select, Table, Update
+    from sqlalchemy import ColumnElement, Connection, Select, Table, Update
 
 
 Stored = TypeVar("Stored", bound=NamedTuple)
@@ -62,7 +62,7 @@ class Rows(Generic[Stored]):
 
     def remove_where(self, connection: Connection, **where: object) -> int:
         """Remove the rows that have these values, and return how many did."""
-        return connection.execute(_delete(self.table, tuple(where)), self._given(where)).rowcount
+        return _delete(self.table, tuple(where)).run(connection, self._given(where))
 
     def put(
         self, connection: Connection, key: dict[str, object], values: dict[str, object], **fresh: object
@@ -125,8 +125,8 @@ def _put(table: Table, key: tuple[str, ...], values: tuple[str, ...], fresh: tup
 
 
 @cache
-def _delete(table: Table, where: tuple[str, ...]) -> Delete:
-    return table.delete().where(_have(table, where))
+def _delete(table: Table, where: tuple[str, ...]) -> Prepared:
+    return Prepared(lambda _: table.delete().where(_have(table, where)))
 
 
 def _have(table: Table, names: tuple[str, ...]) -> ColumnElement[bool]:

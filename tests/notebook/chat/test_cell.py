@@ -226,6 +226,32 @@ def test_an_answer_stays_where_asking_again_fails_at_once(chat):
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wren.']"
 
 
+@pytest.mark.parametrize("end", ["tract.loop.stop()", "raise KeyboardInterrupt"])
+def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat, end):
+    chat.run("%%tract_chat\nWho sings?")
+    chat.run(
+        "from tract_jupyter.exceptions import LLMError\nusual = Model.chat\n"
+        f"def stop(*_, **__):\n    {end}\n    raise LLMError('the connection was closed')\nModel.chat = stop"
+    )
+    stopped = chat.run("%%tract_chat --retry\n")
+    assert "You stopped this turn the answer from before stays; --retry asks again" in stopped.text
+    assert "resume" not in stopped.text
+    assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
+    chat.run("Model.chat = usual\nreplies += ['A wren.']")
+    assert "A wren." in chat.run("%%tract_chat --retry\n").text
+    assert chat.run(SAID).text.strip() == "['Who sings?', 'A wren.']"
+
+
+def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
+    chat.run("%%tract_chat\nWho sings?")
+    chat.run(
+        "usual = Model.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
+        "    tract.loop.stop()\n    raise KeyboardInterrupt\nModel.chat = stop"
+    )
+    assert "what had come is kept" in chat.run("%%tract_chat --retry\n").text
+    assert chat.run(SAID).text.strip() == "['Who sings?', 'A wr']"
+
+
 def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
     chat.run("%%tract_chat\nWho sings?")
     chat.run("replies += [call('status')]")

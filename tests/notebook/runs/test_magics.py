@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import said
+from tests.hooks.fakes import ScriptedClient, said
 from tract_jupyter.notebook import await_waiting_cells
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -31,6 +31,19 @@ def test_a_cell_is_what_the_user_says(shell, model):
     assert "Committed before the main call: question → style" in result.text
     assert 'data-testid="tract-run-graph"' in result.html
     assert said(shell.namespace["tract"])[-1] == ("assistant", "THE SURVEY.")
+
+
+def test_a_cell_may_have_another_model_asked(shell, model):
+    other = ScriptedClient("Other.", "A vendor's.")
+    shell.namespace["tract"].models.add("mine", other)
+    assert shell.run("%%tract_run --profile research --model mine\nWhich?").ok
+    assert said(shell.namespace["tract"])[-1] == ("assistant", "OTHER.")
+    assert (model.asked, len(other.asked)) == ([], 1)
+    # a server whose models are called so takes any such name
+    shell.namespace["tract"].models.add("router", other, model="vendor/one", replace=True)
+    shell.namespace["tract"].models.use("router")
+    assert shell.run("%%tract_run --model vendor/two\nWhich?").ok
+    assert other.asked[-1][1]["model"] == "vendor/two"
 
 
 def test_an_empty_cell_has_the_context_answered(shell):

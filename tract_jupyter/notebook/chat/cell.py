@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.llm import HOW_TO_CHOOSE, provider_of
+from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
 from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
 from tract_jupyter.notebook.chat.context import (
@@ -138,15 +138,14 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
 
 @contextmanager
 def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
-    """Have a turn without its answer; where it fails and nothing came in its place, the answer is back."""
+    """Have a turn without its answer; where nothing came in its place, the answer is back."""
     answered = tract.head
     tract.reset(turn.question)
     try:
         yield
-    except Exception:
+    finally:
         if answered is not None and tract.head == turn.question:
             tract.reset(answered)
-        raise
 
 
 def _has_answer(tract: Tract, turn: PastTurn) -> bool:
@@ -274,7 +273,7 @@ async def _carry_out(
         def work() -> RunResponse:
             try:
                 with (
-                    _asked(tract, options.model) as given,
+                    asked(tract, options.model) as given,
                     gathering(notebook, board),
                     notebook.agent_watch.shown_on(board),
                     within or nullcontext(),
@@ -308,27 +307,18 @@ def _model_name(tract: Tract) -> str:
 
 
 @contextmanager
-def _asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
+def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
     """Have a model asked meanwhile, which can be asked; gives the options of the call that say so.
 
     Raises:
         LLMConfigError: it names no model, or has no key.
     """
     default = tract.models.default
-    is_own = model is None or (model not in tract.models and not _names_provider(tract, model))
+    is_own = model is None or tract.models.named(model) is None
     with nullcontext() if is_own else tract.models.lent(str(model)):
         if not tract.cassette.is_replaying:
             default.check()
         yield {"model": model} if is_own and model is not None else {}
-
-
-def _names_provider(tract: Tract, model: str) -> bool:
-    """Return True if a name is `PROVIDER/NAME`; a server whose own names have a slash takes any other."""
-    current = tract.models.default.connection("chat")
-    own = "" if current is None else current.model or ""
-    return provider_of(model.strip()) is not None or (
-        "/" in model and ("/" not in own or not all(model.strip().partition("/")))
-    )
 
 
 @dataclass(eq=False)

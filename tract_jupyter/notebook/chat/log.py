@@ -29,7 +29,7 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, DrawnTurn
+from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, STAYS, DrawnTurn
 from tract_jupyter.notebook.chat.work import agent_of
 from tract_jupyter.scripts import RUN_SCRIPT
 
@@ -240,10 +240,15 @@ class TurnLog:
             return DrawnTurn(
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
-                go_on=self.go_on, named=self.named,
+                go_on=self.go_on, named=self.named, stays=self._stays,
             )  # fmt: skip
 
     # ---
+
+    @property
+    def _stays(self) -> bool:
+        """True if the answer from before is the turn's answer: so far, no other one came."""
+        return self.has_earlier and not self._replies
 
     def _look_at_works(self) -> None:
         """Note how the agents stand that the calls have called."""
@@ -433,8 +438,8 @@ class TurnLog:
         self._ended = event
         if event.outcome is TurnOutcome.ERROR:
             kept = (
-                "The answer from before stays; --retry asks again."
-                if self.has_earlier and not self._replies
+                f"{STAYS[:1].upper()}{STAYS[1:]}."
+                if self._stays
                 else f"What was done is kept. {self.go_on} goes on from there."
             )
             self._parts.append(

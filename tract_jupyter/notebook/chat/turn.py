@@ -29,6 +29,8 @@ GO_ON: Final = "%tract chat resume"
 """What goes on with a turn of chat."""
 SHOW: Final = "%tract chat show"
 """What draws one again."""
+STAYS: Final = "the answer from before stays; --retry asks again"
+"""What is kept where a turn was asked again, and nothing came."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
 
@@ -55,6 +57,7 @@ class DrawnTurn:
         waited: for how many of the seconds a person was waited for.
         go_on: what is typed to go on with it.
         named: what it is called.
+        stays: it was asked again, and has its answer from before as long as nothing comes.
     """
 
     turn_id: str = ""
@@ -74,6 +77,7 @@ class DrawnTurn:
     waited: float = 0.0
     go_on: str = GO_ON
     named: str = "turn"
+    stays: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -159,7 +163,8 @@ class DrawnTurn:
                 if self.replayed
                 else ("", "", self.told(ended.note))
             )
-        return _ENDINGS.get(ended.outcome, _left)(ended, self)
+        icon, title, more = _ENDINGS.get(ended.outcome, _left)(ended, self)
+        return icon, title, STAYS if self.stays and more else more
 
     def told(self, note: str) -> str:
         """Return what the loop says in Python, as it is said in a cell."""

@@ -14,7 +14,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
-from tract_jupyter.notebook.chat.cell import check_model
+from tract_jupyter.notebook.chat.cell import asked, check_model
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.notebook.script_cell import Worker
@@ -45,6 +45,7 @@ def ask(
     """Say something and have it answered; with an empty text, have the context answered as it stands.
 
     Raises:
+        LLMConfigError: there is no such model, or it has no key; then nothing is said.
         RunFailedError: the run failed or was aborted.
         UndecidedError: it waits for a person.
         RunError: there is no such profile, or it is not used; then nothing is said.
@@ -52,11 +53,11 @@ def ask(
     profiles = tract.profiles
     profile = profiles.active if options.profile is None else profiles.get(options.profile)
     given: dict[str, Any] = {"profile": profile, "on_event": on_event, "run": RunOptions(abort=abort)}
-    given |= {} if options.model is None else {"model": options.model}
-    if text:
-        return tract.chat(text, **given)
-    trigger = Trigger.REGENERATE if options.regenerate else Trigger.GENERATE
-    return tract.generate(trigger=trigger, **given)
+    with asked(tract, options.model) as named:
+        if text:
+            return tract.chat(text, **given, **named)
+        trigger = Trigger.REGENERATE if options.regenerate else Trigger.GENERATE
+        return tract.generate(trigger=trigger, **given, **named)
 
 
 def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:

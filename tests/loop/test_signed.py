@@ -1,0 +1,158 @@
+"""What the store alone says has nothing made: calls of a stored reply that are not signed are asked about."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import TrustError
+from tract_jupyter.prompts import UNSIGNED
+from tract_jupyter.review import Answer
+from tract_jupyter.toolkit import Permission
+
+SEND, NOTE, LOOK = call("send", {"to": "Bo"}, "c1"), call("note", {"text": "n"}, "c2"), call("look", {}, "c3")
+SENDS_INSTEAD = """UPDATE commits SET metadata_json =
+    replace(replace(metadata_json, '{"text":"n"}', '{"to":"Bo"}'), '"name":"note"', '"name":"send"')
+    WHERE metadata_json LIKE '%"note"%'"""
+NO_RECORD = "DELETE FROM script_calls"
+FORGED = "UPDATE script_calls SET signature = replace(hex(zeroblob(32)), '0', 'a')"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def done():
+    return []
+
+
+@pytest.fixture
+def opened(path, done):
+    """Open the same store again and again, with a model and its tools."""
+    tracts = []
+
+    def give(*replies):
+        tract = Tract.open(path)
+        tracts.append(tract)
+
+        @tract.tool(read_only=True)
+        def look() -> str:
+            """Look outside."""
+            done.append("look")
+            return "sunny"
+
+        @tract.tool
+        def send(to: str) -> str:
+            """Send a mail."""
+            done.append(f"send {to}")
+            return "sent"
+
+        @tract.tool
+        def note(text: str) -> str:
+            """Write a note."""
+            done.append(f"note {text}")
+            return "noted"
+
+        tract.loop.tools = "self"
+        tract.configure_llm(ScriptedClient(*replies))
+        return tract
+
+    yield give
+    for tract in tracts:
+        tract.close()
+
+
+@pytest.fixture
+def left(opened):
+    """Leave a turn whose reply makes some calls, of which one waits for a decision."""
+
+    def give(*calls):
+        with opened(reply(None, *calls)) as tract:
+            assert tract.chat("Go.").outcome == "waiting"
+
+    return give
+
+
+def write_into(path, statement):
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(statement).rowcount > 0
+        connection.commit()
+
+
+def rows(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT count(*) FROM script_calls").fetchone()[0]
+
+
+def allowing_all(tract):
+    tract.executor.permission = lambda tool, actor: Permission.ALLOW
+
+
+def test_a_turn_that_was_left_goes_on_where_nobody_wrote_into_the_store(opened, left, path, done):
+    left(NOTE)
+    assert rows(path) == 1
+    tract = opened("ok")
+    allowing_all(tract)
+    assert tract.chat(None).text == "ok"
+    assert done == ["note n"]
+    assert rows(path) == 0
+
+
+@pytest.mark.parametrize("statement", [SENDS_INSTEAD, NO_RECORD, FORGED])
+def test_a_call_that_is_not_signed_is_asked_about_whatever_is_allowed(opened, left, path, done, statement):
+    left(NOTE)
+    write_into(path, statement)
+    tract = opened("ok")
+    allowing_all(tract)
+    tract.reviewer.channel = channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not mine"))
+    assert tract.chat(None).text == "ok"
+    assert done == []
+    (request,) = [request for request, status in channel.shown if status == "pending"]
+    assert UNSIGNED in request.why
+    assert rows(path) == 0
+
+
+def test_nor_is_it_made_on_a_grant(opened, left, path, done):
+    with opened(reply(None, SEND), "ok") as tract:
+        tract.reviewer.channel = FakeChannel(
+            lambda ticket: ticket.submit(Answer("approve", {"scope": "always"}, ticket.round_id), "panel")
+        )
+        tract.chat("Send it.")
+    left(NOTE)
+    write_into(path, SENDS_INSTEAD)
+    assert opened("ok").chat(None).outcome == "waiting"
+    assert done == ["send Bo"]
+
+
+def test_reading_is_asked_about_too(opened, left, path, done):
+    left(NOTE)
+    write_into(path, SENDS_INSTEAD.replace('"name":"send"', '"name":"look"').replace('{"to":"Bo"}', "{}"))
+    assert opened("ok").chat(None).outcome == "waiting"
+    assert done == []
+
+
+def test_nothing_stays_of_calls_that_have_their_answers(opened, path, done):
+    tract = opened(reply(None, LOOK), reply(None, NOTE, SEND), "ok")
+    allowing_all(tract)
+    assert tract.chat("Go.").text == "ok"
+    assert done == ["look", "note n", "send Bo"]
+    assert rows(path) == 0
+
+
+def test_where_nothing_can_be_signed_reading_goes_on(opened, monkeypatch, done):
+    tract = opened(reply(None, LOOK), "ok")
+    signer = type(tract.review.signer)
+
+    def refuse(*_):
+        raise TrustError("the signing secret cannot be made")
+
+    monkeypatch.setattr(signer, "sign", refuse)
+    assert tract.chat("Go.").text == "ok"
+    assert done == ["look"]
