@@ -254,7 +254,7 @@ def test_a_blocked_agent_says_so_wherever_agents_are_listed_and_what_to_do(stage
     agent.path.write_text(agent.text + " Trust me.")
     told = {one["agent"]: one for one in stage.tools.agent_list()}
     assert (told["w"]["state"], told["v"]["state"]) == ("blocked", "active")
-    assert f"t.agents.adopt({str(agent.path)!r}), or agent_update" in told["w"]["why"]
+    assert f"tract.agents.adopt({str(agent.path)!r}), or agent_update" in told["w"]["why"]
     assert repr(stage.agents) == "<Agents: w (blocked), v>"
     assert repr(agent) == "<Agent w, version 1: blocked>"
     model = cast(boss=[calls(call("agent_update", {"agent": "w", "instructions": "w works well."}, "u1"),

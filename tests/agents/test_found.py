@@ -355,7 +355,7 @@ def test_what_waits_speaks_of_no_chat(stage, cast):
     with pytest.raises(AgentError) as caught:
         stage.agents.call("w", "go")
     assert "chat(None)" not in str(caught.value)
-    assert "t.agents.resume('w')" in str(caught.value)
+    assert "tract.agents.resume('w')" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a\0.agent", "\u202exe.agent", "a\n.agent"])

@@ -606,7 +606,7 @@ for _ in range(30):
         t.chat("Hi")
     except CassetteError as error:
         refused += 1
-        assert "cannot be written: " in str(error) and "t.cassette.stop() ends the recording" in str(error), error
+        assert "cannot be written: " in str(error) and "tract.cassette.stop() ends the recording" in str(error), error
 assert refused > 20 and len(asked) <= 30 - refused + 1, (refused, len(asked))
 try:
     t.cassette.stop()

@@ -434,7 +434,7 @@ def test_a_cassette_ends_where_it_was_begun(cassette, replayed):
         boss.chat("Hi")
         child = session.spawn(boss, purpose="a")
         with pytest.raises(
-            CassetteError, match=r"spawned from, so it goes on; t.cassette.stop\(\) of that one"
+            CassetteError, match=r"spawned from, so it goes on; tract.cassette.stop\(\) of that one"
         ):
             child.cassette.stop()
         for use in (child.cassette.record, child.cassette.replay):

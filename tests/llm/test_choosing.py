@@ -173,7 +173,7 @@ def test_a_model_is_taken_away_again(tract):
     tract.models.use(ScriptedClient("x"))
     assert tract.models.use(None) is None
     assert tract.llm is None
-    assert repr(tract.models).startswith("No models yet: t.models.use('openai/gpt-6-luna')")
+    assert repr(tract.models).startswith("No models yet: tract.models.use('openai/gpt-6-luna')")
 
 
 # --- one for each kind of request

@@ -175,7 +175,7 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
             "c",
             "Check the key of credential 'c', which comes from the environment variable OTHER",
         ),
-        ({}, None, "Model 'm' sends no key: t.models.add('m', ..., key_env='VARIABLE', replace=True)"),
+        ({}, None, "Model 'm' sends no key: tract.models.add('m', ..., key_env='VARIABLE', replace=True)"),
     ],
 )
 def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
@@ -194,7 +194,9 @@ def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
 
 def test_a_registered_model_without_a_name_says_how_to_name_it(tract):
     tract.models.add("m", base_url="http://localhost:9/v1")
-    with pytest.raises(LLMConfigError, match="no model is named; name one in the request, or .*t.models.add"):
+    with pytest.raises(
+        LLMConfigError, match="no model is named; name one in the request, or .*tract.models.add"
+    ):
         tract.models.client("m").chat([{"role": "user", "content": "x"}])
 
 
@@ -255,7 +257,7 @@ def test_what_cannot_be_a_model_is_refused_without_repeating_it(tract, given):
 
 def test_models_are_listed_replaced_and_removed(tract):
     """Their repr says where each one is, and where its key comes from."""
-    assert repr(tract.models).startswith("No models yet: t.models.use('openai/")
+    assert repr(tract.models).startswith("No models yet: tract.models.use('openai/")
     tract.models.add("b", base_url="http://127.0.0.1:9/v1", model="qwen3")
     tract.models.add("a", ScriptedClient(), model="mine")
     tract.models.add_credential("c", of="b", key_env="SOME_KEY")

@@ -126,7 +126,7 @@ def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, tea
     shown = shell.run("%tract agents")
     assert "one v1  blocked: the file one.agent is not what was approved" in shown.text
     for text in (shown.html, shell.run("%tract agents one").text):
-        assert "t.agents.adopt(" in text
+        assert "tract.agents.adopt(" in text
     assert "blocked" in shell.run("tract.agents").text
     assert shell.run(f"tract.agents.adopt({str(agent.path)!r})").ok
     assert "one v2  answered" in shell.run("%tract agents").text

@@ -349,7 +349,7 @@ def test_assessing_and_acting_can_be_replaced(full, orchestrator):
 
 
 def test_without_a_model_it_says_the_line(full):
-    with pytest.raises(OrchestratorError, match=r"no language model is configured.*t.models.use\("):
+    with pytest.raises(OrchestratorError, match=r"no language model is configured.*tract.models.use\("):
         Orchestrator(full).run()
     assert full.family.children() == []
 

@@ -206,7 +206,7 @@ def test_forks_stand_side_by_side(talk, script):
 
 
 def test_there_are_none_at_first(tract):
-    assert str(tract.forks()) == "there are no forks; t.fork(COMMIT, model=...) makes one"
+    assert str(tract.forks()) == "there are no forks; tract.fork(COMMIT, model=...) makes one"
 
 
 def test_what_does_not_go_together(talk, script):

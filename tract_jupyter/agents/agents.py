@@ -147,7 +147,7 @@ class Agents:
         if strange:
             raise AgentError(
                 "unknown_model",
-                f"t.models has no {', '.join(map(repr, strange))}; t.models.add(NAME, ...) adds one",
+                f"tract.models has no {', '.join(map(repr, strange))}; tract.models.add(NAME, ...) adds one",
             )
         self._models = given
 
@@ -177,7 +177,7 @@ class Agents:
                 f"{brief_repr(executor)}",
             )
         self.request_workers = (
-            None if executor is None else RequestWorkers(executor, "t.agents.workers = None")
+            None if executor is None else RequestWorkers(executor, "tract.agents.workers = None")
         )
 
     @property
@@ -309,8 +309,8 @@ class Agents:
         if found is None or found.name != name:
             past = any(agent.name == name for agent in self.records.agents())
             earlier = (
-                f" {name!r} was made in an earlier session: t.agents.past() shows it, and t.agents.resume({name!r}) "
-                "goes on with a call that it was left in."
+                f" {name!r} was made in an earlier session: tract.agents.past() shows it, and "
+                f"tract.agents.resume({name!r}) goes on with a call that it was left in."
                 if past and found is None
                 else ""
             )
@@ -420,13 +420,13 @@ class Agents:
         ]
         if not open_ones:
             raise AgentError(
-                "nothing_left", f"no call of {name!r} was left; t.agents.calls_of({name!r}) lists them"
+                "nothing_left", f"no call of {name!r} was left; tract.agents.calls_of({name!r}) lists them"
             )
         call = open_ones[-1]
         if call.state is CallState.RUNNING:
             at = f"{call.branch} of {name!r} is under way"
             where = f" in another process ({call.elsewhere}): there" if call.elsewhere else ";"
-            raise AgentError("running", f"{at}{where} t.agents.stop({name!r}) stops it")
+            raise AgentError("running", f"{at}{where} tract.agents.stop({name!r}) stops it")
         found = agent if isinstance(agent, Agent) else self.known(name)
         if found is None or found.definition.task_hash != call.task_hash:
             raise AgentError(
@@ -435,7 +435,7 @@ class Agents:
             )
         if found.state is AgentState.RETIRED:
             raise AgentError(
-                "retired", f"the agent {name!r} was retired; its calls can be read: t.agents.transcript"
+                "retired", f"the agent {name!r} was retired; its calls can be read: tract.agents.transcript"
             )
         self._take_up(found, call)
         done = self._runner.resume(found, call, caller)

@@ -311,8 +311,8 @@ def _part(purse: Purse, measure: str, among: int) -> float | None:
         raise AgentError(
             "limit",
             f"the price of {purse.unpriced!r} is not known, so the budget of {purse.name} in USD cannot hold for it. A "
-            f"person can say what a million tokens cost, t.models.price({purse.unpriced!r}, input=1, output=5), and "
-            "give the budget anew: t.agents.limits, or agent_update",
+            f"person can say what a million tokens cost, tract.models.price({purse.unpriced!r}, input=1, output=5), "
+            "and give the budget anew: tract.agents.limits, or agent_update",
         )
     if left <= 0:
         raise AgentError("limit", _spent_text(purse, measure))
@@ -330,8 +330,8 @@ def _spent_text(purse: Purse, measure: str) -> str:
             "under way. Call again when they have ended"
         )
     return (
-        f"the budget of {purse.name} is used up: {of}. A person can give more: t.agents.limits, or agent_update with "
-        "another budget"
+        f"the budget of {purse.name} is used up: {of}. A person can give more: tract.agents.limits, or agent_update "
+        "with another budget"
     )
 
 

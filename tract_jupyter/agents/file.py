@@ -181,7 +181,7 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
     """
     if not roots:
         raise AgentError(
-            "bad_path", "the workspace has no folder for it; t.workspace.roots = ['PLACE'] sets one"
+            "bad_path", "the workspace has no folder for it; tract.workspace.roots = ['PLACE'] sets one"
         )
     if not str(path).isprintable():
         raise AgentError(
@@ -245,7 +245,7 @@ class AgentFolder:
                 raise AgentError(
                     "no_folder",
                     f"the folder for agents' files cannot be made beside the store: {why}. Set another one: "
-                    "t.agents.directory = 'PLACE'",
+                    "tract.agents.directory = 'PLACE'",
                 ) from None
             self._made = folder
         return self._made

@@ -258,7 +258,7 @@ class Agent:
             return ""
         return (
             f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
-            f"blocked until a person has read and approved it: t.agents.adopt({str(self.path)!r}){again}"
+            f"blocked until a person has read and approved it: tract.agents.adopt({str(self.path)!r}){again}"
         )
 
     @property

@@ -505,7 +505,7 @@ def outcome_of(call: AgentCall) -> dict[str, Any]:
     used = used_text(call.used)
     if call.state is CallState.DONE:
         return {"agent": call.agent, "answer": call.answer, "call": call.branch, "used": used}
-    on = f"t.agents.resume({call.agent!r}) goes on"
+    on = f"tract.agents.resume({call.agent!r}) goes on"
     if call.state is CallState.WAITING:
         on = f"'%tract inbox' shows what it waits for; then {on}"
     so_far = f" It said so far: {call.answer[:500]}" if call.answer else ""

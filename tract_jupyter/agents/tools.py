@@ -272,7 +272,7 @@ class _Tools:
 
         agents = self._agents()
         target = agents.maker.promote(AgentCaller(agents.tract), agents.get(agent), Path(path), actor)
-        return {"agent": agent, "path": str(target), "next": "a person adopts it: t.agents.adopt(path)"}
+        return {"agent": agent, "path": str(target), "next": "a person adopts it: tract.agents.adopt(path)"}
 
     # --- before a person is asked
 

@@ -18,7 +18,7 @@ from tract_jupyter.analysis.limits import (
     check_length,
     without_collection,
 )
-from tract_jupyter.analysis.paths import Workspace
+from tract_jupyter.analysis.paths import WorkspacePaths
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
@@ -99,7 +99,7 @@ class CodeAnalyzer:
         self.mode = SandboxMode(mode)
         self.settings = RuleSettings.of(off, levels or {})
         self._tools = frozenset(tools)
-        self._workspace = Workspace(workspace_root)
+        self._workspace = WorkspacePaths(workspace_root)
 
     def analyze(
         self,

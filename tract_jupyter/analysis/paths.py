@@ -37,7 +37,7 @@ class PathLocation(Enum):
     UNKNOWN = "a path that is known only when it runs"
 
 
-class Workspace:
+class WorkspacePaths:
     """A classifier of paths against a root; without one, every absolute path counts as outside.
 
     Symbolic links are followed, since a link inside may lead out. Answers are remembered.
@@ -49,9 +49,9 @@ class Workspace:
         self._known: dict[str, PathLocation] = {}
         self._folders: dict[str, str] = {}
 
-    def fresh(self) -> Workspace:
+    def fresh(self) -> WorkspacePaths:
         """Return a workspace of the same root without remembered answers, which may be out of date."""
-        return Workspace(self.root)
+        return WorkspacePaths(self.root)
 
     def locate(self, text: str) -> PathLocation:
         """Classify a path as the code writes it; ``values.HOLE`` stands for unknown pieces."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.limits import Deadline
-    from tract_jupyter.analysis.paths import Workspace
+    from tract_jupyter.analysis.paths import WorkspacePaths
     from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.resolver import Resolver
     from tract_jupyter.analysis.source import SourceText
@@ -84,7 +84,7 @@ class CodeView:
     program: Program
     resolver: Resolver
     escapes: Sequence[Escape]
-    workspace: Workspace
+    workspace: WorkspacePaths
     deadline: Deadline
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)

@@ -75,7 +75,7 @@ def _read(roots: Sequence[Path], name: str | Path) -> AttachedFile:
         where = ", ".join(repr(printable(one.name or str(one), 60)) for one in roots) or "no folder"
         raise WorkspaceError(
             f"{told} is outside of the workspace ({where}), so it was not read; copy it there, or have a person add "
-            "its folder to t.workspace.roots"
+            "its folder to tract.workspace.roots"
         )
     try:
         data = _bytes_of(root, path.relative_to(root).parts, told)

@@ -254,7 +254,7 @@ class Cassette:
         if not track.is_root:
             raise CassetteError(
                 f"{track.tape.path} was begun on the tract that this one was spawned from, so it goes on; "
-                "t.cassette.stop() of that one ends it for both"
+                "tract.cassette.stop() of that one ends it for both"
             )
         self.tracks.end(track.tape)
         self._timing(None)
@@ -432,7 +432,7 @@ class Cassette:
             does = "recorded" if isinstance(track, RecordedTrack) else "replayed"
             whose = "" if track.is_root else " of the tract that it was begun on"
             raise CassetteError(
-                f"{track.tape.path} is being {does}, and only one can be; t.cassette.stop(){whose} ends it"
+                f"{track.tape.path} is being {does}, and only one can be; tract.cassette.stop(){whose} ends it"
             )
 
     def _begin(self, track: RecordedTrack | PlayedTrack) -> None:

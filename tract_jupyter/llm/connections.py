@@ -218,8 +218,8 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
     source = connection.key if credential is None else credential.key
     if source is None:
         about_key = (
-            f"Model {name!r} sends no key: t.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says where "
-            "one comes from"
+            f"Model {name!r} sends no key: tract.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says "
+            "where one comes from"
         )
     else:
         whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
@@ -227,7 +227,7 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
         if connection.provider:
             about_key += f"; %tract model {name} --key asks for another one"
     about_model = (
-        f"name one in the request, or for all as t.models.add({name!r}, ..., model='...', replace=True)"
+        f"name one in the request, or for all as tract.models.add({name!r}, ..., model='...', replace=True)"
     )
     told = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: that of OpenAI must not go to another address

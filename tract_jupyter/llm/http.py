@@ -55,8 +55,8 @@ _ATTACHMENTS: Final = {
     r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
     r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
     r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)":
-        "This model does not take such attachments: ask one that does, as t.models.use('anthropic/claude-sonnet-5-5'), "
-        "or say it again without them",
+        "This model does not take such attachments: ask one that does, as "
+        "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
 }  # fmt: skip
 """What to do where a model takes no images or files, in the words of providers and servers."""
 

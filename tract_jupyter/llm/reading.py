@@ -193,7 +193,7 @@ def damaged(path: Path, what: str) -> CassetteError:
 
 
 def _foreign(path: Path) -> CassetteError:
-    return CassetteError(f"{path} is no cassette; give a file that t.cassette.record has written")
+    return CassetteError(f"{path} is no cassette; give a file that tract.cassette.record has written")
 
 
 def _place(path: Path, line: str) -> CassettePlace:

@@ -107,7 +107,7 @@ class RecordedModel:
         """
         raise CassetteError(
             "a cassette is replayed, and this request did not go through it, so it was not sent; ask through "
-            "t.models.client_for"
+            "tract.models.client_for"
         )
 
 
@@ -318,8 +318,8 @@ class Recorder:
             self._file.flush()
         except (OSError, ValueError) as error:
             self._failed = CassetteError(
-                f"{self.path} cannot be written: {error}. Nothing is asked until t.cassette.stop() ends the recording; "
-                f"{partial_of(self.path).name} has what was recorded before"
+                f"{self.path} cannot be written: {error}. Nothing is asked until tract.cassette.stop() ends the "
+                f"recording; {partial_of(self.path).name} has what was recorded before"
             )
             raise self._failed from error
 
@@ -539,7 +539,7 @@ def _held(path: Path, *, replace: bool) -> BinaryIO:
     except BlockingIOError as error:
         raise CassetteError(
             f"{path} is being recorded already, in this process or another, so nothing was begun. "
-            "t.cassette.stop() there ends it; or give another file"
+            "tract.cassette.stop() there ends it; or give another file"
         ) from error
     except OSError as error:
         raise CassetteError(f"{path} cannot be written: {error.strerror}; give another file") from error

@@ -338,7 +338,7 @@ class Models(Mapping[str, ModelConnection]):
             raise LLMConfigError(
                 f"the credential {credential!r} is unknown, and no request was sent."
                 f"{nearest(credential, self._credentials)} "
-                f"Type t.models.add_credential({credential!r}, of={name or 'NAME'!r}, key_env='VARIABLE')"
+                f"Type tract.models.add_credential({credential!r}, of={name or 'NAME'!r}, key_env='VARIABLE')"
             )
         if name is not None and found.connection != name:
             self._known(name)
@@ -364,7 +364,7 @@ class Models(Mapping[str, ModelConnection]):
             raise LLMConfigError(
                 f"the model {name!r} is unknown, and no request was sent; known models: {there}."
                 f"{nearest(str(name), self)} "
-                f"Type t.models.add({name!r}, base_url='https://...', model='...', key_env='VARIABLE')"
+                f"Type tract.models.add({name!r}, base_url='https://...', model='...', key_env='VARIABLE')"
             )
         return found
 
@@ -380,8 +380,8 @@ class Models(Mapping[str, ModelConnection]):
         ]
         if not lines:
             return (
-                f"No models yet: t.models.use({EXAMPLE!r}); "
-                "t.models.add('local', base_url='http://localhost:11434/v1', model='...')"
+                f"No models yet: tract.models.use({EXAMPLE!r}); "
+                "tract.models.add('local', base_url='http://localhost:11434/v1', model='...')"
             )
         return "\n".join(["Models:", *(f"  {line}" for line in lines)])
 

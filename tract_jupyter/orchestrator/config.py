@@ -23,7 +23,7 @@ _NOT_SAVED: Final = ("on_proposal", "on_step")
 _MOST_COMMITS: Final = 50
 NOT_OWN: Final = (
     "the stored settings of the orchestrator are not yours: somebody else saved them, or they were changed. They are "
-    "not used; assign t.orchestrator.config to save your own"
+    "not used; assign tract.orchestrator.config to save your own"
 )
 
 

@@ -402,7 +402,7 @@ class Orchestrator:
                 models.default.check("orchestrate")
         except LLMConfigError as error:
             raise OrchestratorError(
-                f"no model can be asked to look after the context: {error}. t.models.use(NAME, "
+                f"no model can be asked to look after the context: {error}. tract.models.use(NAME, "
                 "operation='orchestrate') chooses one for this alone; llm_callable takes a function"
             ) from error
 

@@ -71,7 +71,7 @@ class PolicyRows(list[PolicyRow]):
             f"{f' ({row.missing})' if row.missing else ''}"
             for row in self
         ]
-        return "\n".join(lines) or "no policies; t.policies.add('compress') adds one"
+        return "\n".join(lines) or "no policies; tract.policies.add('compress') adds one"
 
 
 class Preview(NamedTuple):
@@ -262,7 +262,9 @@ class Policies:
         slot = self.evaluator.slots.get(name) if isinstance(name, str) else None
         if slot is None:
             known = list(self.evaluator.slots)
-            there = f"There are {', '.join(known)}" if known else "There are none; t.policies.add adds one"
+            there = (
+                f"There are {', '.join(known)}" if known else "There are none; tract.policies.add adds one"
+            )
             raise ContentError(f"there is no policy {brief_repr(name)}.{nearest(str(name), known)} {there}")
         return slot
 

@@ -189,7 +189,7 @@ def slot_of(row: StoredPolicy, store: PolicyStore, own: Any | None) -> Slot:
         elif own is not None and type_of(own) == type_name:
             slot.policy = own
         else:
-            slot.why = f"its code is not here: t.policies.add an object of {type_name} with this name"
+            slot.why = f"its code is not here: tract.policies.add an object of {type_name} with this name"
             return slot
         slot.priority, slot.moments = priority_of(slot.policy), moments_of(slot.policy)
         slot.cooldown = getattr(slot.policy, "cooldown", 0)

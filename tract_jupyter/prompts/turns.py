@@ -30,11 +30,11 @@ UNSIGNED: Final = (
 TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you were given stays as it is."
 NEW_IN_SCRIPTS: Final = (
     "New, and not in that list: call them from scripts, with notebook_execute. "
-    "The person can have them put into the list with t.loop.offer_anew()."
+    "The person can have them put into the list with tract.loop.offer_anew()."
 )
 NEW_LATER: Final = (
     "New, and not in that list. If you need one and cannot call it, say so: the person can have them put into the list "
-    "with t.loop.offer_anew()."
+    "with tract.loop.offer_anew()."
 )
 NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 LATE: Final = "not ended: {limit}"

@@ -185,7 +185,7 @@ class Costs:
         if cost.replies:
             warn(
                 f"this change takes something from the model: {cost}. undo() brings it back, and "
-                "t.costs.of_rewrite(...) tells it without a change",
+                "tract.costs.of_rewrite(...) tells it without a change",
                 RewriteWarning,
             )
 

@@ -136,7 +136,9 @@ class ForkTable:
         table = [self.heads, *self.rows]
         widths = [max(len(row[at]) for row in table) for at in range(len(self.heads))]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-        return "\n".join(lines) if self.forks else "there are no forks; t.fork(COMMIT, model=...) makes one"
+        return (
+            "\n".join(lines) if self.forks else "there are no forks; tract.fork(COMMIT, model=...) makes one"
+        )
 
     __repr__ = __str__
 

@@ -170,7 +170,7 @@ def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
         stored = unpacked(rows, connection, rows.of(connection, run_id))
     if not stored:
         raise UnknownRunError(
-            f"this tract has no run {run_id!r}; t.runs(), or %tract runs, lists those that it has"
+            f"this tract has no run {run_id!r}; tract.runs(), or %tract runs, lists those that it has"
         )
     return read_events(stored)
 

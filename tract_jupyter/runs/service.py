@@ -676,7 +676,7 @@ class Runs:
         what = (
             f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
         )
-        raise UnknownRunError(f"{what}; t.runs(), or %tract runs, lists them")
+        raise UnknownRunError(f"{what}; tract.runs(), or %tract runs, lists them")
 
 
 def _drawn() -> list[Any]:

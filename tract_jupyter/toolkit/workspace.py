@@ -102,7 +102,7 @@ class Workspace:
         if more is not None and (call_notes() is not None or current_caller(self._executor()) is not None):
             raise CodeDecisionError(
                 "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
-                f"workspace, and not add {str(more)!r}. Set t.workspace.roots in a cell of your own"
+                f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in a cell of your own"
             )
 
     def read(self, *names: str | Path) -> list[AttachedFile]:

@@ -236,7 +236,7 @@ def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("run xyz", "there is no run 'xyz'; t.runs(), or %tract runs, lists them"),
+        ("run xyz", "there is no run 'xyz'; tract.runs(), or %tract runs, lists them"),
         ("run a b", "usage: %tract run [ID] [--prompt | --resume | --replay]"),
         ("run --all", "Usage: %tract "),
         ("run --prompt --replay", "usage: %tract "),

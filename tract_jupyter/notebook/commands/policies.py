@@ -52,7 +52,7 @@ def _list(notebook: NotebookSession, *notes: str) -> GridView:
     lines = list(notes)
     lines += [f"{row.name}: {row.missing}" for row in policies.list() if row.missing]
     if policies.is_paused:
-        lines.append("Paused in this notebook: nothing is looked at until t.policies.resume().")
+        lines.append("Paused in this notebook: nothing is looked at until tract.policies.resume().")
     if not rows:
         lines.append("There are none. '%tract policies add compress' adds one.")
     heads = ("Policy", "Type", "Looked at on", "Priority", "State", "Last fired", "Outcome")

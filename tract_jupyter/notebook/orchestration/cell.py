@@ -13,7 +13,7 @@ from tract_jupyter.models import AutonomyLevel, TurnOutcome
 from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.magic_line import leading_options, out_name
-from tract_jupyter.notebook.orchestration.log import RunLog
+from tract_jupyter.notebook.orchestration.log import OrchestrationLog
 from tract_jupyter.notebook.orchestration.source import asked_level, conversation, run_log, run_name
 from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.notebook.views.html import GridView
@@ -43,7 +43,7 @@ _MOST_STEPS: Final = 1_000
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class OrchestrateOptions:
     """What the line and the cell say.
 
     Attributes:
@@ -67,7 +67,7 @@ class RunOptions:
     out: str = ""
 
 
-def parse_orchestrate(line: str, cell: str | None, taken: Collection[str]) -> RunOptions:
+def parse_orchestrate(line: str, cell: str | None, taken: Collection[str]) -> OrchestrateOptions:
     """Read the options in front, and the reason behind them or in the cell.
 
     Args:
@@ -103,7 +103,7 @@ def parse_orchestrate(line: str, cell: str | None, taken: Collection[str]) -> Ru
             f"there is no tool profile {profile[:40]!r}.{nearest(profile, PROFILES)} There are {', '.join(PROFILES)}"
         )
     level = given.get("--autonomy")
-    return RunOptions(
+    return OrchestrateOptions(
         reason, None if level is None else AutonomyLevel(level), None if steps is None else int(steps),
         given.get("--model"), profile, run is not None, run_name(run) or None,
         out_name(given.get("--out", ""), taken, "sent"),
@@ -118,7 +118,7 @@ def _refusal(why: str) -> OperationError:
     return OperationError(f"{why}. Nothing was sent")
 
 
-async def run_cell(notebook: NotebookSession, options: RunOptions) -> None:
+async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> None:
     """Have the context looked after, and show the run.
 
     Raises:
@@ -154,7 +154,7 @@ async def run_cell(notebook: NotebookSession, options: RunOptions) -> None:
 
 
 def _carried_out(
-    orchestrator: Orchestrator, options: RunOptions, take: Callable[[TurnEvent], None]
+    orchestrator: Orchestrator, options: OrchestrateOptions, take: Callable[[TurnEvent], None]
 ) -> OrchestratorResult:
     if options.is_resumed:
         return orchestrator.resume(options.run, on_turn=take)
@@ -174,7 +174,7 @@ def _show_unasked(
             board.close()
 
 
-def _orchestrator(notebook: NotebookSession, options: RunOptions) -> Orchestrator:
+def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orchestrator:
     """Return the orchestrator of the context; one that works in another way where options say so."""
     tract = notebook.tract
     own: Orchestrator = tract.orchestrator
@@ -189,7 +189,9 @@ def _orchestrator(notebook: NotebookSession, options: RunOptions) -> Orchestrato
     return Orchestrator(tract, config, own.llm_callable, assess=own.assess, act=own.act)
 
 
-def _begun(notebook: NotebookSession, orchestrator: Orchestrator, options: RunOptions) -> RunLog:
+def _begun(
+    notebook: NotebookSession, orchestrator: Orchestrator, options: OrchestrateOptions
+) -> OrchestrationLog:
     """Return what is known of a run before its first event."""
     tract = notebook.tract
     asked = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
@@ -199,7 +201,7 @@ def _begun(notebook: NotebookSession, orchestrator: Orchestrator, options: RunOp
             asked = asked_level(own)
             log = None if turn is None else run_log(tract, own, turn, to_go_on=True)
     is_new = log is None
-    log = log or RunLog(
+    log = log or OrchestrationLog(
         TractSource(tract), model=options.model or "", replayed=replayed_from(tract), tract=tract,
         reason=options.reason, tokens_before=tract.status().token_count, head=tract.head,
         branch=tract.current_branch or "",

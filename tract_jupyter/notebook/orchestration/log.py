@@ -25,7 +25,7 @@ GO_ON = "%tract_orchestrate --resume"
 
 
 @dataclass(eq=False)
-class RunLog(TurnLog):
+class OrchestrationLog(TurnLog):
     """Takes what happens in a run.
 
     Args:

@@ -9,7 +9,7 @@ from tract_jupyter.exceptions import ContentError, OperationError
 from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import AutonomyLevel
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
-from tract_jupyter.notebook.orchestration.log import RunLog
+from tract_jupyter.notebook.orchestration.log import OrchestrationLog
 from tract_jupyter.orchestrator import about_run
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[
         own.close()
 
 
-def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -> RunLog:
+def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -> OrchestrationLog:
     """Return what the store tells of a run; `to_go_on` without how it ended so far.
 
     Args:
@@ -56,7 +56,7 @@ def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -
     """
     about = about_run(own) or {}
     tokens, head = about.get("tokens"), about.get("head")
-    log = RunLog(
+    log = OrchestrationLog(
         TractSource(tract), replayed=replayed_from(tract), tract=tract, reason=str(about.get("reason") or ""),
         level=_level(about.get("effective") or about.get("autonomy")), branch=str(about.get("branch") or ""),
         tokens_before=tokens if isinstance(tokens, int) else None, head=head if isinstance(head, str) else None,
