@@ -278,7 +278,7 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
         agents.call("top", "go")
     assert "low" not in model.asked  # what `top` gives of its own does not hold, either
     with pytest.raises(
-        AgentError, match=r"budget of the agent 'top' in USD cannot hold.* t\.models\.price\('scripted-1'"
+        AgentError, match=r"budget of the agent 'top' in USD cannot hold.* tract\.models\.price\('scripted-1'"
     ):
         agents.call("top", "again")
     assert agents.call("low", "go") == "one"  # it has no limit of money

@@ -309,8 +309,8 @@ class Agents:
         if found is None or found.name != name:
             past = any(agent.name == name for agent in self.records.agents())
             earlier = (
-                f" {name!r} was made in an earlier session: tract.agents.past() shows it, and "
-                f"tract.agents.resume({name!r}) goes on with a call that it was left in."
+                f". {name!r} was made in an earlier session: tract.agents.past() shows it, and "
+                f"tract.agents.resume({name!r}) goes on with a call that it was left in"
                 if past and found is None
                 else ""
             )

@@ -252,11 +252,9 @@ def budget_text(budget: TurnLimits | None) -> str:
 def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) -> AgentError:
     """Return the error for names that there are not, with those that there are."""
     names, there = list(wrong), sorted(allowed)
-    told = ", ".join(there) if there else "there are none"
+    told = f"Allowed: {', '.join(there)}" if there else "There are none"
     near = nearest(names[0], there)
-    return AgentError(
-        code, f"there is no {what} {', '.join(map(repr, names))} here.{near} Allowed: {told}", there
-    )
+    return AgentError(code, f"there is no {what} {', '.join(map(repr, names))} here.{near} {told}", there)
 
 
 def _check_text(what: str, text: object, longest: int) -> None:
