@@ -49,6 +49,9 @@ from .compression import CompressResult as CompressResult
 from .compression import ExpandResult as ExpandResult
 from .compression import GCResult as GCResult
 from .compression import Price as Price
+from .compression import ToolCompactResult as ToolCompactResult
+from .compression import ToolDropResult as ToolDropResult
+from .compression import ToolTurn as ToolTurn
 from .content import SKIPPED as SKIPPED
 from .content import ArtifactContent as ArtifactContent
 from .content import Content as Content
@@ -135,9 +138,6 @@ from .text import safe_repr as safe_repr
 from .text import shortened as shortened
 from .text import size_text as size_text
 from .toolcall import ToolCall as ToolCall
-from .toolcall import ToolCompactResult as ToolCompactResult
-from .toolcall import ToolDropResult as ToolDropResult
-from .toolcall import ToolTurn as ToolTurn
 from .turn import ANY_NUMBER as ANY_NUMBER
 from .turn import ChatResponse as ChatResponse
 from .turn import TurnLimits as TurnLimits

@@ -1,4 +1,4 @@
-"""Plans, costs and results of compression and expansion."""
+"""Plans, costs and results of compression, expansion, and of leaving out or shortening what tools answered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.text import counted
 
 if TYPE_CHECKING:
+    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.models.diff import DiffResult
 
@@ -198,3 +199,44 @@ class GCResult:
         verb = "would remove" if self.dry_run else "removed"
         commits = f"{counted(len(self.commits), 'commit')} ({self.tokens:,} tokens)"
         return f"{verb} {commits} and {counted(self.blobs, 'content')} ({self.bytes:,} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTurn:
+    """A message that calls tools, and the answers there are, in order."""
+
+    call: CommitInfo
+    results: tuple[CommitInfo, ...]
+    tool_names: tuple[str, ...]
+    """The tools it calls, in order."""
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The commits of call and answers."""
+        return (self.call.commit_hash, *(result.commit_hash for result in self.results))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDropResult:
+    """The turns that are now skipped."""
+
+    turns: tuple[ToolTurn, ...]
+    tokens: int
+    """The tokens by which the context shrinks."""
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The commits that are now skipped."""
+        return tuple(commit_hash for turn in self.turns for commit_hash in turn.commits)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCompactResult:
+    """The answers that are shorter now."""
+
+    commits: tuple[str, ...]
+    """The answers."""
+    edits: tuple[str, ...]
+    """The edit of each."""
+    tokens: int
+    """The tokens by which the context shrinks."""

@@ -1,16 +1,13 @@
-"""Tool calls of models in the shapes of the providers, and the turns that they make in a context."""
+"""Tool calls of models in the shapes of the providers."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json
-
-if TYPE_CHECKING:
-    from tract_jupyter.models.commit import CommitInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +66,3 @@ def _arguments(given: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"arguments are an object, not {type(value).__name__}")
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class ToolTurn:
-    """A message that calls tools, and the answers there are, in order."""
-
-    call: CommitInfo
-    results: tuple[CommitInfo, ...]
-    tool_names: tuple[str, ...]
-    """The tools it calls, in order."""
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """The commits of call and answers."""
-        return (self.call.commit_hash, *(result.commit_hash for result in self.results))
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDropResult:
-    """The turns that are now skipped."""
-
-    turns: tuple[ToolTurn, ...]
-    tokens: int
-    """The tokens by which the context shrinks."""
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """The commits that are now skipped."""
-        return tuple(commit_hash for turn in self.turns for commit_hash in turn.commits)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCompactResult:
-    """The answers that are shorter now."""
-
-    commits: tuple[str, ...]
-    """The answers."""
-    edits: tuple[str, ...]
-    """The edit of each."""
-    tokens: int
-    """The tokens by which the context shrinks."""
