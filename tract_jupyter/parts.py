@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
-from tract_jupyter.models import PersonsWords, StatusInfo
+from tract_jupyter.models import PersonsWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
     from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
     from tract_jupyter.loop import AnswerStore, ToolLoop
+    from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
@@ -220,6 +221,8 @@ class Parts:
 
     def status(self) -> StatusInfo:
         """Return where the tract stands."""
+        from tract_jupyter.models import StatusInfo
+
         repository, here = self._repository, self._repository.refs.position
         source = repository.history.token_source(here)
         return StatusInfo(

@@ -40,7 +40,6 @@ from .commit import BranchInfo as BranchInfo
 from .commit import CommitInfo as CommitInfo
 from .commit import CommitOperation as CommitOperation
 from .commit import Correction as Correction
-from .commit import StatusInfo as StatusInfo
 from .commit import show_tokens as show_tokens
 from .compression import COMPRESSED_FROM as COMPRESSED_FROM
 from .compression import CompressGroup as CompressGroup
@@ -127,6 +126,7 @@ from .spawn import SpawnInfo as SpawnInfo
 from .spawn import TimelineEntry as TimelineEntry
 from .spawn import TractInfo as TractInfo
 from .spawn import agent_id as agent_id
+from .status import StatusInfo as StatusInfo
 from .text import brief_repr as brief_repr
 from .text import counted as counted
 from .text import cut_middle as cut_middle

@@ -100,41 +100,6 @@ class Correction(NamedTuple):
         return round(tokens * self.factor)
 
 
-@dataclass(frozen=True, slots=True)
-class StatusInfo:
-    """The state of a tract: branch, tip and totals."""
-
-    tract_id: str
-    location: str
-    branch: str
-    head: str | None
-    commit_count: int
-    message_count: int
-    token_count: int
-    token_source: str
-    operations: tuple[str, ...]
-    waiting: int
-    """How many pendings await a decision."""
-    quarantined: tuple[str, ...]
-    """Stored operations that are not active, because no approval of this user covers them."""
-    quarantined_handlers: tuple[str, ...] = ()
-    """Saved handlers that are not active, as `operation/name`; a person is asked where they would decide."""
-    is_detached: bool = False
-    max_tokens: int | None = None
-    """The budget, where one is set."""
-
-    corrected_by: Correction | None = None
-    """By what `token_count` was corrected, where it is an estimate and a provider has counted a prompt."""
-
-    @property
-    def tokens(self) -> str:
-        """The token count as it is shown: with `≈` where it is an estimate, and whose counts have corrected it."""
-        shown = show_tokens(self.token_count, self.token_source)
-        if self.corrected_by is None:
-            return shown
-        return f"{shown} (as {self.corrected_by.model or 'the provider'} counts)"
-
-
 APPROXIMATE = "approximate"
 
 
