@@ -168,7 +168,8 @@ class ActingTurn(StoredTurn):
         if self._said is None:
             raise ContentError("there is no message whose calls could be carried out")
         commit = self._said.commit_hash
-        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed)
+        model = str(self._said.generation_config.get("model") or "")
+        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed, model)
         size = size_for(len(calls), *self.sizes)
         outcomes: dict[str, str] = {}
         try:

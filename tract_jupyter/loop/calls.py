@@ -167,6 +167,7 @@ class StepCalls:
         known: what the journal says of them.
         machinery: what they are carried out with.
         is_signed: False if they are of a stored reply that does not make them as it was signed.
+        model: that makes them, as its provider calls it.
 
     Attributes:
         limit: the limit that kept a call from being made; empty if none did.
@@ -178,6 +179,7 @@ class StepCalls:
     known: Mapping[str, KnownCall]
     machinery: Machinery
     is_signed: bool = True
+    model: str = ""
     limit: str = ""
     is_over: bool = False
     _closed: bool = False
@@ -559,7 +561,7 @@ class StepCalls:
 
         notes = CallNotes(
             meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
-            commit=self.commit,
+            model=self.model,
         )  # fmt: skip
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
