@@ -363,3 +363,10 @@ def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
     with pytest.raises(AgentError, match="not visible"):
         stage.agents.promote("x", name)
     assert list(workspace.iterdir()) == []
+
+
+def test_help_on_an_agent_moves_no_cursor_and_turns_no_text_around(stage):
+    stage.agents.create("y", "y works", "Reads\x1b[2J\x9b31m\u202e books.")
+    told = stage.tools.agents.y.__doc__
+    assert "Reads" in told
+    assert not set(told) & set("\x1b\x9b\u202e")
