@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.agents.cast import allow_for_session, calls
@@ -370,3 +372,14 @@ def test_help_on_an_agent_moves_no_cursor_and_turns_no_text_around(stage):
     told = stage.tools.agents.y.__doc__
     assert "Reads" in told
     assert not set(told) & set("\x1b\x9b\u202e")
+
+
+def test_where_the_folder_of_files_was_removed_it_is_made_anew(stage, cast, x):
+    shutil.rmtree(stage.agents.directory)
+    assert "agent_update makes another version, with a file anew" in x.why_blocked
+    stage.agents.update("x", instructions="x works well")
+    assert x.path.is_file()
+    shutil.rmtree(stage.agents.directory)
+    stage.agents.create("y", "y works", "d")
+    cast(y=["y over"])
+    assert stage.agents.call("y", "go") == "y over"
