@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.agents.cast import allow_for_session, calls
@@ -363,3 +365,44 @@ def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
     with pytest.raises(AgentError, match="not visible"):
         stage.agents.promote("x", name)
     assert list(workspace.iterdir()) == []
+
+
+def test_help_on_an_agent_moves_no_cursor_and_turns_no_text_around(stage):
+    stage.agents.create("y", "y works", "Reads\x1b[2J\x9b31m\u202e books.")
+    told = stage.tools.agents.y.__doc__
+    assert "Reads" in told
+    assert not set(told) & set("\x1b\x9b\u202e")
+
+
+def test_where_the_folder_of_files_was_removed_it_is_made_anew(stage, cast, x):
+    shutil.rmtree(stage.agents.directory)
+    assert "agent_update makes another version, with a file anew" in x.why_blocked
+    stage.agents.update("x", instructions="x works well")
+    assert x.path.is_file()
+    shutil.rmtree(stage.agents.directory)
+    stage.agents.create("y", "y works", "d")
+    cast(y=["y over"])
+    assert stage.agents.call("y", "go") == "y over"
+
+
+def test_the_conversation_of_a_call_is_its_own_wherever_the_agent_moved_its_head(
+    reopened, cast, stage, person
+):
+    """Also where it is gone on with in another process, and for what it has taken."""
+    person(lambda pending: "approve" if pending.tool_name == "switch" else None)
+    stage.agents.create("s", "s works", "d", toolsets=["self"], tools=["write"])
+    moves = calls(call("switch", {"target": "call-1"}, "c1"))
+    cast(s=["one", moves, RuntimeError("no network")])
+    stage.agents.call("s", "first")
+    with pytest.raises(AgentError, match="no network"):
+        stage.agents.call("s", "second")
+    with stage.agents.transcript("s", 2) as read:
+        assert [one["content"] for one in read.compile().to_dicts() if one["role"] == "user"] == ["second"]
+    stage.close()
+    again = reopened()
+    again.models.use(_says("two"))
+    (past,) = again.agents.past()
+    assert again.agents.resume(past) == "two"
+    with again.agents.transcript(past, 1) as first, again.agents.transcript(past, 2) as second:
+        said = [read.compile().messages[-1].content for read in (first, second)]
+    assert said == ["one", "two"]

@@ -10,7 +10,7 @@ from tests.agents.cast import ask, calls, create
 from tests.hooks.fakes import call
 from tests.toolkit.servers import command
 from tract_jupyter.agents import CallState
-from tract_jupyter.exceptions import AgentError
+from tract_jupyter.exceptions import AgentError, McpError
 
 FIND = call("places_find", {"name": "Rome"}, "f1")
 ECHO = call("places_echo", {"text": "hi"}, "e1")
@@ -76,6 +76,16 @@ def test_the_toolset_of_a_server_are_its_tools(stage, cast, person, places):
     assert {"places_find", "places_echo", "places_add"} <= model.offered("w")
     with pytest.raises(AgentError, match="'places' is reserved|'places.* is a tool"):
         stage.agents.create("places", "x.", "d")
+
+
+@pytest.mark.parametrize("name", ["agents", "code", "dynamic_agents", "self"])
+def test_no_server_joins_what_was_granted_already(stage, name):
+    agent = stage.agents.create("w", "w works.", "d", toolsets=["code"])
+    before = stage.agents.toolsets["code"]
+    with pytest.raises(McpError, match="cannot be the name of an MCP server"):
+        stage.mcp.add(name, command("honest"))
+    assert stage.agents.toolsets["code"] == before
+    assert stage.agents.get("w") is agent
 
 
 def test_an_agent_grants_no_more_of_a_server_than_it_has(stage, cast, person, places):

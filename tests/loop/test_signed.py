@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -38,8 +39,8 @@ def opened(path, done):
     """Open the same store again and again, with a model and its tools."""
     tracts = []
 
-    def give(*replies):
-        tract = Tract.open(path)
+    def give(*replies, at=path):
+        tract = Tract.open(at)
         tracts.append(tract)
 
         @tract.tool(read_only=True)
@@ -156,3 +157,55 @@ def test_where_nothing_can_be_signed_reading_goes_on(opened, monkeypatch, done):
     monkeypatch.setattr(signer, "sign", refuse)
     assert tract.chat("Go.").text == "ok"
     assert done == ["look"]
+
+
+def other_calls(path, change):
+    """Have somebody else change the list of calls of the stored reply."""
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT commit_hash, metadata_json FROM commits WHERE metadata_json LIKE '%tool_calls%'"
+        ((commit, text),) = connection.execute(query).fetchall()
+        said = json.loads(text)
+        said["tool_calls"] = change(said["tool_calls"])
+        update = "UPDATE commits SET metadata_json = ? WHERE commit_hash = ?"
+        connection.execute(update, (json.dumps(said), commit))
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda both: both[::-1],
+        lambda both: [both[0], both[0], both[1]],
+        lambda both: [*both, {**both[0], "id": "c3"}],
+    ],
+    ids=["another order", "one twice", "one more"],
+)
+def test_calls_are_signed_together(opened, left, path, done, change):
+    left(SEND, NOTE)
+    other_calls(path, change)
+    tract = opened("ok")
+    allowing_all(tract)
+    assert tract.chat(None).outcome == "waiting"
+    assert done == []
+
+
+def test_a_call_whose_end_is_unknown_is_asked_about_until_that_is_decided(tmp_path, opened, path, done):
+    """Also where the one behind it was made meanwhile."""
+    killed = tmp_path / "killed.db"
+
+    def kill():
+        with closing(sqlite3.connect(path)) as store, closing(sqlite3.connect(killed)) as copy:
+            store.backup(copy)
+
+    notes = [call("note", {"text": text}, text) for text in "abc"]
+    with opened(reply(None, *notes), "ok") as tract:
+        allowing_all(tract)
+        tract.loop.carry_out = lambda asked, make: (kill() if asked.id == "b" else None) or make()
+        tract.chat("Go.")
+    done.clear()
+    for made in (["note c"], []):
+        with opened("ok", at=killed) as tract:
+            allowing_all(tract)
+            assert tract.chat(None).outcome == "waiting"
+            assert done == made
+        done.clear()

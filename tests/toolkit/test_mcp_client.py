@@ -346,7 +346,23 @@ def test_without_the_sdk_it_is_said_how_to_get_it():
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "class", "_x", "fire_x", "list_tools", "fire", "x" * 65, "1x", None, "a.b"]
+    "name",
+    [
+        "",
+        "a b",
+        "class",
+        "_x",
+        "fire_x",
+        "list_tools",
+        "fire",
+        "x" * 65,
+        "1x",
+        None,
+        "a.b",
+        "agents",
+        "self",
+        "code",
+    ],
 )
 def test_a_name_that_is_none(name):
     with pytest.raises(McpError, match="cannot be the name of an MCP server"):

@@ -231,12 +231,12 @@ class AgentFolder:
         self._made = None
 
     def made(self) -> Path:
-        """Return the folder of the session, which is there then, and was new.
+        """Return the folder of the session, which is there then, and was new; one that somebody removed is made anew.
 
         Raises:
             AgentError: it cannot be made.
         """
-        if self._made is None:
+        if self._made is None or not self._made.exists():
             folder = self.parent / self._session
             try:
                 folder.mkdir(parents=True)

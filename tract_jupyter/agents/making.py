@@ -74,6 +74,7 @@ class AgentMaker:
             try:
                 self._agents.records.check_version(agent)
                 if agent.path is not None:
+                    self._folder.made()
                     write_file(agent.path, agent.text, is_new=False)
                 self._agents.keep(agent, "updated", actor)
             except BaseException:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents.definition import key_of, unknown
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.prompts import SELF
-from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, ToolConfig, ToolProfile, python_name
+from tract_jupyter.toolkit import AGENT_TOOLS, CODE_MODE, TOOL_GROUPS, ToolConfig, ToolProfile, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
     """Return the toolsets that there are now: the names of their tools, by the name of the set.
 
     `self` are the tools for an agent's own context, `code` those that run scripts, `dynamic_agents` those that make
-    agents; and the tools of each MCP server.
+    agents; and the tools of each MCP server, which cannot have one of these names.
     """
     tools = executor.tools()
     found: dict[str, set[str]] = {
@@ -35,7 +35,7 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
         CREATING: set(AGENT_TOOLS),
     }
     for tool in tools.values():
-        if tool.namespace and tool.namespace != NAMESPACE:
+        if tool.namespace and tool.namespace not in TOOL_GROUPS:
             found.setdefault(tool.namespace, set()).add(tool.name)
     return {name: frozenset(names) for name, names in found.items()}
 

@@ -138,9 +138,8 @@ class AgentCaller:
     def making(self) -> dict[str, str]:
         """What is known of how something is made now: the `model` that writes it, and the `cell` that runs."""
         notes = call_notes()
-        said = notes.commit if notes is not None else ""
-        model = (self.tract.get_commit(said).generation_config or {}).get("model") if said else ""
-        return {name: str(value) for name, value in (("model", model), ("cell", this_cell())) if value}
+        known = {"model": "" if notes is None else notes.model, "cell": this_cell()}
+        return {name: str(value) for name, value in known.items() if value}
 
     def actor_of(self, agent: Agent) -> str:
         """Return the actor of the calls of an agent that it calls."""

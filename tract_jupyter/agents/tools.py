@@ -58,13 +58,15 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
         return ToolDefinition.built_in(function, title=title, told_actor=True, **options)
 
     return [
-        built_in(tools.agent_create, check=checked(tools.check_create), details=details("create")),
+        built_in(
+            tools.agent_create, needs_person=True, check=checked(tools.check_create), details=details("create"),
+        ),
         built_in(
             tools.agent_call, asks_itself=True, traits=Traits(open_world=True),
             lane=lambda values: f"agent {str(values['agent']).casefold()}",
         ),
         built_in(
-            tools.agent_update, check=checked(tools.check_update), details=details("update"),
+            tools.agent_update, needs_person=True, check=checked(tools.check_update), details=details("update"),
             binds=tools.version,
         ),
         built_in(tools.agent_list, traits=Traits(read_only=True)),

@@ -63,6 +63,8 @@ def make_side_branch(
 ) -> None:
     """Make an empty branch with a HEAD of its own, and its tract, as a child; what is there stays as it is.
 
+    The HEAD is on the branch then, also if whoever worked there has moved it elsewhere.
+
     Args:
         repository: of the parent.
         tract_id: of the child.
@@ -90,7 +92,7 @@ def make_side_branch(
             )
         if not rows.exists(connection, branch):
             rows.create(connection, branch, None)
-        if not rows.was_made(connection):
+        if not rows.was_made(connection) or rows.position(connection).branch != branch:
             rows.point_head(connection, branch)
 
 

@@ -120,7 +120,7 @@ class ActingTurn(StoredTurn):
     _step: StepCalls | None = None
     _ended: TurnEnding | None = None
     _known: Mapping[str, KnownCall] = field(default_factory=dict)
-    _unsigned: frozenset[str] = frozenset()
+    _is_signed: bool = True
 
     def _go_on(self) -> TurnEnding:
         self._schemas = self.machinery.offered.schemas
@@ -152,14 +152,14 @@ class ActingTurn(StoredTurn):
         self._said, calls = self.store.open_step()
         if self._said is not None and calls:
             journal, commit = self.answers.journal, self._said.commit_hash
-            self._known, self._unsigned = journal.of(commit), journal.unsigned(commit, calls)
+            self._known, self._is_signed = journal.of(commit), journal.is_signed(commit, calls)
         return calls
 
     def ask(self) -> Sequence[ActingCall]:
         """Make a request, whose reply is committed, and return what it calls."""
         toolset = self.machinery.toolset
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
-        self._known, self._unsigned = {}, frozenset()
+        self._known, self._is_signed = {}, True
         response = self._make_request(Offer(self._schemas, acts, self._readable, self._on_delta, self.stop))
         return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
 
@@ -168,7 +168,8 @@ class ActingTurn(StoredTurn):
         if self._said is None:
             raise ContentError("there is no message whose calls could be carried out")
         commit = self._said.commit_hash
-        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._unsigned)
+        model = str(self._said.generation_config.get("model") or "")
+        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed, model)
         size = size_for(len(calls), *self.sizes)
         outcomes: dict[str, str] = {}
         try:

@@ -2,7 +2,7 @@
 
 A call that changes something is noted in the journal before it is begun. If the process ends before its end is known,
 a person is asked again, whatever was allowed before; a call that has ended is never made again. A person is also asked
-about each call of a stored reply that is not signed: the store alone has nothing made.
+about the calls of a stored reply that are not as they were signed: the store alone has nothing made.
 """
 
 from __future__ import annotations
@@ -104,7 +104,6 @@ class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
 class _Call:
     """One call of a step, and how far it has come."""
 
-    place: int
     asked: ActingCall
     prepared: PreparedCall | None = None
     approval: Approval | None = None
@@ -167,7 +166,8 @@ class StepCalls:
         calls: those that have no answer yet, in order.
         known: what the journal says of them.
         machinery: what they are carried out with.
-        unsigned: the ids of those that a stored reply makes without a signature.
+        is_signed: False if they are of a stored reply that does not make them as it was signed.
+        model: that makes them, as its provider calls it.
 
     Attributes:
         limit: the limit that kept a call from being made; empty if none did.
@@ -178,7 +178,8 @@ class StepCalls:
     calls: Sequence[ActingCall]
     known: Mapping[str, KnownCall]
     machinery: Machinery
-    unsigned: frozenset[str] = frozenset()
+    is_signed: bool = True
+    model: str = ""
     limit: str = ""
     is_over: bool = False
     _closed: bool = False
@@ -187,7 +188,7 @@ class StepCalls:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._calls = [_Call(place, call) for place, call in enumerate(self.calls)]
+        self._calls = [_Call(call) for call in self.calls]
 
     def answers(self) -> Iterator[list[tuple[ActingCall, CallAnswer]]]:
         """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
@@ -279,7 +280,7 @@ class StepCalls:
 
     def _doubt(self, call: _Call) -> str:
         """Return why a person has to be asked about a call, whatever was allowed before; empty if there is no doubt."""
-        if call.asked.id in self.unsigned:
+        if not self.is_signed:
             return UNSIGNED
         return BEGUN_BEFORE if call.asked.id in self.known else ""
 
@@ -457,12 +458,12 @@ class StepCalls:
         if why:
             call.answer = CallAnswer(why, is_error=True)
             return
-        machinery.journal.begin(self.commit, call.place, call.asked.id)
+        machinery.journal.begin(self.commit, call.asked.id)
         call.is_begun = True
         made = aside.do(partial(self._made, call), machinery.stop)
         # one that was left goes on, and nobody knows its end
         answer = made or CallAnswer(ended_running(machinery.stop.why), is_error=True, made=1)
-        machinery.journal.end(self.commit, call.place, call.asked.id, answer)
+        machinery.journal.end(self.commit, call.asked.id, answer)
         call.answer = answer
 
     def _read(self, calls: list[_Call]) -> None:
@@ -522,7 +523,7 @@ class StepCalls:
             if self._closed or call.answer is not None:
                 return  # nobody waits for it any more
             if keeps and not why:
-                self.machinery.journal.end(self.commit, call.place, call.asked.id, answer)
+                self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
 
     def _leave(self, calls: Iterable[_Call]) -> None:
@@ -560,7 +561,7 @@ class StepCalls:
 
         notes = CallNotes(
             meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
-            commit=self.commit,
+            model=self.model,
         )  # fmt: skip
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)

@@ -29,7 +29,7 @@ _KIND: Final = "turn_calls"
 _TURN: Final = "turn"
 """Stands in the place of a script notebook's id."""
 _REPLY: Final = -1
-"""The position of the row with the calls of the message itself; the rows of each call come after it."""
+"""The position of the row with the calls of the message itself; what is known of each comes after it, as it came."""
 
 
 class KnownCall(NamedTuple):
@@ -54,20 +54,24 @@ class CallJournal:
         """
         known: dict[str, KnownCall] = {}
         for row in self._signed_rows(commit):
-            if row.position != _REPLY:
+            if row.position > _REPLY:
                 call_id, answer = json.loads(row.calls_json)
                 known[call_id] = KnownCall(None if answer is None else CallAnswer(*answer))
         return known
 
-    def unsigned(self, commit: str, calls: Iterable[ActingCall]) -> frozenset[str]:
-        """Return the ids of those calls of a stored message that were not signed when it was committed.
+    def is_signed(self, commit: str, calls: Iterable[ActingCall]) -> bool:
+        """Return True if these calls of a stored message are what was signed: each once, in that order.
+
+        Args:
+            commit: the message.
+            calls: those that have no answer yet.
 
         Raises:
             StoreError: the store cannot be read.
         """
         rows = [row for row in self._signed_rows(commit) if row.position == _REPLY]
-        signed = {one for row in rows for one in json.loads(row.calls_json)}
-        return frozenset(call.id for call in calls if _digest(call) not in signed)
+        signed = iter([one for row in rows for one in json.loads(row.calls_json)])
+        return all(_digest(call) in signed for call in calls)  # each is looked for behind the one before
 
     def sign(self, commit: str, calls: Iterable[ToolCall]) -> None:
         """Sign the calls of a message, in the transaction that commits it, so that a resumed turn knows them.
@@ -78,23 +82,25 @@ class CallJournal:
             StoreError: that cannot be stored.
         """
         with suppress(TrustError):
-            self._write(commit, _REPLY, [_digest(call) for call in calls])
+            row = self._row(commit, _REPLY, [_digest(call) for call in calls])
+            with self._database.write() as connection:
+                self._rows.add(connection, commit, _TURN, row)
 
-    def begin(self, commit: str, place: int, call_id: str) -> None:
+    def begin(self, commit: str, call_id: str) -> None:
         """Note that a call is about to be made.
 
         Raises:
             StoreError: that cannot be stored, so the call must not be made.
         """
-        self._write(commit, 2 * place + 1, [call_id, None])
+        self._note(commit, [call_id, None])
 
-    def end(self, commit: str, place: int, call_id: str, answer: CallAnswer) -> None:
+    def end(self, commit: str, call_id: str, answer: CallAnswer) -> None:
         """Note what came of a call.
 
         Raises:
             StoreError: that cannot be stored.
         """
-        self._write(commit, 2 * place + 2, [call_id, answer])
+        self._note(commit, [call_id, answer])
 
     def forget(self, commit: str) -> None:
         """Forget the calls of a message, whose answers are committed.
@@ -114,12 +120,14 @@ class CallJournal:
             if self._signer.verify(_KIND, _signed(commit, row), row.signature)
         ]
 
-    def _write(self, commit: str, position: int, known: list[Any]) -> None:
-        row = StoredCalls(self._run_id(commit), position, json.dumps(known), "", this_process(), now_text())
-        row = row._replace(signature=self._signer.sign(_KIND, _signed(commit, row)))
+    def _note(self, commit: str, known: list[Any]) -> None:
         with self._database.write() as connection:
-            self._rows.remove_where(connection, run_id=row.run_id, position=position)
-            self._rows.add(connection, commit, _TURN, row)
+            position = 1 + max(0, self._rows.last_position(connection, self._run_id(commit)))
+            self._rows.add(connection, commit, _TURN, self._row(commit, position, known))
+
+    def _row(self, commit: str, position: int, known: list[Any]) -> StoredCalls:
+        row = StoredCalls(self._run_id(commit), position, json.dumps(known), "", this_process(), now_text())
+        return row._replace(signature=self._signer.sign(_KIND, _signed(commit, row)))
 
     def _run_id(self, commit: str) -> str:
         return sha256(f"{self._rows.tract_id}:{commit}".encode())[:32]

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
@@ -279,6 +279,11 @@ class HookLogRows(Journal[StoredFiring]):
 
 KEPT_SCRIPTS = 100
 """Runs of one tract."""
+_LAST_POSITION = Prepared(
+    lambda _: select(func.coalesce(func.max(script_calls.c.position), literal_column("-1"))).where(
+        script_calls.c.tract_id == bindparam("tract"), script_calls.c.run_id == bindparam("run")
+    )
+)
 
 
 class StoredCalls(NamedTuple):
@@ -312,6 +317,11 @@ class ScriptCallRows(Journal[StoredCalls]):
         )
         if stored.position == 0:
             self._shorten(connection)
+
+    def last_position(self, connection: Connection, run_id: str) -> int:
+        """Return the position of the last row of a run; -1 if it has none."""
+        ((position,),) = _LAST_POSITION.rows(connection, {"tract": self.tract_id, "run": run_id})
+        return int(position)
 
     def release(self, connection: Connection, run_id: str) -> None:
         """Record that a run has ended."""

@@ -42,6 +42,7 @@ from .mcp.client import McpServer as McpServer
 from .mcp.server import InboxChannel as InboxChannel
 from .mcp.tools import McpTools as McpTools
 from .names import HELPERS as HELPERS
+from .names import TOOL_GROUPS as TOOL_GROUPS
 from .names import all_functions as all_functions
 from .names import functions as functions
 from .names import namespaces as namespaces

@@ -129,8 +129,9 @@ class Autonomy:
 
         Reading is allowed at each level. Anything else is denied where the level is manual, asked about where it is
         collaborative, and allowed where it is autonomous; but what may destroy something is asked about still, unless
-        `allows_destructive`. What the executor's own permission denies stays denied. If you gave the executor another
-        permission than the usual one, what that asks about stays asked about.
+        `allows_destructive`, and so is what needs a person, such as making an agent. What the executor's own permission
+        denies stays denied. If you gave the executor another permission than the usual one, what that asks about stays
+        asked about.
 
         Args:
             tool: the tool.
@@ -148,7 +149,7 @@ class Autonomy:
             return Permission.DENY
         if own is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
             return own
-        is_asked = permission is not default_permission
+        is_asked = tool.needs_person or permission is not default_permission
         is_asked = is_asked or (tool.traits.destructive and not self._covers_destructive())
         return Permission.ASK if is_asked else Permission.ALLOW
 

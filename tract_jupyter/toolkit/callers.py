@@ -215,7 +215,7 @@ class CallNotes:
         stop: ends that turn.
         is_again: whether it may have been made before, and a person said that it is made again.
         among: how many calls are made side by side with it, itself included.
-        commit: the message of the model that makes it; empty if none does.
+        model: the model that makes it, as its provider calls it; empty if none does.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -224,7 +224,7 @@ class CallNotes:
     stop: StopSignal | None = None
     is_again: bool = False
     among: int = 1
-    commit: str = ""
+    model: str = ""
 
 
 _notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)

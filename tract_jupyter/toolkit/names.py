@@ -88,5 +88,7 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
     return {space + short: tool for space, found in named.items() for short, tool in found.items()}
 
 
+TOOL_GROUPS = ("agents", "code", "dynamic_agents", "self")
+"""What no server can be called: agents are called as `tools.agents`, and the others are granted to them as toolsets."""
 HELPERS = ("list_tools", "stub_source", "call_log", "savings")
 """The functions that the `tools` module offers besides the tools; a tool of the same name wins."""

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, printable
 from tract_jupyter.models.schema import stub_source, type_text
 from tract_jupyter.toolkit.callers import USER, current_caller
 from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
@@ -235,4 +235,4 @@ def _docstring(tool: ToolDefinition) -> str:
         default = "" if p.required or p.optional else f" Default: {brief_repr(p.default)}."
         lines.append(f"    {name} ({type_text(p.annotation)}): {p.description}{default}".rstrip())
     lines += ["", "Raises:", "    ToolExecutionError: the call failed or was denied."]
-    return "\n".join(lines)
+    return printable("\n".join(lines))

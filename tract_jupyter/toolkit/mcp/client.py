@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import brief_repr, one_line, plain, sha256
 from tract_jupyter.operations import TOOL_PREFIX
-from tract_jupyter.toolkit.names import HELPERS, python_name
+from tract_jupyter.toolkit.names import HELPERS, TOOL_GROUPS, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -365,11 +365,11 @@ def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> di
 def _check_name(name: str) -> None:
     is_name = isinstance(name, str) and name == python_name(name) and len(name) <= _LONGEST_NAME
     # models are given NAME_tool
-    if not is_name or name in HELPERS or f"{name}_".startswith(("_", TOOL_PREFIX)):
+    if not is_name or name in (*HELPERS, *TOOL_GROUPS) or f"{name}_".startswith(("_", TOOL_PREFIX)):
         raise McpError(
             f"{brief_repr(name)} cannot be the name of an MCP server. Its tools are at tools.NAME, so it must be a "
             f"Python name of at most {_LONGEST_NAME} characters that does not begin with '_' or {TOOL_PREFIX!r}, and "
-            f"none of {', '.join([*HELPERS, TOOL_PREFIX.rstrip('_')])}"
+            f"none of {', '.join([*HELPERS, TOOL_PREFIX.rstrip('_'), *TOOL_GROUPS])}"
         )
 
 
