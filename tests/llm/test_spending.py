@@ -94,6 +94,16 @@ def test_a_reply_without_usage_says_nothing_in_its_commit_and_is_estimated_in_th
     assert "≈" in str(tract.costs())
 
 
+def test_zeros_in_the_place_of_tokens_are_no_count(priced):
+    """As some servers fill them in: neither a budget nor a limit of money takes them for a reply that costs nothing."""
+    tract, client = priced
+    client.replies = [reply("Long. " * 9, usage={"prompt_tokens": 0, "completion_tokens": 0})] * 9
+    tract.chat("Say much.")
+    (line,) = tract.costs().lines
+    assert line.is_estimate
+    assert (line.input_tokens > 0, line.output_tokens > 0, line.cost.usd > 1) == (True, True, True)
+
+
 def test_replies_that_were_thrown_away_count(tract):
     tract.models.use(ScriptedClient(costing(0.25, "feet"), costing(0.5, "metres")))
     tract.user("How tall?")

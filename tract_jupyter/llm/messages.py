@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from tract_jupyter.exceptions import LLMConfigError
@@ -50,7 +50,17 @@ class Usage:
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Usage:
-        """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names."""
+        """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names.
+
+        No request has no tokens: a server that reports zeros has not counted.
+        """
+        found = cls._read(response)
+        if found.input_tokens or found.output_tokens:
+            return found
+        return replace(found, input_tokens=None, output_tokens=None)
+
+    @classmethod
+    def _read(cls, response: Mapping[str, Any]) -> Usage:
         usage, raw = response.get("usage"), response.get("provider_usage")
         if not isinstance(usage, dict):
             return cls(raw=raw if isinstance(raw, dict) else {})
