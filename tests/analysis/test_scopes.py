@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.helpers import analyze, codes, found
+from tract_jupyter.analysis import RiskLevel
 
 ALIASES = {
     "call": "import os\nos.system('x')",
@@ -82,6 +83,78 @@ OWN = {
 
 @pytest.mark.parametrize("code", OWN.values(), ids=OWN.keys())
 def test_names_of_the_users_own_are_quiet(code):
+    assert found(code) == set()
+
+
+MAYBE_BUILTIN = {
+    "annotation": "exec: object\nexec(p)",
+    "bound later": "def f():\n    exec(p)\nf()\nexec = print",
+    "bound later, in a lambda": "f = lambda: exec(p)\nf()\nexec = print",
+    "bound later, below a decorator": "@register\ndef f():\n    exec(p)\nexec = print",
+    "branch": "if 0: eval = len\neval(p)",
+    "one branch of two": "if x:\n    exec = 1\nelse:\n    pass\nexec(p)",
+    "loop target": "for exec in (): pass\nexec(p)",
+    "loop body": "while x:\n    exec = 1\nexec(p)",
+    "with": "with suppress(E):\n    exec = nope\nexec(p)",
+    "match": "match x:\n    case exec if 0: pass\nexec(p)",
+    "walrus": "x and (exec := 1)\nexec(p)",
+    "augmented": "exec += 1\nexec(p)",
+    "behind raise": "raise E\nexec = 1\nexec(p)",
+    "itself": "exec = exec\nexec(p)",
+    "itself in a pair": "exec, x = exec, 1\nexec(p)",
+    "swapped": "exec, eval = eval, exec\nexec(p)",
+    "a function that is not called": "def f():\n    global eval\n    eval = len\neval(p)",
+    "an import that may fail": "try:\n    from fast import eval\nexcept ImportError:\n    pass\neval(p)",
+    "del": "exec = print\ndel exec\nexec(p)",
+    "pop": "exec = print\nglobals().pop('exec')\nexec(p)",
+    "clear": "exec = print\nglobals().clear()\nexec(p)",
+    "del attribute": "import __main__\nexec = 1\ndel __main__.exec\nexec(p)",
+    "except": "exec = 1\ntry:\n    f()\nexcept E as exec:\n    pass\nexec(p)",
+    "reset": "exec = 1\n%reset -f\nexec(p)",
+    "class body": "class A:\n    if 0:\n        exec = 1\n    exec(p)",
+    "module in a class body": "import os\nclass A:\n    if 0:\n        os = 1\n    os.system(p)",
+    "getattr": "import os\ngetattr: object\ngetattr(os, 'sys' 'tem')(p)",
+    "vars": "import os\nvars: object\nvars(os)['system'](p)",
+    "globals": "import os\nif 0: globals = 1\nglobals()['os'].system(p)",
+    "import": "if 0: __import__ = 1\n__import__('os').system(p)",
+    "compile": "if 0: compile = 1\ncompile(p, '', 'exec')",
+    "open": "if 0: open = 1\nopen('/etc/passwd')",
+    "get_ipython": "get_ipython: object\nget_ipython().system(p)",
+}
+
+
+@pytest.mark.parametrize("code", MAYBE_BUILTIN.values(), ids=MAYBE_BUILTIN.keys())
+def test_a_builtin_stays_possible_until_it_is_bound(code):
+    assert any(level >= RiskLevel.HIGH for _, level in found(code))
+
+
+@pytest.mark.parametrize(
+    "before", ["exec: object", "if 0: exec = 1", "exec = exec", "for exec in (): pass", "exec = 1\ndel exec"]
+)
+def test_a_builtin_stays_possible_in_later_cells(before):
+    assert ("TJ102", "critical") in found("exec(p)", before)
+
+
+BOUND = {
+    "definition": "def compile(x): ...\ncompile(p)",
+    "class": "class open:\n    pass\nopen('/etc/x')",
+    "import": "from mine import eval, open\neval(p)\nopen('/etc/x')",
+    "annotated value": "exec: object = print\nexec(p)",
+    "tuple": "exec, y = print, 1\nexec(p)",
+    "both branches": "if x:\n    exec = 1\nelse:\n    exec = 2\nexec(p)",
+    "import or another": "try:\n    from fast import eval\nexcept E:\n    from slow import eval\neval(p)",
+    "within the branch": "if x:\n    exec = print\n    exec(p)",
+    "within the loop": "for eval in fs:\n    eval(p)",
+    "with": "with f() as exec:\n    exec(p)",
+    "before the first call": "def main():\n    return compile(p)\ndef compile(x):\n    return x\nmain()",
+    "global": "def f():\n    global exec\n    exec = print\n    exec(p)",
+    "annotated local": "def f():\n    exec: object\n    exec(p)",
+    "parameter": "def f(open):\n    open('/etc/x')",
+}
+
+
+@pytest.mark.parametrize("code", BOUND.values(), ids=BOUND.keys())
+def test_a_bound_name_is_no_builtin(code):
     assert found(code) == set()
 
 

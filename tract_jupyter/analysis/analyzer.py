@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
+from tract_jupyter.analysis.dominance import EVERYTHING
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
 from tract_jupyter.analysis.limits import (
@@ -152,7 +153,7 @@ class CodeAnalyzer:
         known_names: KnownNames | None = None,
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, deadline, program)
-        nodes = program.add(tree, deadline) if tree is not None else []
+        nodes = _add(program, tree, escapes, deadline)
         resolver, workspace = Resolver(program, deadline), self._workspace.fresh()
         view = CodeView(source, nodes, program, resolver, escapes, workspace, deadline, tools)
         view = view if known_names is None else replace(view, known_names=known_names)
@@ -213,9 +214,20 @@ def learn(program: Program, cell: str) -> None:
     """Add the names of a cell that ran to a program. A cell that does not parse adds nothing."""
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
         deadline = Deadline()
-        _, tree, _, _ = _read(cell, deadline, program)
-        if tree is not None:
-            program.add(tree, deadline)
+        _, tree, escapes, _ = _read(cell, deadline, program)
+        _add(program, tree, escapes, deadline)
+
+
+_FORGETS = frozenset({"reset", "reset_selective", "xdel"})
+
+
+def _add(
+    program: Program, tree: ast.Module | None, escapes: Sequence[Escape], deadline: Deadline
+) -> list[ast.AST]:
+    """Add a cell to a program and return its nodes."""
+    if any(escape.name in _FORGETS for escape in escapes):
+        program.deleted.add(EVERYTHING)
+    return program.add(tree, deadline) if tree is not None else []
 
 
 def _read(

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -109,8 +111,19 @@ def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]
 
 def _name(program: Program, node: ast.Name, scope: NameScope) -> None:
     program.scope_of[node] = scope
-    if not isinstance(node.ctx, ast.Load) and node.id not in scope.redirected.get(node.id, scope).bindings:
+    if isinstance(node.ctx, ast.Load):
+        return
+    if isinstance(node.ctx, ast.Del):
+        program.deleted.add(node.id)
+    elif scope.kind != "function" and _only_annotates(program.parent_of.get(node)):
+        return  # ``exec: object`` binds nothing, but within a function it makes the name local
+    program.note_binder(scope, node.id, node)
+    if node.id not in scope.redirected.get(node.id, scope).bindings:
         scope.bind(node.id)  # bound by syntax that no note below knows, such as a type alias
+
+
+def _only_annotates(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None
 
 
 def _assign(program: Program, node: ast.Assign, scope: NameScope) -> None:
@@ -145,7 +158,9 @@ def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
         stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
         while stack:
             pattern, path = stack.pop()
-            program.bind_pattern(scope, pattern, node.subject, path)
+            if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+                scope.bind(pattern.name, Binding("value", node.subject, path))
+                program.note_binder(scope, pattern.name, pattern)
             stack.extend(_inner_patterns(pattern, path))
 
 
@@ -163,14 +178,16 @@ def _inner_patterns(
         yield from ((inner, (*path, index)) for index, inner in enumerate(pattern.patterns))
 
 
-def _import(_program: Program, node: ast.Import, scope: NameScope) -> None:
+def _import(program: Program, node: ast.Import, scope: NameScope) -> None:
     for alias in node.names:
         first = alias.name.split(".")[0]
+        program.note_binder(scope, alias.asname or first, node)
         scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
 
 
-def _import_from(_program: Program, node: ast.ImportFrom, scope: NameScope) -> None:
+def _import_from(program: Program, node: ast.ImportFrom, scope: NameScope) -> None:
     for alias in node.names:
+        program.note_binder(scope, alias.asname or alias.name, node)
         if node.level:  # a module of the user's own, whatever its name
             scope.bind(alias.asname or alias.name)
         elif alias.name == "*":
@@ -198,11 +215,16 @@ def _return(_program: Program, node: ast.Return | ast.Yield, scope: NameScope) -
 
 
 def _caught(
-    _program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: NameScope
+    program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: NameScope
 ) -> None:
     name = node.rest if isinstance(node, ast.MatchMapping) else node.name
-    if name is not None:
-        scope.bind(name)
+    if name is None:
+        return
+    scope.bind(name)
+    if isinstance(node, ast.ExceptHandler):
+        program.deleted.add(name)  # at the handler's end
+    else:
+        program.note_binder(scope, name, node)
 
 
 def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
@@ -211,9 +233,32 @@ def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
     elif isinstance(node.func, ast.Attribute):
         program.calls.setdefault(f".{node.func.attr}", []).append(node)
     last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if last in _REMOVERS:
+        program.deleted.update(_removed(node.args, node.func))
     if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
         for keyword in node.keywords:
             program.fields.setdefault(keyword.arg or "", []).append(keyword.value)
+
+
+_REMOVERS = frozenset({"pop", "__delitem__", "clear", "popitem", "delattr", "__delattr__"})
+_NAMESPACES = frozenset({"globals", "locals", "vars"})
+
+
+def _removed(keys: list[ast.expr], owner: ast.expr) -> Iterator[str]:
+    """Yield the names that are removed if the owner is a namespace: ``globals().pop("exec")``."""
+    texts = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    yield from texts
+    space = owner.value if isinstance(owner, ast.Attribute) else owner
+    if not texts and isinstance(space, ast.Call) and getattr(space.func, "id", "") in _NAMESPACES:
+        yield EVERYTHING
+
+
+def _delete(program: Program, node: ast.Delete, _scope: NameScope) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Attribute):
+            program.deleted.add(target.attr)
+        elif isinstance(target, ast.Subscript):
+            program.deleted.update(_removed([target.slice], target.value))
 
 
 def _comprehension(
@@ -251,6 +296,7 @@ def _function(program: Program, node: FunctionNode, scope: NameScope) -> list[Ch
         inner.returns.append(node.body)
         return [*children_of(arguments, scope), (node.body, inner)]
     scope.bind(node.name, Binding("function", node))
+    program.note_binder(scope, node.name, node)
     if scope.kind == "class":
         program.methods.setdefault(node.name, []).append(node)
     outside = [*children_of(node, scope, "args", "body"), *children_of(arguments, scope)]
@@ -259,6 +305,7 @@ def _function(program: Program, node: FunctionNode, scope: NameScope) -> list[Ch
 
 def _class(program: Program, node: ast.ClassDef, scope: NameScope) -> list[Child]:
     scope.bind(node.name)
+    program.note_binder(scope, node.name, node)
     program.classes.setdefault(node.name, []).append(node)
     inner = NameScope("class", scope)
     return [*children_of(node, scope, "body"), *((statement, inner) for statement in node.body)]
@@ -279,6 +326,7 @@ _NOTES: dict[type[ast.AST], Callable[..., None]] = {
     **dict.fromkeys((ast.Return, ast.Yield), _return),
     **dict.fromkeys((ast.ExceptHandler, ast.MatchStar, ast.MatchMapping), _caught),
     ast.Call: _call,
+    ast.Delete: _delete,
 }
 _OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
@@ -316,6 +364,9 @@ class Program:
         fields: What attributes of objects are set to, by the attribute's name, whatever the object.
         methods: Functions in classes by name.
         classes: Classes by name.
+        cells: The trees, each with its number.
+        binders: The nodes that bind a name of a scope, for names with an outer meaning.
+        deleted: Names that some code deletes.
     """
 
     def __init__(self) -> None:
@@ -326,7 +377,16 @@ class Program:
         self.fields: dict[str, list[ast.expr]] = {}
         self.methods: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.classes: dict[str, list[ast.ClassDef]] = {}
+        self.cells: dict[ast.Module, int] = {}
+        self.binders: dict[tuple[NameScope, str], list[ast.AST]] = {}
+        self.deleted: set[str] = set()
         self._nodes: list[ast.AST] = []
+
+    def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
+        """Note the node that binds a name, if the name means something without it."""
+        owner = scope.redirected.get(name, scope)
+        if owner.kind == "class" or (owner.kind == "module" and name in OUTER_NAMES):
+            self.binders.setdefault((owner, name), []).append(node)
 
     def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
         """Read a tree, iteratively, and return its nodes: each after the one around it.
@@ -336,6 +396,7 @@ class Program:
         """
         order, parent_of, scope_of = self._nodes, self.parent_of, self.scope_of
         before = len(order)
+        self.cells[tree] = len(self.cells)
         stack: list[Child] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
@@ -370,8 +431,9 @@ class Program:
     @contextmanager
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
-        length, stars = len(self._nodes), dict(self.module.stars)
-        tables: list[dict[str, Any]] = [
+        length, stars, deleted = len(self._nodes), dict(self.module.stars), set(self.deleted)
+        tables: list[dict[Any, Any]] = [
+            self.binders,
             self.module.bindings,
             self.calls,
             self.fields,
@@ -383,10 +445,11 @@ class Program:
             yield
         finally:
             for node in self._nodes[length:]:
+                self.cells.pop(node, None)  # type: ignore[call-overload]
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
             del self._nodes[length:]
-            self.module.stars = stars
+            self.module.stars, self.deleted = stars, deleted
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 
@@ -421,16 +484,8 @@ class Program:
             elif isinstance(current, (ast.Tuple, ast.List)):
                 stack.extend((member, (*where, index)) for index, member in enumerate(current.elts))
 
-    @staticmethod
-    def bind_pattern(
-        scope: NameScope, pattern: ast.pattern, subject: ast.expr, path: tuple[str | int, ...]
-    ) -> None:
-        """Note what a name in a pattern captures."""
-        if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
-            scope.bind(pattern.name, Binding("value", subject, path))
 
-
-def _restore(table: dict[str, Any], lengths: dict[str, int]) -> None:
+def _restore(table: dict[Any, Any], lengths: dict[Any, int]) -> None:
     for name in list(table):
         if name in lengths:
             del table[name][lengths[name] :]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.calls import call_value, lookup
+from tract_jupyter.analysis.dominance import OUTER_NAMES, Dominance
 from tract_jupyter.analysis.values import (
     ANY_MODULE,
     ASSUMED,
@@ -252,6 +253,7 @@ class Resolver:
 
     def __init__(self, program: Program, deadline: Deadline | None = None) -> None:
         self.program = program
+        self._dominance = Dominance(program)
         self._deadline = deadline
         self._known: dict[ast.AST, Value] = {}
         self._known_names: dict[tuple[NameScope, str], Value] = {}
@@ -271,7 +273,11 @@ class Resolver:
         if type(node) is ast.Name:  # remembered by scope
             scope = self.program.scope_of.get(node, self.program.module)
             known = self._known_names.get((scope, node.id))
-            return self.name(node.id, scope) if known is None else known
+            value = self.name(node.id, scope) if known is None else known
+            if node.id in OUTER_NAMES or scope.kind == "class":
+                outer = self._outer(node, scope)
+                return value if outer is UNKNOWN else union((value, outer))
+            return value
         if type(node) is ast.Constant:
             value = self._known[node] = constant_value(node.value)
             return value
@@ -353,6 +359,15 @@ class Resolver:
         if (owner, name) in self._known_names:
             self._known_names[key] = value
         return value
+
+    def _outer(self, node: ast.Name, scope: NameScope) -> Value:
+        """Return the outer meaning of a name that may not be bound yet."""
+        found = scope.find(node.id)
+        if found is None or self._dominance.is_bound(node, found[0]):
+            return UNKNOWN
+        if found[0].kind == "class" and scope.parent is not None:
+            return self.name(node.id, scope.parent)
+        return self._unbound(node.id, scope) if found[0].kind == "module" else UNKNOWN
 
     def _of_bindings(self, key: tuple[NameScope, str], bindings: list[Binding]) -> Value:
         known = self._known_names.get(key) or self._provisional.get(key)
