@@ -216,6 +216,8 @@ def learn(program: Program, cell: str) -> None:
         deadline = Deadline()
         _, tree, escapes, _ = _read(cell, deadline, program)
         _add(program, tree, escapes, deadline)
+        if tree is not None:
+            program.replace_older(tree)
 
 
 _FORGETS = frozenset({"reset", "reset_selective", "xdel"})

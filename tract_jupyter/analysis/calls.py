@@ -85,11 +85,21 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(named(*known) if known else named(ANY_MODULE))
         elif name in _COLLECTED or name in effects().words.get("collected", ()):
             found.append(Value(owner.names, owner.consts))
+        elif "()" in name and _is_remote(name.partition("()")[0]):
+            found.append(named(f"{name}[]"))
         elif name in effects().values:
             found.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS:
             found.append(_variable(key))
     return union(found)
+
+
+@derived
+def _is_remote(name: str) -> bool:
+    """Return True if what a function returns, or an instance of a class, belongs to a service elsewhere."""
+    known, parts = effects().symbols["talks-to-network"], name.split(".")
+    around = {name, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))}
+    return not known.keys().isdisjoint(around)
 
 
 def _variable(key: Value) -> Value:
@@ -113,6 +123,8 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
             found.append(folding.formatted(owner, arguments, given))
     if target is not UNKNOWN:
         found += [resolver.returned(own) for own in target.functions]
+        if target.classes:
+            found.append(Value(objects=target.classes))
         found += [_called(name, arguments) for name in target.names]
     if "builtins.dict" in target.names and node.keywords:
         found.append(
@@ -121,6 +133,8 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     if not target.functions:
         found += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
     value = union(found) if found else UNKNOWN
+    if (node.args or node.keywords) and not target.functions:
+        value = value._replace(made=(*value.made, node))
     return value._replace(guessed=True) if target.guessed and not value.guessed else value
 
 

@@ -115,7 +115,7 @@ class Dominance:
             known = self._first_calls[module] = {}
             first = None
             for each in reversed(module.body):
-                first = first if _only_binds(each) else each
+                first = first if only_binds(each) else each
                 known[each] = first
         return known.get(statement)
 
@@ -162,11 +162,11 @@ class Dominance:
         return node if needed <= covered or "finalbody" in covered else None
 
 
-def _only_binds(statement: ast.stmt) -> bool:
+def only_binds(statement: ast.stmt) -> bool:
     """Return True if a statement calls nothing."""
     if isinstance(statement, ast.ClassDef):
         parts = [*statement.decorator_list, *statement.keywords, *statement.bases]
-        return all(isinstance(part, ast.Name) for part in parts) and all(map(_only_binds, statement.body))
+        return all(isinstance(part, ast.Name) for part in parts) and all(map(only_binds, statement.body))
     if isinstance(statement, _FUNCTIONS):
         arguments = statement.args
         parts = [*statement.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)]

@@ -239,11 +239,11 @@ class Flows:
             decorators = getattr(binding.node, "decorator_list", ())
             if binding.kind == "param" or (binding.kind == "function" and decorators):
                 found.add("?")
-        opaque = sum(binding.kind == "opaque" for binding in bindings)
-        plain = sum(not own.decorator_list for own in self._classes.get(key[1], ()))
+            if binding.kind == "opaque" or (binding.kind == "class" and decorators):
+                found.add("?")
         values = sum(binding.kind in {"value", "element"} for binding in bindings)
         noted = sum(flow.kind != "inner" for flow in self._flows.get(key, ()))
-        return frozenset(found | {"?"} if opaque > plain or values > noted else found)
+        return frozenset(found | {"?"} if values > noted else found)
 
     def is_certain(self, node: ast.expr) -> bool:
         """Return True if the expression can evaluate to no other texts than those that the resolver found."""

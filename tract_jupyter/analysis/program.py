@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES
+from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES, only_binds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.limits import Deadline
 
 
-BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
+BindingKind = Literal["import", "value", "element", "function", "class", "param", "opaque"]
 ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Child = tuple[ast.AST, "NameScope"]
@@ -37,7 +37,7 @@ class Binding(NamedTuple):
     """
 
     kind: BindingKind
-    node: ast.expr | FunctionNode | None = None
+    node: ast.expr | FunctionNode | ast.ClassDef | None = None
     path: tuple[str | int, ...] = ()
     name: str = ""
 
@@ -233,6 +233,9 @@ def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
     elif isinstance(node.func, ast.Attribute):
         program.calls.setdefault(f".{node.func.attr}", []).append(node)
     last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if last in _ADDERS and isinstance(node.func, ast.Attribute) and node.args:
+        key = node.args[0] if len(node.args) > 1 else None
+        program.store(node.func.value, key, node.args[-1])
     if last in _REMOVERS:
         program.deleted.update(_removed(node.args, node.func))
     if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
@@ -240,6 +243,7 @@ def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
             program.fields.setdefault(keyword.arg or "", []).append(keyword.value)
 
 
+_ADDERS = frozenset({"append", "add", "insert", "setdefault", "appendleft", "put", "put_nowait"})
 _REMOVERS = frozenset({"pop", "__delitem__", "clear", "popitem", "delattr", "__delattr__"})
 _NAMESPACES = frozenset({"globals", "locals", "vars"})
 
@@ -304,7 +308,7 @@ def _function(program: Program, node: FunctionNode, scope: NameScope) -> list[Ch
 
 
 def _class(program: Program, node: ast.ClassDef, scope: NameScope) -> list[Child]:
-    scope.bind(node.name)
+    scope.bind(node.name, Binding("class", node))
     program.note_binder(scope, node.name, node)
     program.classes.setdefault(node.name, []).append(node)
     inner = NameScope("class", scope)
@@ -367,6 +371,7 @@ class Program:
         cells: The trees, each with its number.
         binders: The nodes that bind a name of a scope, for names with an outer meaning.
         deleted: Names that some code deletes.
+        members: What is put into containers, each with its key, by the name of the variable or ``.attribute``.
     """
 
     def __init__(self) -> None:
@@ -380,6 +385,7 @@ class Program:
         self.cells: dict[ast.Module, int] = {}
         self.binders: dict[tuple[NameScope, str], list[ast.AST]] = {}
         self.deleted: set[str] = set()
+        self.members: dict[str, list[tuple[ast.expr | None, ast.expr]]] = {}
         self._nodes: list[ast.AST] = []
 
     def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
@@ -434,6 +440,7 @@ class Program:
         length, stars, deleted = len(self._nodes), dict(self.module.stars), set(self.deleted)
         tables: list[dict[Any, Any]] = [
             self.binders,
+            self.members,
             self.module.bindings,
             self.calls,
             self.fields,
@@ -453,6 +460,15 @@ class Program:
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 
+    def replace_older(self, tree: ast.Module) -> None:
+        """Drop the bindings of earlier cells that the functions and classes of a cell that ran replace."""
+        for statement in tree.body:
+            if not only_binds(statement) or isinstance(statement, (ast.Import, ast.ImportFrom)):
+                return  # it may have failed, and what follows never ran
+            bound = self.module.bindings.get(getattr(statement, "name", ""), [])
+            own = [index for index, binding in enumerate(bound) if binding.node is statement]
+            del bound[: own[0] if own else 0]
+
     def sole_value(self, name: ast.Name) -> ast.expr | None:
         """Return the expression that a name stands for if a single assignment binds it."""
         found = self.scope_of.get(name, self.module).find(name.id)
@@ -460,6 +476,13 @@ class Program:
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
             return None
         return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
+
+    def store(self, container: ast.expr, key: ast.expr | None, value: ast.expr) -> None:
+        """Note what is put into a container: ``clients["a"] = value``, ``actions.append(value)``."""
+        name = _name_of(container)
+        # What is computed from the container itself says nothing new about its members.
+        if name and isinstance(value, _STORED) and name not in {_name_of(node) for node in ast.walk(value)}:
+            self.members.setdefault(name, []).append((key, value))
 
     def bind_target(
         self,
@@ -479,10 +502,20 @@ class Program:
                     self.fields.setdefault(current.id, []).append(value)
             elif isinstance(current, ast.Attribute) and not where:
                 self.fields.setdefault(current.attr, []).append(value)
+            elif isinstance(current, ast.Subscript) and not where:
+                self.store(current.value, current.slice, value)
             elif isinstance(current, ast.Starred):
                 stack.append((current.value, where))
             elif isinstance(current, (ast.Tuple, ast.List)):
                 stack.extend((member, (*where, index)) for index, member in enumerate(current.elts))
+
+
+_STORED = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.Constant)
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the name of a variable, or that of an attribute behind a dot."""
+    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
 def _restore(table: dict[Any, Any], lengths: dict[Any, int]) -> None:

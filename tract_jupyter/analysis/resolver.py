@@ -63,6 +63,9 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
         return named("builtins.globals()")
     owner = resolver.value(node.value)
+    own = resolver.method(owner, node.attr)
+    if own:
+        return Value(functions=own)
     return attribute(owner, node.attr) if owner.names else _field(resolver, node.attr)
 
 
@@ -80,7 +83,8 @@ def _set_anywhere(resolver: Resolver, name: str) -> Value:
     kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
     # An attribute that is set just once is that one, whatever the object.
     sole = found if len(found) == 1 and not methods else kept
-    return union([*sole, *([Value(functions=tuple(methods))] if methods else ())])
+    value = union([*sole, *([Value(functions=tuple(methods))] if methods else ())])
+    return resolver.filled(f".{name}", value)
 
 
 def _carried_module(name: str) -> Value:
@@ -374,7 +378,7 @@ class Resolver:
         if known is not None:
             return known
         cuts = self._cuts
-        value = self.once(key, self._any_of, bindings)
+        value = self.filled(key[1], self.once(key, self._any_of, bindings))
         if self._cuts != cuts and not self._active and not self._depth:
             # The name depends on itself, as in a loop: once more round, with what is known of it.
             self._provisional.clear()
@@ -387,6 +391,29 @@ class Resolver:
         if len(bindings) == 1:
             return self._bound(bindings[0])
         return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
+
+    def filled(self, name: str, container: Value) -> Value:
+        """Return a container with what is put into it elsewhere, by the name of the variable or ``.attribute``."""
+        stored = self.program.members.get(name)
+        if stored is None or container.names or container.consts or container.functions:
+            return container
+        members = [(key, self.once(("member", value), self.value, value)) for key, value in stored[-MAX_FIELDS:]]
+        known = [(key, value) for key, value in members if value is not UNKNOWN]
+        keyed = [((self.value(key).consts or ("",))[0], value) for key, value in known if key is not None]
+        items = tuple(value for key, value in known if key is None)
+        return container._replace(
+            items=(*(container.items or ()), *items) if items or container.items is not None else None,
+            entries=(*(container.entries or ()), *keyed) if keyed or container.entries is not None else None,
+        )
+
+    def method(self, owner: Value, name: str) -> tuple[FunctionNode, ...]:
+        """Return the methods of this name in the user's own classes that an object is of."""
+        classes = [*owner.objects, *owner.classes]
+        for own in classes:  # grows by their bases
+            if len(classes) <= MAX_FIELDS:
+                classes += [base for node in own.bases for base in self.value(node).classes if base not in classes]
+        methods = self.program.methods.get(name, ()) if classes else ()
+        return tuple(each for each in methods if self.program.parent_of.get(each) in classes)
 
     def _unbound(self, name: str, scope: NameScope) -> Value:
         stars = [module for outer in scope.visible() for module in outer.stars]
@@ -412,6 +439,8 @@ class Resolver:
             return self._argument(node, binding)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return Value(functions=(node,))
+        if isinstance(node, ast.ClassDef):
+            return Value(classes=(node,))
         if not isinstance(node, ast.expr):
             return UNKNOWN
         found = self.value(node)
@@ -427,6 +456,9 @@ class Resolver:
     def _argument(self, function: FunctionNode, binding: Binding) -> Value:
         """Return what the calls in this code pass for a parameter."""
         passed: list[ast.expr] = []
+        around = self.program.parent_of.get(function)
+        if binding.path == (0,) and isinstance(around, ast.ClassDef) and self._is_method(function):
+            return Value(objects=(around,))
         calls = self._calls_of(function)
         if calls and binding.path:
             # A method's first parameter is no argument of its calls.
@@ -450,12 +482,12 @@ class Resolver:
         if isinstance(parent, ast.Call) and parent.func is function:
             return [parent]
         if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-            return self.program.calls.get(parent.targets[0].id, [])[:MAX_CALL_SITES]
+            return self.program.calls.get(parent.targets[0].id, [])[-MAX_CALL_SITES:]
         if isinstance(function, ast.Lambda):
             return []
         if isinstance(parent, ast.ClassDef):
-            return self.program.calls.get(f".{function.name}", [])[:MAX_CALL_SITES]
-        return self.program.calls.get(function.name, [])[:MAX_CALL_SITES]
+            return self.program.calls.get(f".{function.name}", [])[-MAX_CALL_SITES:]
+        return self.program.calls.get(function.name, [])[-MAX_CALL_SITES:]
 
     def returned(self, function: FunctionNode) -> Value:
         """Return what a function of the user's own may return."""

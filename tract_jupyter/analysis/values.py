@@ -100,6 +100,9 @@ class Value(NamedTuple):
         entries: Constant keys and their values of a dict display.
         functions: Functions and lambdas of the user's own.
         guessed: The name was never bound here, so that it was taken for the module of that name.
+        classes: Classes of the user's own.
+        objects: The user's own classes of which this is an instance.
+        made: The calls that made it, with all that was passed to them.
     """
 
     names: frozenset[str] = frozenset()
@@ -108,6 +111,9 @@ class Value(NamedTuple):
     entries: tuple[tuple[Const, Value], ...] | None = None
     functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, ...] = ()
     guessed: bool = False
+    classes: tuple[ast.ClassDef, ...] = ()
+    objects: tuple[ast.ClassDef, ...] = ()
+    made: tuple[ast.Call, ...] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -158,6 +164,9 @@ def union(values: Iterable[Value]) -> Value:
         entries=_joined([value.entries for value in members if value.entries is not None]),
         functions=tuple(dict.fromkeys(function for value in members for function in value.functions)),
         guessed=any(value.guessed for value in members),
+        classes=tuple(dict.fromkeys(own for value in members for own in value.classes)),
+        objects=tuple(dict.fromkeys(own for value in members for own in value.objects)),
+        made=tuple(dict.fromkeys(call for value in members for call in value.made))[:MAX_ALTERNATIVES],
     )
 
 
