@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis import references
+from tract_jupyter.analysis import origins, references
 from tract_jupyter.analysis.dominance import EVERYTHING
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
@@ -168,7 +168,7 @@ class CodeAnalyzer:
         self, view: CodeView, deadline: Deadline, findings: list[Finding], *, inner: bool
     ) -> list[Exception]:
         """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
-        mentions = (references.findings(view, deadline), references.stored(view))
+        mentions = (references.findings(view, deadline), references.stored(view), origins.findings(view))
         sources = [*mentions, *(rule.check(view) for rule in self._rules())]
         if not inner:
             sources.append(self._written(view, deadline))

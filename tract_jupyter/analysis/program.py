@@ -515,7 +515,9 @@ _STORED = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.Constant
 
 def _name_of(node: ast.AST) -> str:
     """Return the name of a variable, or that of an attribute behind a dot."""
-    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+    return (
+        node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+    )
 
 
 def _restore(table: dict[Any, Any], lengths: dict[Any, int]) -> None:

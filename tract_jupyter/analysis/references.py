@@ -74,11 +74,11 @@ def imported(view: CodeView) -> tuple[str, ...]:
 def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
     if isinstance(node.ctx, ast.Store):
         return ()  # what is assigned speaks for itself
-    return _named(node, view.resolver.value(node), view)
+    return named(node, view.resolver.value(node), view)
 
 
 def _attribute(node: ast.Attribute, view: CodeView) -> Iterable[Finding]:
-    found = _named(node, view.resolver.value(node), view)
+    found = named(node, view.resolver.value(node), view)
     if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
         return found
     return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
@@ -86,17 +86,17 @@ def _attribute(node: ast.Attribute, view: CodeView) -> Iterable[Finding]:
 
 def _call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     value = view.resolver.value(node)
-    yield from _named(node, value, view)
+    yield from named(node, value, view)
     function = view.resolver.value(node.func).names
     if value.items is not None and function == _MAP and not value.names:
         # map(methodcaller("system", ...), [os]) names the function nowhere but in what it yields.
-        yield from chain.from_iterable(_named(node, item, view) for item in value.items)
+        yield from chain.from_iterable(named(node, item, view) for item in value.items)
     for name in _spelt(node, function, view):
         yield from _ask(node, f"*.{name}", SURE, view)
 
 
 def _subscript(node: ast.Subscript, view: CodeView) -> Iterator[Finding]:
-    yield from _named(node, view.resolver.value(node), view)
+    yield from named(node, view.resolver.value(node), view)
     for text in view.resolver.value(node.slice).texts:
         if text.startswith("__"):
             yield from _ask(node, f"*.{text}", SURE, view)
@@ -107,7 +107,8 @@ def _match_class(node: ast.MatchClass, view: CodeView) -> Iterator[Finding]:
         yield from _ask(pattern, f"*.{name}", SURE, view)
 
 
-def _named(node: ast.expr, value: Value, view: CodeView) -> Iterable[Finding]:
+def named(node: ast.expr, value: Value, view: CodeView) -> Iterable[Finding]:
+    """Return the findings about an expression because of what it may stand for."""
     hits = asked(value.names)
     return _judged(node, value, hits, view) if hits else ()
 
@@ -157,7 +158,7 @@ def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[st
     return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
 
 
-def _keyword(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
+def keyword_findings(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
     """Yield findings about arguments that matter whatever is called with them: ``trust_remote_code=True``."""
     call = view.parent(node)
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
@@ -175,7 +176,7 @@ def _is_told(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
     """Return True if the called name already leads to the same finding for the whole call, at that level or above."""
     if not isinstance(call, ast.Call):
         return False
-    told = _named(call.func, view.resolver.value(call.func), view)
+    told = named(call.func, view.resolver.value(call.func), view)
     return any(other.code == finding.code and other.level >= finding.level for other in told)
 
 
@@ -264,6 +265,6 @@ _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.MatchClass: _match_class,
-    ast.keyword: _keyword,
+    ast.keyword: keyword_findings,
     ast.Dict: _entries,
 }

@@ -397,7 +397,9 @@ class Resolver:
         stored = self.program.members.get(name)
         if stored is None or container.names or container.consts or container.functions:
             return container
-        members = [(key, self.once(("member", value), self.value, value)) for key, value in stored[-MAX_FIELDS:]]
+        members = [
+            (key, self.once(("member", value), self.value, value)) for key, value in stored[-MAX_FIELDS:]
+        ]
         known = [(key, value) for key, value in members if value is not UNKNOWN]
         keyed = [((self.value(key).consts or ("",))[0], value) for key, value in known if key is not None]
         items = tuple(value for key, value in known if key is None)
@@ -411,7 +413,9 @@ class Resolver:
         classes = [*owner.objects, *owner.classes]
         for own in classes:  # grows by their bases
             if len(classes) <= MAX_FIELDS:
-                classes += [base for node in own.bases for base in self.value(node).classes if base not in classes]
+                classes += [
+                    base for node in own.bases for base in self.value(node).classes if base not in classes
+                ]
         methods = self.program.methods.get(name, ()) if classes else ()
         return tuple(each for each in methods if self.program.parent_of.get(each) in classes)
 

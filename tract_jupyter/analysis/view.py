@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.limits import Deadline
     from tract_jupyter.analysis.paths import WorkspacePaths
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.values import Value
 
 _Node = TypeVar("_Node", bound=ast.AST)
+OwnCode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
@@ -91,6 +93,27 @@ class CodeView:
     known_names: KnownNames | None = None
     """The names known to the code, if it belongs to an operation."""
     external: list[str] = field(default_factory=list)
+    summaries: dict[OwnCode, tuple[Finding, ...]] = field(default_factory=dict)
+    """The findings in the user's own functions of earlier cells."""
+    reported: set[OwnCode] = field(default_factory=set)
+    """The functions of earlier cells that a finding here is about."""
+
+    @cached_property
+    def own_code(self) -> frozenset[OwnCode]:
+        """The functions and classes that this code defines."""
+        return frozenset(
+            [
+                *self.of(ast.FunctionDef),
+                *self.of(ast.AsyncFunctionDef),
+                *self.of(ast.Lambda),
+                *self.of(ast.ClassDef),
+            ]
+        )
+
+    @cached_property
+    def calls(self) -> frozenset[ast.Call]:
+        """The calls in this code."""
+        return frozenset(self.of(ast.Call))
 
     @cached_property
     def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:

@@ -330,6 +330,8 @@ class Destroys(Rule):
 def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
     """Return True if the function is passed as an argument: ``map(os.unlink, paths)`` calls it for each path."""
     parent = view.parent(node)
+    if isinstance(parent, ast.Call) and node is parent.func:
+        return bool(view.resolver.value(parent.func).made)
     return isinstance(parent, ast.Call) and node in parent.args
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import CodeView
 
@@ -44,6 +45,15 @@ class TalksToNetwork(Rule):
     level = HIGH
     effect = "talks to another machine"
     remedy = "Use a tool for this service."
+
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+        """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
+        is_class = "()" not in reference.symbol and reference.symbol.rpartition(".")[2][:1].isupper()
+        waits = is_class or isinstance(reference.node, ast.alias)
+        level = MEDIUM if waits and reference.level > MEDIUM else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
+        )
 
 
 @register

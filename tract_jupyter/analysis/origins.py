@@ -1,0 +1,305 @@
+"""Findings about what earlier code made: the user's own functions, wrapped functions, clients, connections, parsers.
+
+``client.post(...)`` gets its meaning from the line that made the client, ``drop(x)`` from
+``drop = vectorize(os.remove)``, ``clean(x)`` from the body of ``clean``. That line may be in another cell, and then
+nothing in this cell names the danger.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis import references
+from tract_jupyter.analysis.findings import Span
+from tract_jupyter.analysis.rules import Reference, all_rules, rules_for
+from tract_jupyter.analysis.rules.arguments import judged
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, RULES, Rule
+from tract_jupyter.analysis.rules.settings import ALWAYS
+from tract_jupyter.analysis.source import SourceText
+from tract_jupyter.analysis.tables.effects import derived, effects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.source import Positioned
+    from tract_jupyter.analysis.values import Value
+    from tract_jupyter.analysis.view import CodeView, OwnCode
+
+_MENTIONS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+_MAX_WRAPPERS = 4
+_MAX_CHAIN = 50
+_STARTS = frozenset({"start", "run", "submit", "call", "schedule", "delay", "apply_async", "__call__"})
+"""Methods that call the function that an object was made with."""
+
+_MAKES = frozenset({"__init__", "__new__", "__post_init__"})
+_ELSEWHERE = ", from an earlier cell: "
+
+
+def findings(view: CodeView) -> Iterator[Finding]:
+    """Yield the findings that follow from what earlier code made."""
+    for node in view.deadline.watched(view.nodes):
+        if isinstance(node, _MENTIONS) and not isinstance(getattr(node, "ctx", None), ast.Store):
+            value = view.resolver.value(node)
+            if value.functions or value.classes or value.objects:
+                yield from _of_own_code(node, value, view)
+        if isinstance(node, ast.Call):
+            yield from _of_call(node, view)
+
+
+# the user's own functions and classes
+
+
+class _OtherCell(SourceText):
+    """The source of another cell: its places mean nothing in this one."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def span(self, node: Positioned) -> Span:  # noqa: ARG002
+        return Span(1, 0, 1, 0)
+
+    def line_span(self, line: int, end_line: int | None = None) -> Span:  # noqa: ARG002
+        return Span(1, 0, 1, 0)
+
+
+_OTHER_CELL = _OtherCell()
+
+
+def _of_own_code(node: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
+    """Yield what the user's own code of an earlier cell does, where this cell first mentions it."""
+    for own in _mentioned(node, value, view):
+        if own not in view.own_code and own not in view.reported:
+            view.reported.add(own)
+            yield from (_moved(finding, node, view) for finding in _summary(own, view))
+
+
+def _moved(finding: Finding, node: ast.expr, view: CodeView) -> Finding:
+    span = view.source.span(node)
+    return replace(finding, span=span, text=view.source.text(span))
+
+
+def _mentioned(node: ast.expr, value: Value, view: CodeView) -> Iterator[OwnCode]:
+    if not isinstance(node, ast.Attribute) or _is_own_method(node, view):
+        yield from value.functions
+    if isinstance(view.parent(node), ast.Attribute):
+        return  # the attribute is a mention of its own
+    for own in (*value.classes, *value.objects):
+        for each in own.body:
+            special = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name[:2] == "__"
+            if special and (each.name in _MAKES) == (own in value.classes):
+                yield each
+
+
+def _is_own_method(node: ast.Attribute, view: CodeView) -> bool:
+    """Return True if an attribute is a method of an own object, or hardly one of another object."""
+    owner = view.resolver.value(node.value)
+    if owner.objects or owner.classes:
+        return True
+    return owner.items is owner.entries is None and not owner.names and node.attr not in _COMMON
+
+
+_COMMON = frozenset(name for kind in (dict, list, set, str, bytes, int) for name in dir(kind)).union(
+    "read write close open run start stop send post put load save fit predict eval execute query delete".split()
+)
+"""Methods that objects of many kinds have."""
+
+
+def _summary(own: OwnCode, view: CodeView) -> tuple[Finding, ...]:
+    """Return the worst finding of each rule in the user's own code, and in what it calls."""
+    known = view.summaries.get(own)
+    if known is not None:
+        return known
+    view.summaries[own] = ()  # what a recursive call adds
+    inner = replace(
+        view, source=_OTHER_CELL, nodes=_subtree(own), escapes=(), external=[], problems=[], reported=set()
+    )
+    sources = (
+        references.findings(inner, inner.deadline),
+        references.stored(inner),
+        *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
+        findings(inner),
+    )
+    worst: dict[str, Finding] = {}
+    for finding in chain.from_iterable(sources):
+        if MEDIUM <= finding.level and finding.code < ALWAYS:
+            worst[finding.code] = max(
+                finding, worst.get(finding.code, finding), key=lambda each: each.level.rank
+            )
+    name = getattr(own, "name", "The lambda")
+    found = view.summaries[own] = tuple(
+        each if _ELSEWHERE in each.reason else replace(each, reason=f"{name}{_ELSEWHERE}{each.reason}")
+        for each in worst.values()
+    )
+    return found
+
+
+def _subtree(own: OwnCode) -> list[ast.AST]:
+    """Return the nodes of a function, each after the one around it."""
+    found: list[ast.AST] = []
+    stack: list[ast.AST] = [own]
+    while stack:
+        found.append(stack.pop())
+        stack.extend(reversed(list(ast.iter_child_nodes(found[-1]))))
+    return found
+
+
+# calls
+
+
+def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
+    """Yield what a call does because of the calls that made its function, its object and its arguments."""
+    yield from _wrapped(node, view)
+    if isinstance(node.func, ast.Attribute):
+        yield from _acts(node, node.func, view)
+    for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+        yield from _options(given, view)
+
+
+def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about functions that a called object wraps."""
+    wrapper: ast.expr = node.func
+    if isinstance(wrapper, ast.Attribute) and wrapper.attr in _STARTS:
+        wrapper = wrapper.value
+    layer = [view.resolver.value(wrapper)]
+    for _ in range(_MAX_WRAPPERS):
+        calls = dict.fromkeys(call for value in layer for call in value.made)
+        given = [part for call in calls for part in (*call.args, *(key.value for key in call.keywords))]
+        layer = [view.resolver.value(part) for part in given if isinstance(part, (*_MENTIONS, ast.Lambda))]
+        for value in layer:
+            yield from references.named(node.func, value, view)
+            yield from _of_own_code(node.func, value, view)
+
+
+def _options(given: ast.expr, view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about an argument that another cell made with a dangerous option, such as a parser."""
+    if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
+        return
+    calls = [call for call in view.resolver.value(given).made if call not in view.calls]
+    for keyword in (each for call in calls for each in call.keywords):
+        told = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
+        yield from (_moved(finding, given, view) for finding in told if finding.code == _READS_ADDRESS)
+
+
+_READS_ADDRESS = "TJ303"
+
+
+def _acts(node: ast.Call, function: ast.Attribute, view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about an acting verb on an object of known origin: ``bucket.objects.all().delete()``."""
+    for name in view.resolver.value(function).names:
+        root, _, rest = name.partition("()")
+        if not rest:
+            continue
+        known = {rule for rule, _ in rules_for(name)}
+        for rule, level in rules_for(root):
+            if level >= MEDIUM and rule not in known and _is_act(rule.name, root, rest):
+                made = _made_level(rule, root, function, view)
+                if made is not None and not _only_reads(node, view):
+                    shown = name.replace("[]", "[...]")
+                    level = level if rule.name == _NETWORK else max(level, made) if made is HIGH else made
+                    yield rule.finding(view, function, f"{shown} {rule.effect}.", level, LIKELY)
+
+
+_NETWORK = "talks-to-network"
+
+
+def _made_level(rule: Rule, root: str, function: ast.Attribute, view: CodeView) -> RiskLevel | None:
+    """Return the level that the call which made the object deserves by its arguments; None for no finding."""
+    usual = dict(rules_for(root))[rule]
+    if (root, rule.name) not in effects().calls:
+        return usual
+    node: ast.expr = function.value
+    for _ in range(_MAX_CHAIN):
+        calls = [*view.resolver.value(node).made, *([node] if isinstance(node, ast.Call) else ())]
+        for call in calls:
+            if root in view.resolver.value(call.func).names:
+                return judged(Reference(call.func, root, usual, LIKELY), rule, view)
+        if isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            break
+    return usual
+
+
+def _words_of(name: str) -> list[str]:
+    """Split a name into its words: ``create_market_order``, ``chat_postMessage``."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
+
+
+_READS = frozenset(
+    """get list describe find is has count search fetch read head show view check exists iter scan lookup select
+    query stat download load browse retrieve options peek page paginate watch""".split()
+)
+_ACTS = {
+    _NETWORK: frozenset(
+        """post put patch delete send upload publish push write create update insert upsert remove drop purge
+        flush flushall flushdb truncate execute exec run invoke call submit emit produce sync save append copy move
+        rename transfer terminate stop start restart reboot shutdown kill revoke grant share invite buy sell order
+        withdraw pay refund charge merge commit tweet reply message notify broadcast mail sendmail email request
+        enable disable attach detach scale deploy apply replace destroy erase wipe clear empty block ban import
+        export store storbinary set add rm rmdir rmtree unlink sendline trigger cancel approve""".split()
+    ),
+    "starts-program": frozenset(
+        "write writelines communicate send sendline sendcontrol run exec execute submit push".split()
+    ),
+    "loads-objects": frozenset("load loads decode read recv get".split()),
+    "runs-text": frozenset("push run runsource runcode exec execute eval interact raw_input".split()),
+}
+"""The verbs that make an object's origin count, by the name of the rule; for other rules each method does."""
+
+_LOCAL_VERBS = frozenset(
+    "update insert append add copy remove clear replace set pop sort extend empty".split()
+)
+"""Verbs that change the data that a request returned, and nothing elsewhere."""
+
+_SETTINGS = frozenset(
+    "headers cookies params auth proxies adapters hooks config meta options settings conf environ verify".split()
+)
+_MAKERS = frozenset("create open start connect build init make from new".split())
+_ANY_METHOD = frozenset({"calls-native-code"})
+
+
+@derived
+def _is_act(rule: str, root: str, rest: str) -> bool:
+    """Return True if the last of the names behind an object acts on what the object stands for."""
+    if rule in _ANY_METHOD:
+        return True
+    verbs = _ACTS.get(rule)
+    *before, last = [part.replace("()", "").replace("[]", "") for part in rest.strip(".").split(".")]
+    words = _words_of(last)
+    if verbs is None or not words or words[0] in _READS - verbs or verbs.isdisjoint(words):
+        return False
+    if rule != _NETWORK:
+        return True
+    maker = _words_of(root.rpartition(".")[2])
+    is_data = (
+        not root.rpartition(".")[2][:1].isupper()
+        and bool(maker)
+        and (maker[0] in (_READS | verbs) - _MAKERS and len(maker) == 1)
+    )
+    if is_data or not _SETTINGS.isdisjoint(before):
+        return False
+    is_local = words[0] in _LOCAL_VERBS and (
+        len(words) > 1 or any(_words_of(part)[:1] and _words_of(part)[0] in _READS for part in before)
+    )
+    return not is_local or words[0] in {"remove", "clear"} and len(words) > 1
+
+
+_READ_STATEMENT = re.compile(
+    r"(?is)^\s*(?:select|show|describe|explain|with|pragma|values|match|return|use)\b"
+)
+_CHANGES = re.compile(
+    r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|merge|set|remove|grant|revoke|copy|call|detach)\b"
+)
+
+
+def _only_reads(node: ast.Call, view: CodeView) -> bool:
+    """Return True if the call is given a statement that only reads."""
+    texts = view.resolver.value(node.args[0]).texts if node.args else ()
+    return bool(texts) and all(_READ_STATEMENT.match(text) and not _CHANGES.search(text) for text in texts)
