@@ -17,10 +17,11 @@ from tract_jupyter.analysis import references
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.rules import Reference, all_rules, rules_for
 from tract_jupyter.analysis.rules.arguments import judged
-from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, RULES, Rule
+from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES, Rule
 from tract_jupyter.analysis.rules.settings import ALWAYS
 from tract_jupyter.analysis.source import SourceText
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,11 +89,10 @@ def _mentioned(node: ast.expr, value: Value, view: CodeView) -> Iterator[OwnCode
         yield from value.functions
     if isinstance(view.parent(node), ast.Attribute):
         return  # the attribute is a mention of its own
-    for own in (*value.classes, *value.objects):
-        for each in own.body:
-            special = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name[:2] == "__"
-            if special and (each.name in _MAKES) == (own in value.classes):
-                yield each
+    for classes, makes in ((value.classes, True), (value.objects, False)):
+        for each in (member for own in classes for member in own.body):
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name[:2] == "__":
+                yield from [each] if (each.name in _MAKES) is makes else ()
 
 
 def _is_own_method(node: ast.Attribute, view: CodeView) -> bool:
@@ -100,12 +100,13 @@ def _is_own_method(node: ast.Attribute, view: CodeView) -> bool:
     owner = view.resolver.value(node.value)
     if owner.objects or owner.classes:
         return True
-    return owner.items is owner.entries is None and not owner.names and node.attr not in _COMMON
+    is_unknown = owner.items is None and owner.entries is None and not (owner.names or owner.consts)
+    return is_unknown and node.attr not in _COMMON
 
 
-_COMMON = frozenset(name for kind in (dict, list, set, str, bytes, int) for name in dir(kind)).union(
-    "read write close open run start stop send post put load save fit predict eval execute query delete".split()
-)
+_COMMON = words(
+    "read write close open run start stop send post put load save fit predict eval execute query delete"
+).union(*map(dir, (dict, list, set, str, bytes, int)))
 """Methods that objects of many kinds have."""
 
 
@@ -126,7 +127,7 @@ def _summary(own: OwnCode, view: CodeView) -> tuple[Finding, ...]:
     )
     worst: dict[str, Finding] = {}
     for finding in chain.from_iterable(sources):
-        if MEDIUM <= finding.level and finding.code < ALWAYS:
+        if finding.level >= MEDIUM and finding.code < ALWAYS:
             worst[finding.code] = max(
                 finding, worst.get(finding.code, finding), key=lambda each: each.level.rank
             )
@@ -154,10 +155,14 @@ def _subtree(own: OwnCode) -> list[ast.AST]:
 def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     """Yield what a call does because of the calls that made its function, its object and its arguments."""
     yield from _wrapped(node, view)
+    yield from _acts(node.func, view.resolver.value(node.func), node, view)
     if isinstance(node.func, ast.Attribute):
-        yield from _acts(node, node.func, view)
+        yield from _sends(node, node.func, view)
     for given in (*node.args, *(keyword.value for keyword in node.keywords)):
-        yield from _options(given, view)
+        if isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = view.resolver.value(given)
+            yield from _acts(given, value, None, view)
+            yield from _options(given, value, view)
 
 
 def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
@@ -173,14 +178,12 @@ def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
         for value in layer:
             yield from references.named(node.func, value, view)
             yield from _of_own_code(node.func, value, view)
+            yield from _acts(node.func, value, node, view)
 
 
-def _options(given: ast.expr, view: CodeView) -> Iterator[Finding]:
+def _options(given: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
     """Yield the findings about an argument that another cell made with a dangerous option, such as a parser."""
-    if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
-        return
-    calls = [call for call in view.resolver.value(given).made if call not in view.calls]
-    for keyword in (each for call in calls for each in call.keywords):
+    for keyword in (each for call in value.made if call not in view.calls for each in call.keywords):
         told = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
         yield from (_moved(finding, given, view) for finding in told if finding.code == _READS_ADDRESS)
 
@@ -188,43 +191,59 @@ def _options(given: ast.expr, view: CodeView) -> Iterator[Finding]:
 _READS_ADDRESS = "TJ303"
 
 
-def _acts(node: ast.Call, function: ast.Attribute, view: CodeView) -> Iterator[Finding]:
+def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -> Iterator[Finding]:
     """Yield the findings about an acting verb on an object of known origin: ``bucket.objects.all().delete()``."""
-    for name in view.resolver.value(function).names:
+    for name in value.names:
         root, _, rest = name.partition("()")
-        if not rest:
+        if not rest or rest[-1] in ")]":
             continue
         known = {rule for rule, _ in rules_for(name)}
         for rule, level in rules_for(root):
-            if level >= MEDIUM and rule not in known and _is_act(rule.name, root, rest):
-                made = _made_level(rule, root, function, view)
-                if made is not None and not _only_reads(node, view):
+            if rule not in known and _is_act(rule.name, root, rest):
+                made = _made_level(rule, root, level, node, view)
+                deserved = level if made is not None and rule.name == _NETWORK else made
+                if deserved is not None and deserved >= MEDIUM and not _only_reads(call, view):
                     shown = name.replace("[]", "[...]")
-                    level = level if rule.name == _NETWORK else max(level, made) if made is HIGH else made
-                    yield rule.finding(view, function, f"{shown} {rule.effect}.", level, LIKELY)
+                    yield rule.finding(view, node, f"{shown} {rule.effect}.", deserved, LIKELY)
 
 
 _NETWORK = "talks-to-network"
 
 
-def _made_level(rule: Rule, root: str, function: ast.Attribute, view: CodeView) -> RiskLevel | None:
+def _made_level(rule: Rule, root: str, level: RiskLevel, node: ast.expr, view: CodeView) -> RiskLevel | None:
     """Return the level that the call which made the object deserves by its arguments; None for no finding."""
-    usual = dict(rules_for(root))[rule]
     if (root, rule.name) not in effects().calls:
-        return usual
-    node: ast.expr = function.value
+        return level
     for _ in range(_MAX_CHAIN):
-        calls = [*view.resolver.value(node).made, *([node] if isinstance(node, ast.Call) else ())]
-        for call in calls:
+        for call in view.resolver.value(node).made:
             if root in view.resolver.value(call.func).names:
-                return judged(Reference(call.func, root, usual, LIKELY), rule, view)
+                return judged(Reference(call.func, root, level, LIKELY), rule, view)
         if isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         elif isinstance(node, ast.Call):
             node = node.func
         else:
             break
-    return usual
+    return level
+
+
+_BODIES = frozenset({"json", "data", "files", "content", "body"})
+
+
+def _sends(node: ast.Call, function: ast.Attribute, view: CodeView) -> Iterator[Finding]:
+    """Yield a finding about an object of unknown origin that sends a body to an address, as HTTP clients do."""
+    owner = view.resolver.value(function.value)
+    is_known = bool(owner.names or owner.objects or owner.consts or view.resolver.value(function).functions)
+    if is_known or function.attr not in {"post", "put", "patch"}:
+        return
+    if node.args and any(keyword.arg in _BODIES for keyword in node.keywords):
+        texts = view.resolver.value(node.args[0]).texts
+        if not texts or any("://" in text for text in texts):
+            reason = f"{function.attr} sends data to an address."
+            yield RULES["TJ301"].finding(view, function, reason, HIGH, GUESS)
+
+
+# verbs
 
 
 def _words_of(name: str) -> list[str]:
@@ -232,37 +251,42 @@ def _words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
 
 
-_READS = frozenset(
+_READS = words(
     """get list describe find is has count search fetch read head show view check exists iter scan lookup select
-    query stat download load browse retrieve options peek page paginate watch""".split()
+    query stat download load browse retrieve options peek page paginate watch"""
 )
 _ACTS = {
-    _NETWORK: frozenset(
+    _NETWORK: words(
         """post put patch delete send upload publish push write create update insert upsert remove drop purge
         flush flushall flushdb truncate execute exec run invoke call submit emit produce sync save append copy move
         rename transfer terminate stop start restart reboot shutdown kill revoke grant share invite buy sell order
         withdraw pay refund charge merge commit tweet reply message notify broadcast mail sendmail email request
         enable disable attach detach scale deploy apply replace destroy erase wipe clear empty block ban import
-        export store storbinary set add rm rmdir rmtree unlink sendline trigger cancel approve""".split()
+        export store storbinary set add rm rmdir rmtree unlink sendline trigger cancel approve connect login bulk
+        ingest mutate enqueue schedule dispatch register authorize assume transact swap stake mint burn vote follow
+        retweet dial say whisper launch provision release rollback reset rotate mkdir stor"""
     ),
-    "starts-program": frozenset(
-        "write writelines communicate send sendline sendcontrol run exec execute submit push".split()
+    "starts-program": words(
+        "write writelines communicate send sendline sendcontrol run exec execute submit push"
     ),
-    "loads-objects": frozenset("load loads decode read recv get".split()),
-    "runs-text": frozenset("push run runsource runcode exec execute eval interact raw_input".split()),
+    "loads-objects": words("load loads decode read recv get"),
+    "runs-text": words("push run runsource runcode exec execute eval interact"),
 }
-"""The verbs that make an object's origin count, by the name of the rule; for other rules each method does."""
+"""The verbs that make an object's origin count, by the name of the rule."""
 
-_LOCAL_VERBS = frozenset(
-    "update insert append add copy remove clear replace set pop sort extend empty".split()
-)
-"""Verbs that change the data that a request returned, and nothing elsewhere."""
-
-_SETTINGS = frozenset(
-    "headers cookies params auth proxies adapters hooks config meta options settings conf environ verify".split()
-)
-_MAKERS = frozenset("create open start connect build init make from new".split())
 _ANY_METHOD = frozenset({"calls-native-code"})
+"""Rules about objects of which each method counts."""
+
+_ON_DATA = words("update insert append add copy remove clear replace set format empty reset")
+"""Verbs that change data that a request returned, and nothing elsewhere."""
+
+_CONFIGURES = words("set add register update reset")
+"""Verbs that, with a second word, mostly change a setting: ``set_timeout``, ``add_handler``."""
+
+_SETTINGS = words(
+    "headers cookies params auth proxies adapters hooks config meta options settings conf environ"
+)
+_MAKERS = words("create open start connect build init make from new")
 
 
 @derived
@@ -270,36 +294,30 @@ def _is_act(rule: str, root: str, rest: str) -> bool:
     """Return True if the last of the names behind an object acts on what the object stands for."""
     if rule in _ANY_METHOD:
         return True
-    verbs = _ACTS.get(rule)
-    *before, last = [part.replace("()", "").replace("[]", "") for part in rest.strip(".").split(".")]
-    words = _words_of(last)
-    if verbs is None or not words or words[0] in _READS - verbs or verbs.isdisjoint(words):
+    verbs, [*before, last] = (
+        _ACTS.get(rule, frozenset()),
+        [_words_of(part) for part in rest.strip(".").split(".")],
+    )
+    if verbs.isdisjoint(last) or last[0] in _READS - verbs:
         return False
     if rule != _NETWORK:
         return True
     maker = _words_of(root.rpartition(".")[2])
-    is_data = (
-        not root.rpartition(".")[2][:1].isupper()
-        and bool(maker)
-        and (maker[0] in (_READS | verbs) - _MAKERS and len(maker) == 1)
-    )
-    if is_data or not _SETTINGS.isdisjoint(before):
+    is_data = len(maker) == 1 and maker[0] in (_READS | verbs) - _MAKERS and root.rpartition(".")[2].islower()
+    if is_data or any(not _SETTINGS.isdisjoint(part) for part in before):
         return False
-    is_local = words[0] in _LOCAL_VERBS and (
-        len(words) > 1 or any(_words_of(part)[:1] and _words_of(part)[0] in _READS for part in before)
-    )
-    return not is_local or words[0] in {"remove", "clear"} and len(words) > 1
+    has_read = any(part and part[0] in _READS for part in before)
+    is_local = last[0] in _ON_DATA if has_read else len(last) > 1 and last[0] in _CONFIGURES
+    return not is_local
 
 
-_READ_STATEMENT = re.compile(
-    r"(?is)^\s*(?:select|show|describe|explain|with|pragma|values|match|return|use)\b"
-)
+_READS_ONLY = re.compile(r"(?is)\A\s*(?:select|show|describe|explain|with|match|return|use)\b")
 _CHANGES = re.compile(
     r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|merge|set|remove|grant|revoke|copy|call|detach)\b"
 )
 
 
-def _only_reads(node: ast.Call, view: CodeView) -> bool:
+def _only_reads(call: ast.Call | None, view: CodeView) -> bool:
     """Return True if the call is given a statement that only reads."""
-    texts = view.resolver.value(node.args[0]).texts if node.args else ()
-    return bool(texts) and all(_READ_STATEMENT.match(text) and not _CHANGES.search(text) for text in texts)
+    texts = view.resolver.value(call.args[0]).texts if call is not None and call.args else ()
+    return bool(texts) and all(_READS_ONLY.match(text) and not _CHANGES.search(text) for text in texts)

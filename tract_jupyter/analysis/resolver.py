@@ -231,6 +231,12 @@ EVALUATORS: dict[type[ast.expr], Callable[..., Value]] = {
 }
 
 
+def _own(node: FunctionNode | ast.ClassDef | None) -> Value:
+    if isinstance(node, ast.ClassDef):
+        return Value(classes=(node,))
+    return UNKNOWN if node is None else Value(functions=(node,))
+
+
 MAX_DEPTH = 50
 """Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
 
@@ -441,12 +447,8 @@ class Resolver:
             return named(canonical(binding.name))
         if binding.kind == "param" and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return self._argument(node, binding)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return Value(functions=(node,))
-        if isinstance(node, ast.ClassDef):
-            return Value(classes=(node,))
         if not isinstance(node, ast.expr):
-            return UNKNOWN
+            return _own(node)
         found = self.value(node)
         choices = [found]
         if binding.kind == "element":

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.view import CodeView
 
 
+_ACTS_ITSELF = frozenset({"logging.handlers"})
+"""Modules whose objects act without a further call: a handler sends each message of a log."""
+
+
 @register
 class TalksToNetwork(Rule):
     """Sends requests over the network.
@@ -48,7 +52,8 @@ class TalksToNetwork(Rule):
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
-        is_class = "()" not in reference.symbol and reference.symbol.rpartition(".")[2][:1].isupper()
+        owner, _, name = reference.symbol.rpartition(".")
+        is_class = "()" not in owner and name[:1].isupper() and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
         level = MEDIUM if waits and reference.level > MEDIUM else reference.level
         yield self.finding(
