@@ -48,21 +48,42 @@ class AnalysisSession:
     def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
         self.analyzer = analyzer or CodeAnalyzer()
         self._program = Program()
+        self._cells: list[str] = []
         self._lock = threading.Lock()
 
-    def analyze(self, code: str, *, tools: Iterable[str] = ()) -> AnalysisResult:
-        """Analyse a cell that would run now and may call tools. Nothing of it is kept: perhaps it never runs."""
-        with self._lock, without_collection(), self._program.tentatively():
-            return self.analyzer.analyze_in(self._program, code, tools)
+    def analyze(
+        self, code: str, *, tools: Iterable[str] = (), cells_before: Sequence[str] | None = None
+    ) -> AnalysisResult:
+        """Analyse a cell that would run now. Nothing of it is kept: perhaps it never runs.
+
+        Args:
+            code: The cell.
+            tools: Names of tools that it may call.
+            cells_before: All cells that ran, in order; without them, those that `ran` was told.
+        """
+        with self._lock, without_collection():
+            if cells_before is not None:
+                self._know(list(cells_before))
+            with self._program.tentatively():
+                return self.analyzer.analyze_in(self._program, code, tools)
 
     def ran(self, code: str) -> None:
         """Keep the names of a cell that ran. A cell that does not parse has none."""
         with self._lock:
-            learn(self._program, code)
+            self._know([*self._cells, code])
 
     def reset(self) -> None:
         """Forget all names, as a restarted kernel does."""
-        self._program = Program()
+        with self._lock:
+            self._know([])
+
+    def _know(self, cells: list[str]) -> None:
+        """Learn the cells that are new; start again if the others have changed."""
+        if cells[: len(self._cells)] != self._cells:
+            self._program, self._cells = Program(), []
+        for cell in cells[len(self._cells) :]:
+            learn(self._program, cell)
+        self._cells = cells
 
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)

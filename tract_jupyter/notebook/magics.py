@@ -31,7 +31,6 @@ from tract_jupyter.exceptions import (
     in_one_line,
 )
 from tract_jupyter.notebook.magic_line import MagicLine
-from tract_jupyter.notebook.session import RanCells
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -122,7 +121,6 @@ class TractMagics(Magics):
     def __init__(self, notebook: NotebookSession) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-        self._ran = RanCells(notebook.shell)
         self._checker: Checker | None = None
 
     def _options(self, magic: Any, line: str, done: str) -> Namespace:
@@ -538,5 +536,5 @@ class TractMagics(Magics):
         code = code if cell is None else cell
         if not code.strip():
             raise UsageError("%tract_check needs code: in its line, or below %%tract_check")
-        self._checker = self._checker or Checker(self._notebook, self._ran)
+        self._checker = self._checker or Checker(self._notebook)
         display(self._checker.check(code, mode))

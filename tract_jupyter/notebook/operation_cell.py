@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode, Span, in_order, split_lines
+from tract_jupyter.analysis import AnalysisResult, SandboxMode, Span, in_order, split_lines
 from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.hooks import Pending
-    from tract_jupyter.notebook.session import NotebookSession, RanCells
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import Advice, OperationSpec
     from tract_jupyter.tract import Tract
 
@@ -125,14 +125,10 @@ class Checker:
 
     Args:
         notebook: the state of this kernel.
-        ran: the cells that ran.
     """
 
-    def __init__(self, notebook: NotebookSession, ran: RanCells) -> None:
+    def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
-        self._ran = ran
-        self._known: list[str] = []
-        self._analysis = AnalysisSession(notebook.advice.analyzer)
 
     def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
         """Analyse code; with a mode, say whether that would block it."""
@@ -142,22 +138,10 @@ class Checker:
         except OperationError as error:
             return CheckView((), advice.note, mode, f"Defining it would fail: {error}")
         if parts is None:
-            self._learn()
             tools = self._notebook.tract.executor.tools() if self._notebook.is_open else ()
-            parts = (CheckedCode("Code", code, self._analysis.analyze(code, tools=tools)),)
+            result = advice.analyze(code, tools=tools, cells_before=self._notebook.ran_code())
+            parts = (CheckedCode("Code", code, result),)
         return CheckView(parts, advice.note, mode)
-
-    def _learn(self) -> None:
-        """Tell the analysis the names of what ran since; tell it everything anew if the rules have changed."""
-        analyzer, cells = self._notebook.advice.analyzer, self._ran.all()
-        if self._analysis.analyzer is not analyzer:
-            self._analysis, self._known = AnalysisSession(analyzer), []
-        if cells[: len(self._known)] != self._known:
-            self._analysis.reset()
-            self._known = []
-        for cell in cells[len(self._known) :]:
-            self._analysis.ran(cell)
-        self._known = cells
 
 
 @dataclass(frozen=True)

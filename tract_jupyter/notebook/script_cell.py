@@ -206,13 +206,6 @@ class ScriptOptions:
     out: str
 
 
-def lend_variables(notebook: NotebookSession) -> None:
-    """Let scripts of the kernel find the notebook's variables, where they ask for them."""
-    notebooks = notebook.tract.scripts.notebooks
-    if notebook.shell.user_ns is not notebooks.user_namespace:
-        notebooks.user_namespace = notebook.shell.user_ns
-
-
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
     """Run a cell's code as a script, and show what came of it.
 
@@ -225,7 +218,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
         raise OperationError(
             "there is nothing to run: write the script below %%tract_script. Nothing was run"
         )
-    lend_variables(notebook)
+    notebook.lend_variables()
     run = notebook.tract.scripts.prepare(
         code,
         backend=options.backend,
@@ -235,7 +228,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
         first_line=2,
         anew=options.anew,
     )
-    note = _findings(notebook, code)
+    note = _findings(notebook, run)
     worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     view = LiveView(run)
     worker.start()
@@ -257,10 +250,13 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     result.check()
 
 
-def _findings(notebook: NotebookSession, code: str) -> str:
+def _findings(notebook: NotebookSession, run: ScriptRun) -> str:
     """Return how much the analysis found, in a sentence; advice, and nothing waits for it."""
     tract = notebook.tract
-    block = tract.operations.advice.code_block("script", code, tools=tract.executor.tools())
+    before = tract.scripts.notebooks.ran_code(run.notebook_id) if run.backend == "kernel" else ()
+    block = tract.operations.advice.code_block(
+        "script", run.script.code, tools=tract.executor.tools(), cells_before=before
+    )
     found = findings_text([block])
     return f"{found} %%tract_check shows more." if found else ""
 

@@ -152,6 +152,7 @@ class NotebookSession:
         self._folder = Path.cwd()
         self._tract: Tract | None = None
         self._advice: Advice | None = None
+        self._ran = RanCells(shell)
         self.agent_tree: LiveTree | None = None
         """The tree of agents that is on display and follows them."""
         self._watch: AgentWatch | None = None
@@ -202,6 +203,19 @@ class NotebookSession:
         if self._advice is None or not self._advice.is_of(*settings):
             self._advice = config.advice()
         return self._advice
+
+    def ran_code(self) -> list[str]:
+        """Return the cells and scripts that ran with the notebook's variables, the oldest first."""
+        if self._tract is None:
+            return self._ran.all()
+        self.lend_variables()
+        notebooks = self._tract.scripts.notebooks
+        return notebooks.ran_code(notebooks.resolved(None))
+
+    def lend_variables(self) -> None:
+        """Let scripts of the kernel find the notebook's variables, and their review the cells that made them."""
+        notebooks = self.tract.scripts.notebooks
+        notebooks.user_namespace, notebooks.user_cells = self.shell.user_ns, self._ran.all
 
     @property
     def is_open(self) -> bool:

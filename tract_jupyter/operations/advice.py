@@ -17,9 +17,9 @@ from tract_jupyter.operations.action import REACH
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import Capabilities, KnownNames
+    from tract_jupyter.analysis import AnalysisResult, Capabilities, KnownNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -128,12 +128,13 @@ class Advice:
     """
 
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
-        from tract_jupyter.analysis import CodeAnalyzer, own_effects
+        from tract_jupyter.analysis import AnalysisSession, CodeAnalyzer, own_effects
 
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
         self.effects = own_effects()
         self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
+        self._session = AnalysisSession(self.analyzer)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
         """Return True if it was made of these settings."""
@@ -167,13 +168,32 @@ class Advice:
         return replace(block, header=header, description=action.description, analysis_note=note)
 
     def code_block(
-        self, title: str, code: str, *, tools: Iterable[str] = (), known_names: KnownNames | None = None
+        self,
+        title: str,
+        code: str,
+        *,
+        tools: Iterable[str] = (),
+        known_names: KnownNames | None = None,
+        cells_before: Sequence[str] = (),
     ) -> CodeBlock:
-        """Return code as a reviewer sees it, which may call these tools."""
-        result = self.analyzer.analyze(code, tools=tools, known_names=known_names)
+        """Return code as a reviewer sees it, which may call these tools and sees the variables of these cells."""
+        result = self.analyze(code, tools=tools, known_names=known_names, cells_before=cells_before)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)
+
+    def analyze(
+        self,
+        code: str,
+        *,
+        tools: Iterable[str] = (),
+        known_names: KnownNames | None = None,
+        cells_before: Sequence[str] = (),
+    ) -> AnalysisResult:
+        """Analyse code. Cells before it are read only once, as long as they stay the same."""
+        if not cells_before:
+            return self.analyzer.analyze(code, tools=tools, known_names=known_names)
+        return self._session.analyze(code, tools=tools, cells_before=cells_before)
 
     def ability(self, block: CodeBlock) -> str:
         """Return what code can do, in a sentence; it says so if a file that it writes exists."""

@@ -132,10 +132,13 @@ class ScriptNotebooks:
 
     Attributes:
         user_namespace: that of the notebook's user, where there is one.
+        user_cells: gives the cells that ran there.
     """
 
     def __init__(self, given: Callable[[], Mapping[str, Any]]) -> None:
         self.user_namespace: dict[str, Any] | None = None
+        self.user_cells: Callable[[], list[str]] = list
+        self._ran: dict[str, list[tuple[int, str]]] = {}
         self._given = given
         self._notebooks: dict[str, dict[str, Any]] = {}
 
@@ -181,6 +184,20 @@ class ScriptNotebooks:
             elif name != "tools":  # the extension's own is there, if the user wants it
                 namespace.setdefault(name, value)
 
+    def note(self, notebook_id: str, code: str) -> None:
+        """Note the code of a script that ran in a notebook."""
+        cells = len(self.user_cells()) if notebook_id == USER else 0
+        self._ran.setdefault(notebook_id, []).append((cells, code))
+
+    def ran_code(self, notebook_id: str) -> list[str]:
+        """Return the code that ran in a notebook, the oldest first: the user's cells, and scripts."""
+        identity = USER if notebook_id == OWN else notebook_id
+        code = self.user_cells() if identity == USER else []
+        code = list(code)
+        for cells, script in reversed(self._ran.get(identity, ())):
+            code.insert(cells, script)
+        return code
+
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each, by id."""
         return {notebook_id: len(self.variables(notebook_id)) for notebook_id in self._notebooks}
@@ -206,6 +223,7 @@ class ScriptNotebooks:
         """
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
+        self._ran.pop(notebook_id, None)
         return count
 
     def create(self, notebook_id: str) -> None:
@@ -220,6 +238,7 @@ class ScriptNotebooks:
     def _opened(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
         if fresh or notebook_id not in self._notebooks:
             check_room(notebook_id, self._notebooks)
+            self._ran.pop(notebook_id, None)
             self._notebooks[notebook_id] = _empty()
         return self._notebooks[notebook_id]
 

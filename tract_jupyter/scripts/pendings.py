@@ -172,7 +172,8 @@ class PendingScript(FieldPending):
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
         super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
-        self._executor = (self.tract if acts_in is None else acts_in).executor
+        self._acts_in = self.tract if acts_in is None else acts_in
+        self._executor = self._acts_in.executor
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
     @property
@@ -207,7 +208,8 @@ class PendingScript(FieldPending):
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code, with the findings of the analysis."""
         advice, tools = self.tract.operations.advice, self._executor.tools()
-        return (advice.code_block("script", self.fields["code"], tools=tools),)
+        before = self._acts_in.scripts.notebooks.ran_code(self.fields["notebook_id"])
+        return (advice.code_block("script", self.fields["code"], tools=tools, cells_before=before),)
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the name of the notebook, if it is not the user's own: else the code says everything."""

@@ -247,6 +247,7 @@ class Scripts:
         try:
             run_in_kernel(run, namespace, self._executor)
         finally:
+            self.notebooks.note(run.notebook_id, run.script.code)
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*replay.notes(), *run.notes)
         self.notebooks.restore(namespace)

@@ -10,7 +10,6 @@ from tract_jupyter.agents import CallState
 from tract_jupyter.exceptions import AgentError, OperationError
 from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import agent_log, new_agent_log
-from tract_jupyter.notebook.script_cell import lend_variables
 
 if TYPE_CHECKING:
     from tract_jupyter.agents import AgentCall, Agents
@@ -33,7 +32,7 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
     tract = notebook.tract
     call = left_call(tract.agents, name, number)
     log = agent_log(tract, call, to_go_on=True) or new_agent_log(tract, call)
-    lend_variables(notebook)
+    notebook.lend_variables()
     stop = _Stop(tract.agents, name)
     board = TurnBoard(log, display_for(notebook, stop.act, log))
 

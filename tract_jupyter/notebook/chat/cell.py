@@ -26,7 +26,6 @@ from tract_jupyter.notebook.chat.source import (
     turns_of,
     undo_turn,
 )
-from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.prompts import PLAN
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ async def _carry_out(
 ) -> None:
     """Have a turn carried out, and show it until its end; `within` is entered once the model can be asked."""
     tract = notebook.tract
-    lend_variables(notebook)
+    notebook.lend_variables()
     limits = tract.loop.limits
     log.most_steps = limits.steps
     log.model = options.model or log.model or _model_name(tract)

@@ -15,7 +15,6 @@ from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.magic_line import leading_options, out_name
 from tract_jupyter.notebook.orchestration.log import OrchestrationLog
 from tract_jupyter.notebook.orchestration.source import asked_level, conversation, run_log, run_name
-from tract_jupyter.notebook.script_cell import lend_variables
 from tract_jupyter.notebook.views.html import GridView
 from tract_jupyter.orchestrator import Orchestrator
 
@@ -128,7 +127,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
     """
     orchestrator = _orchestrator(notebook, options)
     log = _begun(notebook, orchestrator, options)
-    lend_variables(notebook)
+    notebook.lend_variables()
     acts = _Acts(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
 
