@@ -113,6 +113,12 @@ def test_names_of_cells_that_ran_are_known(session):
     assert found(session("%tract_check run('x')"))
 
 
+def test_names_of_scripts_that_ran_are_known(session):
+    session("%%tract_script\ndef calc(text):\n    return eval(text)")
+    assert "critical TJ102" in session("%%tract_check\ncalc('1')\n").text
+    assert "critical" in session("%%tract_script\ncalc('1')").text
+
+
 def test_names_of_cells_that_ran_before_the_extension_was_loaded_are_known(bare_shell):
     bare_shell.ip.run_cell("import os as quiet", store_history=True)
     bare_shell.run("%load_ext tract_jupyter")

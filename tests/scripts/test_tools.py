@@ -161,6 +161,27 @@ def test_in_the_kernel_a_model_reaches_the_variables_of_the_person_by_name(tract
     assert "NameError" in call("notebook_execute", code="rows", backend="kernel").output["output"]
 
 
+@pytest.mark.parametrize(
+    ("code", "notebook", "found"),
+    [
+        ("calc('1')", "a", {"TJ102"}),
+        ("calc('1')", "b", set()),
+        ("drop(x)", "user", {"TJ203"}),
+        ("drop(x)", "a", set()),
+    ],
+)
+def test_the_review_of_kernel_code_knows_what_ran_there_before(tract, call, code, notebook, found):
+    channel = tract.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 2)
+    notebooks = tract.scripts.notebooks
+    notebooks.user_namespace = {}
+    notebooks.user_cells = lambda: ["import os, numpy as np", "drop = np.vectorize(os.remove)"]
+    call("notebook_execute", code="def calc(x):\n    return eval(x)", backend="kernel", notebook_id="a")
+    call("notebook_execute", code=code, backend="kernel", notebook_id=notebook)
+    request, _ = channel.shown[-1]
+    assert request.code[0].code == code
+    assert {each.code for each in request.code[0].findings if each.level >= "high"} == found
+
+
 def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
     tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
     assert "does not see" in call("notebook_execute", code="rows", notebook_id="user").error
