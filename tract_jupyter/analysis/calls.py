@@ -21,6 +21,9 @@ class Evaluator(Protocol):
     def value(self, node: ast.expr) -> Value:
         """Evaluate an expression."""
 
+    def instance(self, classes: tuple[ast.ClassDef, ...]) -> Value:
+        """Make an instance of the user's own classes."""
+
     def returned(self, function: FunctionNode) -> Value:
         """Evaluate what a user's function returns."""
 
@@ -124,7 +127,7 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     if target is not UNKNOWN:
         found += [resolver.returned(own) for own in target.functions]
         if target.classes:
-            found.append(Value(objects=target.classes))
+            found.append(resolver.instance(target.classes))
         found += [_called(name, arguments) for name in target.names]
     if "builtins.dict" in target.names and node.keywords:
         found.append(

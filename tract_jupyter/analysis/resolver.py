@@ -63,10 +63,15 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
         return named("builtins.globals()")
     owner = resolver.value(node.value)
-    own = resolver.method(owner, node.attr)
+    own = resolver.method(owner, node.attr) or (resolver.method(owner, "run") if node.attr == "start" else ())
     if own:
         return Value(functions=own)
-    return attribute(owner, node.attr) if owner.names else _field(resolver, node.attr)
+    found = attribute(owner, node.attr)
+    has_fields = not owner.names or owner.objects or not owner.names.isdisjoint(_NAMESPACES)
+    return union((found, _field(resolver, node.attr))) if has_fields else found
+
+
+_NAMESPACES = frozenset({"types.SimpleNamespace()", "argparse.Namespace()"})
 
 
 def _field(resolver: Resolver, name: str) -> Value:
@@ -414,6 +419,14 @@ class Resolver:
             entries=(*(container.entries or ()), *keyed) if keyed or container.entries is not None else None,
         )
 
+    def instance(self, classes: tuple[ast.ClassDef, ...]) -> Value:
+        """Return an instance of the user's own classes, which is also one of the library's classes below them."""
+        bases = [self.value(base) for own in classes for base in own.bases]
+        above = tuple(dict.fromkeys(own for base in bases for own in base.classes if own not in classes))
+        inherited = self.once(above, self.instance, above).names if above else frozenset()
+        names = frozenset(canonical(f"{name}()") for base in bases for name in base.names)
+        return Value(names=names | inherited, objects=classes)
+
     def method(self, owner: Value, name: str) -> tuple[FunctionNode, ...]:
         """Return the methods of this name in the user's own classes that an object is of."""
         classes = [*owner.objects, *owner.classes]
@@ -464,7 +477,7 @@ class Resolver:
         passed: list[ast.expr] = []
         around = self.program.parent_of.get(function)
         if binding.path == (0,) and isinstance(around, ast.ClassDef) and self._is_method(function):
-            return Value(objects=(around,))
+            return self.instance((around,))
         calls = self._calls_of(function)
         if calls and binding.path:
             # A method's first parameter is no argument of its calls.
