@@ -54,12 +54,12 @@ class AnalysisSession:
     def analyze(
         self, code: str, *, tools: Iterable[str] = (), cells_before: Sequence[str] | None = None
     ) -> AnalysisResult:
-        """Analyse a cell that would run now. Nothing of it is kept: perhaps it never runs.
+        """Analyse a cell that would run now. The session does not keep it, because it may never run.
 
         Args:
             code: The cell.
             tools: Names of tools that it may call.
-            cells_before: All cells that ran, in order; without them, those that `ran` was told.
+            cells_before: All cells that ran, in order. If left out: the cells given to `ran`.
         """
         with self._lock, without_collection():
             if cells_before is not None:

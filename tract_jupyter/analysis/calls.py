@@ -99,7 +99,7 @@ def lookup(owner: Value, key: Value) -> Value:
 
 @derived
 def _is_remote(name: str) -> bool:
-    """Return True if what a function returns, or an instance of a class, belongs to a service elsewhere."""
+    """Return True if a function or class belongs to a client of a remote service."""
     known, parts = effects().symbols["talks-to-network"], name.split(".")
     around = {name, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))}
     return not known.keys().isdisjoint(around)

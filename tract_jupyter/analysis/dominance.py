@@ -21,7 +21,7 @@ OUTER_NAMES = frozenset(dir(builtins)) | {"__builtins__", "get_ipython", "tools"
 """Names with a meaning although no code binds them."""
 
 EVERYTHING = "*"
-"""Stands for all names if code deletes names that the analysis does not know."""
+"""The entry for all names, if code deletes unknown names."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor)
@@ -85,7 +85,7 @@ class Dominance:
     def _path(self, use: ast.Name) -> Iterator[tuple[ast.AST | None, ast.AST]]:
         """Yield the statements around a use, each with the node around it.
 
-        The body of a function runs at the first statement that may call it, not where it is defined.
+        The body of a function runs at the first statement that may call it, which is below its definition.
         """
         child, is_deferred = self._statement_of(use), False
         while (parent := self._program.parent_of.get(child)) is not None:

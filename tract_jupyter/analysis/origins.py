@@ -1,4 +1,4 @@
-"""Findings about what earlier code made: the user's own functions, wrapped functions, clients, connections, parsers.
+"""Findings about objects from earlier code: the user's own functions, wrapped functions, clients, connections, parsers.
 
 ``client.post(...)`` gets its meaning from the line that made the client, ``drop(x)`` from
 ``drop = vectorize(os.remove)``, ``clean(x)`` from the body of ``clean``. That line may be in another cell, and then
@@ -38,7 +38,6 @@ _STARTS = frozenset({"start", "run", "submit", "call", "schedule", "delay", "app
 """Methods that call the function that an object was made with."""
 
 _MAKES = frozenset({"__init__", "__new__", "__post_init__"})
-_ELSEWHERE = ", from an earlier cell: "
 
 
 def findings(view: CodeView) -> Iterator[Finding]:
@@ -72,11 +71,12 @@ _OTHER_CELL = _OtherCell()
 
 
 def _of_own_code(node: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
-    """Yield what the user's own code of an earlier cell does, where this cell first mentions it."""
+    """Yield the findings in the user's own code of earlier cells, at its first mention in this cell."""
     for own in _mentioned(node, value, view):
         if own not in view.own_code and own not in view.reported:
             view.reported.add(own)
-            yield from (_moved(finding, node, view) for finding in _summary(own, view))
+            if view.source is not _OTHER_CELL:
+                yield from (_moved(finding, node, view) for finding in _summary(own, view))
 
 
 def _moved(finding: Finding, node: ast.expr, view: CodeView) -> Finding:
@@ -110,33 +110,47 @@ _COMMON = words(
 """Methods that objects of many kinds have."""
 
 
-def _summary(own: OwnCode, view: CodeView) -> tuple[Finding, ...]:
-    """Return the worst finding of each rule in the user's own code, and in what it calls."""
-    known = view.summaries.get(own)
-    if known is not None:
-        return known
-    view.summaries[own] = ()  # what a recursive call adds
-    inner = replace(
-        view, source=_OTHER_CELL, nodes=_subtree(own), escapes=(), external=[], problems=[], reported=set()
-    )
-    sources = (
-        references.findings(inner, inner.deadline),
-        references.stored(inner),
-        *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
-        findings(inner),
-    )
+def _summary(own: OwnCode, view: CodeView) -> Iterator[Finding]:
+    """Yield the worst finding of each rule in a function, and in the functions that it calls."""
     worst: dict[str, Finding] = {}
-    for finding in chain.from_iterable(sources):
-        if finding.level >= MEDIUM and finding.code < ALWAYS:
-            worst[finding.code] = max(
-                finding, worst.get(finding.code, finding), key=lambda each: each.level.rank
-            )
+    called = {own}
+    pending = [own]
+    while pending:
+        direct, mentioned = _direct(pending.pop(), view)
+        for finding in direct:
+            before = worst.setdefault(finding.code, finding)
+            worst[finding.code] = max(before, finding, key=lambda each: each.level.rank)
+        new = [each for each in mentioned if each not in called]
+        called.update(new)
+        pending += new
     name = getattr(own, "name", "The lambda")
-    found = view.summaries[own] = tuple(
-        each if _ELSEWHERE in each.reason else replace(each, reason=f"{name}{_ELSEWHERE}{each.reason}")
-        for each in worst.values()
+    yield from (
+        replace(each, reason=f"{name}, from an earlier cell: {each.reason}") for each in worst.values()
     )
-    return found
+
+
+def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
+    """Return the findings in a function of the user's own, and the other functions that it mentions."""
+    known = view.direct.get(own)
+    if known is None:
+        inner = replace(
+            view,
+            source=_OTHER_CELL,
+            nodes=_subtree(own),
+            escapes=(),
+            external=[],
+            problems=[],
+            reported=set(),
+        )
+        sources = (
+            references.findings(inner, inner.deadline),
+            references.stored(inner),
+            *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
+            findings(inner),
+        )
+        found = [each for each in chain.from_iterable(sources) if each.level >= MEDIUM and each.code < ALWAYS]
+        known = view.direct[own] = (found, inner.reported)
+    return known
 
 
 def _subtree(own: OwnCode) -> list[ast.AST]:
@@ -153,7 +167,7 @@ def _subtree(own: OwnCode) -> list[ast.AST]:
 
 
 def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
-    """Yield what a call does because of the calls that made its function, its object and its arguments."""
+    """Yield the findings that a call owes to the origins of its function, its object and its arguments."""
     yield from _wrapped(node, view)
     yield from _acts(node.func, view.resolver.value(node.func), node, view)
     if isinstance(node.func, ast.Attribute):
@@ -263,8 +277,9 @@ _ACTS = {
         withdraw pay refund charge merge commit tweet reply message notify broadcast mail sendmail email request
         enable disable attach detach scale deploy apply replace destroy erase wipe clear empty block ban import
         export store storbinary set add rm rmdir rmtree unlink sendline trigger cancel approve connect login bulk
-        ingest mutate enqueue schedule dispatch register authorize assume transact swap stake mint burn vote follow
-        retweet dial say whisper launch provision release rollback reset rotate mkdir stor"""
+        ingest mutate executemany executescript enqueue schedule dispatch register authorize assume transact swap
+        stake mint burn vote follow retweet dial say whisper launch provision release rollback reset rotate mkdir
+        stor"""
     ),
     "starts-program": words(
         "write writelines communicate send sendline sendcontrol run exec execute submit push"

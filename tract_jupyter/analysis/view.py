@@ -93,10 +93,10 @@ class CodeView:
     known_names: KnownNames | None = None
     """The names known to the code, if it belongs to an operation."""
     external: list[str] = field(default_factory=list)
-    summaries: dict[OwnCode, tuple[Finding, ...]] = field(default_factory=dict)
-    """The findings in the user's own functions of earlier cells."""
+    direct: dict[OwnCode, tuple[list[Finding], set[OwnCode]]] = field(default_factory=dict)
+    """The findings in functions of earlier cells, and the functions that these mention."""
     reported: set[OwnCode] = field(default_factory=set)
-    """The functions of earlier cells that a finding here is about."""
+    """The functions of earlier cells that this code mentions."""
 
     @cached_property
     def own_code(self) -> frozenset[OwnCode]:

@@ -71,7 +71,7 @@ def test_destruction(level, code):
         ("TJ301", "medium", "from slack_sdk import WebClient"),
         ("TJ301", "high", "client.chat_postMessage(channel='a', text='b')"),
         ("TJ301", "high", "model.push_to_hub('me/model')"),
-        ("TJ301", "high", "import psycopg2\npsycopg2.connect('x')"),
+        ("TJ301", "medium", "import psycopg2\npsycopg2.connect('x')"),
         ("TJ301", "medium", "from openai import OpenAI"),
         ("TJ301", "medium", "import yfinance as yf\nyf.download('MSFT')"),
         ("TJ301", "medium", "import webbrowser\nwebbrowser.open(url)"),

@@ -23,13 +23,18 @@ _ACTS_ITSELF = frozenset({"logging.handlers"})
 """Modules whose objects act without a further call: a handler sends each message of a log."""
 
 
+_FACTORIES = words("client resource connect from_env from_url create_pool")
+"""Functions that make a client or a connection."""
+
+
 @register
 class TalksToNetwork(Rule):
     """Sends requests over the network.
 
     ## What it does
     Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. Reading a fixed, public address
-    without sending data out is medium.
+    without sending data out is medium, and so are an import and a call that only makes a client. A method that
+    acts (`post`, `delete_bucket`, `execute`) is high wherever the client was made.
 
     ## Why it matters
     A request carries data out (even a name look-up does) and brings instructions or code in.
@@ -53,7 +58,8 @@ class TalksToNetwork(Rule):
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
         owner, _, name = reference.symbol.rpartition(".")
-        is_class = "()" not in owner and name[:1].isupper() and owner not in _ACTS_ITSELF
+        makes = name[:1].isupper() or name in _FACTORIES
+        is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
         level = MEDIUM if waits and reference.level > MEDIUM else reference.level
         yield self.finding(
