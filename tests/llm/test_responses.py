@@ -95,7 +95,8 @@ def test_the_first_instructions_are_at_the_top_and_later_ones_in_their_place():
     body = sent(talk)
     assert body["instructions"] == "A\n\nB"
     assert body["input"] == [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}, {"role": "developer", "content": "C"},
+        {"role": "user", "content": "Hi"}, {"type": "message", "role": "assistant", "content": "Yes."},
+        {"role": "developer", "content": "C"},
         {"role": "user", "content": "Hi"},
     ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.llm.messages import is_count
+from tract_jupyter.llm.messages import Usage, is_count
 from tract_jupyter.models import TurnLimits, TurnOutcome, counted, digest
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ class TurnMeter:
         self.steps += 1 + retries
         reported = tokens_of(usage or {})
         self.tokens += estimated if reported is None else reported
-        self._estimated += estimated if reported is None else 0
+        own = (usage or {}).get("estimated_tokens", 0)
+        self._estimated += estimated if reported is None else own
         self._is_priced = self._is_priced and "cost" in (usage or {})
         _add(self.usage, usage or {})
         if self.usage and self._estimated:
@@ -227,15 +228,14 @@ class TurnMeter:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens that a provider reported for a request and its reply; None if it reported none."""
-    if not usage:
-        return None
-    parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    found = [part for part in parts if is_count(part)]
-    if any(found):
-        return sum(found)
-    total = usage.get("total_tokens")
-    return total if is_count(total) and total else None  # no request has none: some servers fill in zeros
+    """Return the tokens of a request and its reply, with `estimated_tokens`; None if the provider did not count both."""
+    found = Usage.of({"usage": dict(usage)})
+    total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
+    if is_count(estimated) and estimated:
+        return (found.input_tokens or 0) + (found.output_tokens or 0) + estimated
+    if found.input_tokens is not None and found.output_tokens is not None:
+        return found.input_tokens + found.output_tokens
+    return total if is_count(total) and total else None
 
 
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from tract_jupyter.llm.messages import (
     dicts,
     finish_of,
     is_unfinished,
+    larger_usage,
     one_limit,
     sound,
     text_of,
@@ -601,9 +602,7 @@ class _MessagesAssembly:
         if isinstance(delta, dict):
             self._message |= {name: value for name, value in delta.items() if value is not None}
         if isinstance(usage, dict):  # it is cumulative
-            counted = {name: value for name, value in usage.items() if value is not None}
-            before = self._message.get("usage")
-            self._message["usage"] = {**(before if isinstance(before, dict) else {}), **counted}
+            self._message["usage"] = larger_usage(self._message.get("usage"), usage)
         self.is_complete = self.is_complete or bool(self._message.get("stop_reason"))
 
     def _place(self, index: int) -> int:

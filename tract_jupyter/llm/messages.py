@@ -52,12 +52,16 @@ class Usage:
     def of(cls, response: Mapping[str, Any]) -> Usage:
         """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names.
 
-        No request has no tokens: a server that reports zeros has not counted.
+        Zeros are unknown: every request has tokens, and so has every reply that says something. A server that reports
+        zeros has not counted.
         """
         found = cls._read(response)
-        if found.input_tokens or found.output_tokens:
-            return found
-        return replace(found, input_tokens=None, output_tokens=None)
+        is_counted = found.output_tokens or (found.input_tokens and not _says_something(response))
+        return replace(
+            found,
+            input_tokens=found.input_tokens or None,
+            output_tokens=found.output_tokens if is_counted else None,
+        )
 
     @classmethod
     def _read(cls, response: Mapping[str, Any]) -> Usage:
@@ -122,6 +126,28 @@ class Usage:
             "completion_tokens_details": _known(made) or None,
         }
         return _known(found)
+
+
+def _says_something(response: Mapping[str, Any]) -> bool:
+    """Return True if a response has a reply with a text, reasoning or calls."""
+    first = next(iter(dicts(response.get("choices"))), {})
+    message = first.get("message")
+    parts = ("content", "refusal", "reasoning", "reasoning_content", "tool_calls")
+    return isinstance(message, dict) and any(message.get(name) for name in parts)
+
+
+def larger_usage(before: object, now: object) -> object:
+    """Return what a stream has reported of tokens so far: of each count the largest, as some streams end with zeros."""
+    if not isinstance(now, dict) or not isinstance(before, dict):
+        return now if isinstance(now, dict) else before
+    found = dict(before)
+    for name, value in now.items():
+        known = before.get(name)
+        if isinstance(known, dict):
+            found[name] = larger_usage(known, value)
+        elif value is not None and not (is_count(known) and not (is_count(value) and value > known)):
+            found[name] = value
+    return found
 
 
 def _known(given: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tract_jupyter.llm.messages import (
     dicts,
     finish_of,
     is_unfinished,
+    larger_usage,
     one_limit,
     sound,
     text_of,
@@ -311,7 +312,10 @@ class _ChatAssembly:
         known = {
             name: value for name, value in chunk.items() if name not in {"choices", "type", "obfuscation"}
         }
+        usage = larger_usage(self._outer.get("usage"), known.get("usage"))
         self._outer |= {name: value for name, value in known.items() if value is not None}
+        if usage is not None:
+            self._outer["usage"] = usage
         first = _first_choice(chunk)
         self._has_choice = self._has_choice or bool(first)
         if isinstance(first.get("finish_reason"), str) and first["finish_reason"]:

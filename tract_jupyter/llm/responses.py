@@ -21,6 +21,7 @@ from tract_jupyter.llm.messages import (
     dicts,
     finish_of,
     is_unfinished,
+    larger_usage,
     one_limit,
     sound,
     text_of,
@@ -200,7 +201,8 @@ def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any
     if came:
         return _as_sent(came, calls)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
-    said = [{"role": "assistant", "content": text}] if text else []
+    # llama.cpp's server refuses an item of the assistant without a type
+    said = [{"type": "message", "role": "assistant", "content": text}] if text else []
     return [
         *said,
         *({"type": "function_call", "call_id": one.id, **one.to_openai()["function"]} for one in calls),
@@ -377,7 +379,8 @@ class _ResponseAssembly:
         if kind == "error" or (event.get("error") and not kind):
             raise self._told(event.get("error") or event)
         if isinstance(event.get("response"), dict):
-            self._response |= event["response"]
+            usage = larger_usage(self._response.get("usage"), event["response"].get("usage"))
+            self._response |= {**event["response"], "usage": usage}
             if kind in _ENDED:
                 self._response.setdefault("status", kind.removeprefix("response."))
                 _check(self._response, self._told)

@@ -442,8 +442,9 @@ class Spending:
         ]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
-            self._note(request, self._usage(request, usage, written), response)
-            return {**response, "usage": _without_own(response["usage"])} if usage.raw else reply
+            estimate = self._usage(request, usage, written)
+            cost = self._note(request, estimate, response)
+            return {**response, "usage": _marked(response["usage"], usage, estimate, cost)} if usage.raw else reply
         if _is_ollama(request.asked):
             self._warn_if_cut(request, usage.input_tokens)
         used = self._priced(response, self._note(request, usage, response))
@@ -467,11 +468,7 @@ class Spending:
     @staticmethod
     def _priced(response: Mapping[str, Any], cost: Cost | None) -> dict[str, Any]:
         """Return the usage of a response, with its cost."""
-        usage = _without_own(response["usage"])
-        if cost is None:
-            return usage
-        about = {"cost_is_estimate": True} if cost.is_estimate else {}
-        return {**usage, "cost": float(cost.usd), **about}
+        return {**_without_own(response["usage"]), **_cost_fields(cost)}
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         asked, cost = request.asked, None
@@ -496,14 +493,15 @@ class Spending:
 
     def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
         """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
-        output = said.output_tokens
+        output, given = said.output_tokens, said.input_tokens
         total = said.raw.get("total_tokens")
-        if said.input_tokens is None and output is None and total is not None and is_count(total):
+        total = total if is_count(total) else 0
+        if output is None and given is None and total:
             output = min(self._count(written), total)
-            return Usage(total - output, output_tokens=output)
-        if output is None or written:  # a stream that broke has reported what it began with
+        elif output is None or written:  # a stream that broke has reported what it began with
             output = max(output or 0, self._count(written))
-        given = self._tokens_of(request) if said.input_tokens is None else said.input_tokens
+        if given is None:
+            given = total - output if total > output else self._tokens_of(request)
         return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
 
     def _tokens_of(self, request: _Request) -> int:
@@ -535,6 +533,34 @@ def _is_ollama(asked: AskedModel) -> bool:
 def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a provider reported, without the names under which the cost is noted here: that is not its to say."""
     return {name: value for name, value in usage.items() if name not in _OWN}
+
+
+def _marked(
+    usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None
+) -> dict[str, Any]:
+    """Return what a provider reported only a part of: without zeros that are no count, and with what is estimated."""
+    is_known = {
+        "prompt_tokens": said.input_tokens, "input_tokens": said.input_tokens,
+        "completion_tokens": said.output_tokens, "output_tokens": said.output_tokens,
+    }  # fmt: skip
+    has_both = said.input_tokens is None and said.output_tokens is None and bool(usage.get("total_tokens"))
+    kept = {
+        name: value
+        for name, value in _without_own(usage).items()
+        if (value or is_known.get(name, 0) is not None) and (name != "total_tokens" or has_both)
+    }
+    if has_both:
+        return kept
+    known = (said.input_tokens or 0) + (said.output_tokens or 0)
+    tokens = (estimate.input_tokens or 0) + (estimate.output_tokens or 0) - known
+    return {**kept, "estimated_tokens": tokens, **_cost_fields(cost)}
+
+
+def _cost_fields(cost: Cost | None) -> dict[str, Any]:
+    """Return the cost of a request as it stands in its usage; nothing if it is unknown."""
+    if cost is None:
+        return {}
+    return {"cost": float(cost.usd), **({"cost_is_estimate": True} if cost.is_estimate else {})}
 
 
 def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -569,7 +595,7 @@ def _written(response: Mapping[str, Any]) -> str:
         reply = Reply.of(response)
     except LLMResponseError:
         return ""
-    return reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
+    return reply.reasoning + reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
 
 
 def _limit(sent: Mapping[str, Any]) -> int | None:
