@@ -43,7 +43,7 @@ def cost(model, usage, *, base_url=OPENAI, **more):
 @pytest.mark.parametrize(
     ("model", "base_url", "usage", "usd"),
     [
-        ("gpt-6-luna", OPENAI, tokens(1_000_000, 0), None),
+        ("gpt-6-luna", OPENAI, tokens(1_000_000, 1), None),
         ("claude-haiku-4-5", ANTHROPIC, tokens(100_000, 1_000), "0.105"),
         ("claude-haiku-4-5", ANTHROPIC, tokens(200_000, 500), "0.2025"),
         # cached and written tokens are a part of the input, each at its own price: 2, 0.2, 2.5 and 10 USD

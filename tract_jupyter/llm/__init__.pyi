@@ -63,7 +63,9 @@ from .spending import PromptCutWarning as PromptCutWarning
 from .spending import Spending as Spending
 from .spending import SpendingBudget as SpendingBudget
 from .spending import costs_of_block as costs_of_block
+from .spending import output_limit as output_limit
 from .spending import reported_cost as reported_cost
+from .spending import request_tokens as request_tokens
 from .sse import ReplyStream as ReplyStream
 from .workers import AskedHereWarning as AskedHereWarning
 from .workers import RequestWorkers as RequestWorkers

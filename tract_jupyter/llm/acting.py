@@ -202,6 +202,26 @@ class TurnMeter:
             return f"the limit of {limits.usd:g} USD is reached: the turn took {self.usd:.4f}"
         return self._late()
 
+    def why_too_large(self, tokens: int) -> str:
+        """Return why a request that takes about so many tokens may not be sent; empty if it may."""
+        limit = self.limits.tokens
+        if limit is None or self.tokens + tokens <= limit:
+            return ""
+        taken = f" has taken {self.tokens:,} tokens and" if self.tokens else ""
+        return (
+            f"the request was not sent: the turn{taken} may take {limit:,}, and the request could take about {tokens:,}"
+        )
+
+    @property
+    def overrun(self) -> str:
+        """The limit that the turn has exceeded, in a sentence; empty if there is none."""
+        limits = self.limits
+        if limits.tokens is not None and self.tokens > limits.tokens:
+            return f"the turn took {self.tokens:,} tokens, and its limit is {limits.tokens:,}"
+        if limits.usd is not None and self.usd > limits.usd:
+            return f"the turn took {self.usd:.4f} USD, and its limit is {limits.usd:g}"
+        return ""
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Stop the clock while a person is asked."""

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
-    from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
 ANTHROPIC: Final = "https://api.anthropic.com"
@@ -55,10 +54,6 @@ MAX_TOKENS: Final = 16_000
 _NAME: Final = "Anthropic's Messages"
 _INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
 """The user's turn before an instruction that stands right behind a reply."""
-_FINISH: Final[dict[str, FinishReason]] = {
-    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
-    "model_context_window_exceeded": "length", "pause_turn": "pause", "refusal": "refusal",
-}  # fmt: skip
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
@@ -499,7 +494,7 @@ def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] |
     return WrittenReply(
         text=_text(blocks) or None,
         calls=calls,
-        finish_reason=finish_of(said, _FINISH, calls=bool(calls)) if unended is None else None,
+        finish_reason=finish_of(said, calls=bool(calls)) if unended is None else None,
         provider_finish_reason=said,
         reasoning=sound("\n\n".join(filter(None, thoughts))),
         reasoning_field="thinking",

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm.blocks import ProviderBlocks
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause"]
-"""Why a reply ended: those of chat completions, and two that other dialects have: the model declined; the provider
-paused a long turn, and goes on when the message is sent back."""
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "incomplete"]
+"""Why a reply ended: those of chat completions, and three that other dialects have: the model declined; the provider
+paused a long turn, and goes on when the message is sent back; something else ended the reply early."""
+
+REFUSED: Final = frozenset({"content_filter", "refusal"})
+"""The reasons of a reply that is not sent back: a filter ended it, or the model declined."""
 
 CHARACTERS_PER_TOKEN: Final = 4
 """About so many, where nothing better counts."""
@@ -232,21 +235,30 @@ class WrittenReply:
         return {**self.outer, "object": "chat.completion", "choices": [choice]}
 
 
-def finish_of(
-    said: str | None, words: Mapping[str, FinishReason], *, calls: bool, refusal: bool = False
-) -> FinishReason:
-    """Return why a complete reply ended. An unknown word, or none, is a plain end.
+_FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
+    ("pause", re.compile("pause")),
+    ("refusal", re.compile("refus|declin")),
+    (
+        "content_filter",
+        re.compile("filter|safety|recitation|block|prohibit|guardrail|moderat|spii|toxic|sensitive|violat"),
+    ),
+    ("length", re.compile("length|limit|max|context|window|truncat|exceed")),
+    ("incomplete", re.compile("incomplete|abort|cancel|error|fail|time_?out|interrupt|malformed|insufficient|other")),
+)
+"""What the words of servers for the end of a reply have in common; any other word is a plain end."""
+
+
+def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> FinishReason:
+    """Return why a complete reply ended.
 
     Args:
         said: the provider's word.
-        words: the words that its dialect has.
         calls: whether it calls tools; providers differ in what they say then.
         refusal: whether the model said that it declines.
     """
-    known = words.get(said or "", "stop")
-    if known in {"stop", "tool_calls"}:
-        return "tool_calls" if calls else "refusal" if refusal else "stop"
-    return known
+    word = (said or "").casefold()
+    known = next((reason for reason, pattern in _FINISH if pattern.search(word)), None)
+    return known or ("tool_calls" if calls else "refusal" if refusal else "stop")
 
 
 def is_unfinished(text: str) -> bool:

@@ -34,15 +34,10 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
-    from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
 OPENAI: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
-_FINISH: Final[dict[str, FinishReason]] = {
-    "stop": "stop", "length": "length", "max_tokens": "length", "tool_calls": "tool_calls",
-    "function_call": "tool_calls", "content_filter": "content_filter", "refusal": "refusal",
-}  # fmt: skip
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names that servers have for the text of the reasoning."""
 _DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
@@ -225,7 +220,7 @@ def _written(
     return WrittenReply(
         text=None if content is None else sound(text_of(content)),
         calls=calls,
-        finish_reason=finish_of(said, _FINISH, calls=bool(calls), refusal=bool(refusal))
+        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal))
         if is_whole
         else None,
         provider_finish_reason=said,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMResponseError
 from tract_jupyter.llm.call import can_stream
-from tract_jupyter.llm.messages import INVALID_JSON
-from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.llm.messages import INVALID_JSON, REFUSED
+from tract_jupyter.llm.reply import RawCall, finish_of_reply
 from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _LONGEST_RAW: Final = 500
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
+_SHORT: Final = frozenset({"length", "incomplete"})
 _CUT: Final = (
     "the reply ended before this call was complete (finish_reason {reason!r}); "
     "write it again, shorter if it was long"
 )
-_REFUSED: Final = frozenset({"content_filter", "refusal"})
 
 
 class ReadableClient:
@@ -95,9 +95,9 @@ def readable(response: dict[str, Any], ids: set[str], offered: Collection[str]) 
     given = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(given, list) or not all(isinstance(call, dict) for call in given):
         return response
-    finish = str(choice.get("finish_reason") or "")
+    finish = finish_of_reply(response)
     calls = []
-    for place, call in enumerate(given):
+    for place, call in enumerate(() if finish in REFUSED else given):
         raw = RawCall.of(call, place)
         is_last = place == len(given) - 1
         arguments = _arguments(call, raw, finish, is_last=is_last)
@@ -125,13 +125,13 @@ def check_said_something(response: dict[str, Any]) -> None:
     message = choice.get("message")
     if not isinstance(message, dict) or message.get("tool_calls"):
         return
-    if choice.get("finish_reason") == "pause":
+    if finish_of_reply(response) == "pause":
         return
     content = message.get("content") or message.get("refusal")
     if content and not (isinstance(content, str) and not content.strip()):
         return
-    finish = choice.get("finish_reason")
-    if finish in _REFUSED:
+    finish = finish_of_reply(response)
+    if finish in REFUSED:
         raise LLMResponseError(
             f"the provider's content filter refused to answer (finish_reason {brief_repr(finish)}), and there is no "
             "text; nothing was committed. Say it in other words, or ask another model"
@@ -156,15 +156,15 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
     """Return the arguments of a call, or what could not be read of them."""
     function = call.get("function")
     written = function.get("arguments") if isinstance(function, dict) else None
-    if call.get("cut") or finish in _REFUSED:
+    if call.get("cut"):
         return _unread(raw.arguments if written else "", _CUT.format(reason=finish))
-    if finish == "length" and is_last and written in (None, "", "{}", {}):
+    if finish in _SHORT and is_last and written in (None, "", "{}", {}):
         return _unread("", _CUT.format(reason=finish))  # whatever it takes without arguments
     try:
         # RawCall.values knows no duplicates and takes NaN, which has no JSON form
         found = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        cut = finish == "length" and is_last
+        cut = finish in _SHORT and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
         return _unread(raw.arguments, why)
     if not isinstance(found, dict):

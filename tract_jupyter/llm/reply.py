@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
 from tract_jupyter.llm.acting import ActingCall
 from tract_jupyter.llm.blocks import ProviderBlocks
-from tract_jupyter.llm.messages import INVALID_JSON, Usage, is_unfinished
+from tract_jupyter.llm.messages import INVALID_JSON, REFUSED, Usage, dicts, finish_of, is_unfinished
 from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ class Reply:
         raw_calls: its tool calls as the model wrote them; arguments may be invalid JSON.
         model: its name, if the reply has it.
         usage: the tokens it took, by the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
-        finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal` or `pause`; None if the
-            client does not say.
+        finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, `pause` or
+            `incomplete`, whatever word the client has for it; None if the client does not say.
         reasoning: what the model thought, as far as the provider shows it.
         response: what was read.
     """
@@ -119,14 +120,18 @@ class Reply:
             raise LLMResponseError(
                 f"the reply's tool_calls are {brief_repr(calls)}, and should be a list of dicts"
             )
-        model, usage = response.get("model"), response.get("usage")
-        said, thought = response["choices"][0].get("finish_reason"), message.get("reasoning")
+        model, usage, thought = response.get("model"), response.get("usage"), message.get("reasoning")
+        finish = finish_of_reply(response)
+        # a refused reply does nothing
+        raw_calls = (
+            () if finish in REFUSED else tuple(RawCall.of(given, place) for place, given in enumerate(calls))
+        )
         return cls(
             _text(message),
-            tuple(RawCall.of(given, place) for place, given in enumerate(calls)),
+            raw_calls,
             model if isinstance(model, str) and model else None,
             counts_of(usage) if isinstance(usage, dict) else {},
-            said if isinstance(said, str) else None,
+            finish or None,
             thought if isinstance(thought, str) else "",
             response,
         )
@@ -159,6 +164,24 @@ class Reply:
         return Usage.of(self.response)
 
     @property
+    def why_cut(self) -> str:
+        """Why the reply is not whole, or is refused, as a short sentence; empty if it is whole."""
+        if self.finish_reason == "length" and self.is_context_full:
+            return "the reply was cut at the end of the model's context window"
+        return _CUT.get(self.finish_reason or "", "")
+
+    @property
+    def is_context_full(self) -> bool:
+        """True if the model's context window ended the reply, so that a larger limit does not help."""
+        return bool(re.search("context|window", self.finish_word, re.IGNORECASE))
+
+    @property
+    def finish_word(self) -> str:
+        """The provider's word for the end; empty if it has none."""
+        first = next(iter(dicts(self.response.get("choices"))), {})
+        return str(first.get("provider_finish_reason") or first.get("finish_reason") or "")
+
+    @property
     def nothing_said(self) -> str:
         """Why the reply has neither a text nor a call, in words that say what to do; empty if it has, or was paused."""
         if self.text.strip() or self.raw_calls or self.finish_reason == "pause":
@@ -184,6 +207,14 @@ _NOTHING_SAID = {
     "content_filter": "the provider's content filter ended the reply before it said anything; put it in other words",
     "refusal": "the model declined to answer; put it in other words, or ask another model",
     "length": "the reply reached its limit before it said anything; give a larger max_tokens",
+}
+
+
+_CUT = {
+    "length": "the reply was cut at its limit",
+    "incomplete": "the reply was cut before its end",
+    "content_filter": "the provider's content filter ended the reply",
+    "refusal": "the model declined to answer",
 }
 
 
@@ -223,11 +254,13 @@ def _message(response: Any) -> Mapping[str, Any]:
 
 
 def finish_of_reply(response: dict[str, Any]) -> str:
-    """Return why a reply ended, as the client says it; empty if it says nothing."""
-    choices = response.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    said = first.get("finish_reason") if isinstance(first, dict) else None
-    return said if isinstance(said, str) else ""
+    """Return why a reply ended; empty if the client does not say."""
+    first = next(iter(dicts(response.get("choices"))), {})
+    said, message = first.get("finish_reason"), first.get("message")
+    if not isinstance(said, str) or not said:
+        return ""
+    message = message if isinstance(message, dict) else {}
+    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal")))
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:

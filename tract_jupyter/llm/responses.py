@@ -36,13 +36,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
-    from tract_jupyter.llm.messages import FinishReason
     from tract_jupyter.llm.sse import Assembly
 
 _NAME: Final = "OpenAI's Responses"
-_FINISH: Final[dict[str, FinishReason]] = {
-    "completed": "stop", "max_output_tokens": "length", "max_messages": "length", "content_filter": "content_filter",
-}  # fmt: skip
 _ENDED: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 )
@@ -318,7 +314,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     return WrittenReply(
         text=_text(items) or None,
         calls=calls,
-        finish_reason=finish_of(said, _FINISH, calls=bool(calls), refusal=bool(refusal))
+        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal))
         if is_whole
         else None,
         provider_finish_reason=said,

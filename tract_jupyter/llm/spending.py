@@ -425,10 +425,10 @@ class Spending:
     def _most(self, request: _Request) -> tuple[CostLine, bool]:
         """Return what a request may cost, and whether its output is an assumption."""
         sent = request.as_sent()
-        given, own = _limit(sent), getattr(request.client, "default_max_tokens", None)
+        given, own = output_limit(sent), getattr(request.client, "default_max_tokens", None)
         usage = Usage(self._count_sent(sent), output_tokens=_replies(sent) * (given or own or ASSUMED_OUTPUT))
         cost = self.account.prices.cost(request.asked, usage)
-        return request.line(usage, cost, is_estimate=True), _limit(request.options) is None
+        return request.line(usage, cost, is_estimate=True), output_limit(request.options) is None
 
     # --- afterwards
 
@@ -509,14 +509,18 @@ class Spending:
         return self._count_sent(request.as_sent())
 
     def _count_sent(self, sent: Mapping[str, Any]) -> int:
-        """Count what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
-        messages = sent.get("messages") or sent.get("input") or ()
-        texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
-        for one in messages:
-            said = one.get("content") if isinstance(one, dict) and one.keys() == _PLAIN else None
-            texts.append(said if isinstance(said, str) else _text(one))
-        media = sum(map(media_tokens, inline_media(messages)))
-        return self._count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
+        return request_tokens(sent, self._count)
+
+
+def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
+    """Estimate what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
+    messages = sent.get("messages") or sent.get("input") or ()
+    texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
+    for one in messages:
+        said = one.get("content") if isinstance(one, dict) and one.keys() == _PLAIN else None
+        texts.append(said if isinstance(said, str) else _text(one))
+    media = sum(map(media_tokens, inline_media(messages)))
+    return count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
 
 
 _PLAIN: Final = frozenset({"role", "content"})
@@ -598,7 +602,7 @@ def _written(response: Mapping[str, Any]) -> str:
     return reply.reasoning + reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
 
 
-def _limit(sent: Mapping[str, Any]) -> int | None:
+def output_limit(sent: Mapping[str, Any]) -> int | None:
     """Return how many tokens a reply may have at most; None if the request does not say."""
     return max(_numbers(sent, _LIMITS), default=None)
 
