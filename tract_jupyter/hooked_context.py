@@ -438,7 +438,7 @@ class HookedContext(VersionedContext):
                 validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
                 message=message, metadata=metadata, options=options,
             )  # fmt: skip
-            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn)
+            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn, whole=True)
             return self._parts.runs.generate(
                 asked, trigger=trigger, profile=profile, on_event=on_event, options=run, turn=turn
             )

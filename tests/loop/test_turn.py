@@ -187,8 +187,9 @@ def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_pa
 
 
 def test_tokens_are_those_that_the_provider_reports(talk, script):
-    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
-    assert talk.chat("Go.", limits=TurnLimits(tokens=20)).steps == 2
+    usage = {"prompt_tokens": 20_000, "completion_tokens": 5}
+    script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}"), usage=usage) for n in range(5)))
+    assert talk.chat("Go.", limits=TurnLimits(tokens=30_000)).steps == 2
 
 
 def test_money_is_a_limit_where_the_price_is_known(talk, script):

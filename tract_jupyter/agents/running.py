@@ -399,7 +399,7 @@ class CallRunner:
         own, profile = call.own, profile_for(agent.definition, names)
         stop: StopSignal | None = None
         try:
-            own.loop.price = caller.tract.loop.price
+            own.loop.price, own.loop.whole = caller.tract.loop.price, True
             meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)

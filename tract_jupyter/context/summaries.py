@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter import prompts
 from tract_jupyter.exceptions import CompressionError, ContentError
-from tract_jupyter.llm import Reply
+from tract_jupyter.llm import Reply, WholeReplies
 from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of, tracked
 
 if TYPE_CHECKING:
@@ -403,4 +403,4 @@ def message_text(message: Message) -> str:
 
 def _ask(client: LLMClient, system: str, asked: str) -> str:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": asked}]
-    return Reply.of(client.chat(messages)).text
+    return Reply.of(WholeReplies(client).chat(messages)).text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter import prompts
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.llm import ActingCall, Reply, StopSignal, TurnEnding, TurnMeter, run_turn
+from tract_jupyter.llm import ActingCall, Reply, StopSignal, TurnEnding, TurnMeter, WholeReplies, run_turn
 from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
 from tract_jupyter.review import deciding, decision_context
 
@@ -96,7 +96,7 @@ class _Turn:
         self.reply = Reply("")
         self.steps: list[ConsultationStep] = []
         self._pending = pending
-        self._client = client
+        self._client = WholeReplies(client)
         self._shown = ""
 
     def open_calls(self) -> Sequence[ActingCall]:

@@ -13,6 +13,7 @@ from .anthropic import AnthropicClient as AnthropicClient
 from .blocks import ProviderBlocks as ProviderBlocks
 from .call import CANCELLED as CANCELLED
 from .call import ModelCall as ModelCall
+from .call import WholeReplies as WholeReplies
 from .call import ask_model as ask_model
 from .call import can_stream as can_stream
 from .call import ended_by as ended_by
@@ -34,6 +35,7 @@ from .http import HTTPClient as HTTPClient
 from .keys import KeySource as KeySource
 from .keys import key_lines as key_lines
 from .keys import masked as masked
+from .messages import REFUSED as REFUSED
 from .messages import Usage as Usage
 from .openai import OpenAIClient as OpenAIClient
 from .prices import Cost as Cost
@@ -51,6 +53,9 @@ from .recording import CassettePlace as CassettePlace
 from .recording import side_by_side as side_by_side
 from .redaction import redacted as redacted
 from .registry import Models as Models
+from .reply import CONTEXT_FULL as CONTEXT_FULL
+from .reply import CUT as CUT
+from .reply import FINISH as FINISH
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply
 from .reply import counts_of as counts_of

@@ -208,9 +208,7 @@ class TurnMeter:
         if limit is None or self.tokens + tokens <= limit:
             return ""
         taken = f" has taken {self.tokens:,} tokens and" if self.tokens else ""
-        return (
-            f"the request was not sent: the turn{taken} may take {limit:,}, and the request could take about {tokens:,}"
-        )
+        return f"the request was not sent: the turn{taken} may take {limit:,}, and the request could take about {tokens:,}"
 
     @property
     def overrun(self) -> str:
@@ -248,7 +246,7 @@ class TurnMeter:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens of a request and its reply, with `estimated_tokens`; None if the provider did not count both."""
+    """Return the tokens of a request and its reply, with `estimated_tokens`; None if one of the two is unknown."""
     found = Usage.of({"usage": dict(usage)})
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
     if is_count(estimated) and estimated:

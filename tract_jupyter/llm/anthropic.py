@@ -14,6 +14,7 @@ from tract_jupyter.exceptions import ContentError, LLMConfigError
 from tract_jupyter.llm.blocks import ProviderBlocks, thought_before
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
+    CUT_REASONS,
     INVALID_JSON,
     Usage,
     WrittenCall,
@@ -54,7 +55,6 @@ MAX_TOKENS: Final = 16_000
 _NAME: Final = "Anthropic's Messages"
 _INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
 """The user's turn before an instruction that stands right behind a reply."""
-_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -475,7 +475,7 @@ def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] |
     usage, declined = reply.get("usage"), reply.get("stop_details")
     said = reply["stop_reason"] if isinstance(reply.get("stop_reason"), str) else None
     usage = usage if isinstance(usage, dict) else {}
-    is_short = said in _CUT
+    is_short = finish_of(said, calls=False) in CUT_REASONS
     calls = [
         _call(block, is_cut=place in (unended or ()) or (is_short and block is blocks[-1]))
         for place, block in enumerate(blocks)

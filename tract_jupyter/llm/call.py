@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
-from tract_jupyter.llm.reply import Reply
+from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, REFUSED
+from tract_jupyter.llm.reply import CONTEXT_FULL, Reply
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
 if TYPE_CHECKING:
@@ -208,7 +209,80 @@ def ask_model(
         "generation_config": {**fields["options"], **named},
         "usage": reply.usage,
         "provider_fields": provider_fields(message) if message.keys() - _USUAL else {},
+        "ending": reply.ending,
     }
+
+
+class WholeReplies:
+    """A client whose replies are whole: a reply that was cut is asked for again, with a higher limit.
+
+    Args:
+        client: who is asked.
+        may_call: leave a reply alone that calls tools, since the model is told about a call that was cut.
+    """
+
+    def __init__(self, client: LLMClient, *, may_call: bool = False) -> None:
+        self._client = client
+        self._may_call = may_call
+
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        on_delta: Callable[[Delta], object] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Ask; see `models.LLMClient`. Only the first try is streamed.
+
+        Raises:
+            LLMResponseError: no reply was whole, or the model or its provider refused to answer.
+        """
+        tries: list[dict[str, Any]] = []
+        while True:
+            streamed = {"on_delta": on_delta} if on_delta and not tries and can_stream(self._client) else {}
+            response = self._client.chat(messages, **streamed, **options)
+            reply = Reply.of(response)
+            if not reply.why_cut or (self._may_call and reply.raw_calls):
+                return _with_tries(response, reply, tries)
+            tries.append(reply.usage)
+            if reply.finish_reason in REFUSED:
+                raise LLMResponseError(f"{reply.why_cut}, so nothing was committed; {_OTHER_WORDS}")
+            if reply.why_cut == CONTEXT_FULL:
+                raise LLMResponseError(
+                    f"{reply.why_cut}, so nothing was committed; send less, or compress the context"
+                )
+            if len(tries) == _MOST_TRIES:
+                raise LLMResponseError(
+                    f"{reply.why_cut} in {_MOST_TRIES} tries, the last with {_limit_text(options)}, so nothing was "
+                    "committed; give a larger max_tokens, or ask for less"
+                )
+            ModelCall().check()
+            options = {**options, **_larger_limit(options, reply)}
+
+
+_MOST_TRIES: Final = 3
+_LEAST_LIMIT: Final = 1_024  # tokens; a second try with a few tokens more would be cut as well
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+_OTHER_WORDS: Final = "say it in other words, or ask another model"
+
+
+def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a response whose usage has what the tries before it took."""
+    used = [one for one in tries if one]
+    if not used:
+        return response
+    failed = [*used, *reply.usage.get("failed_tries", ())]
+    return {**response, "usage": {**reply.usage, "failed_tries": failed}}
+
+
+def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
+    name = next((one for one in _LIMITS if options.get(one) is not None), _LIMITS[0])
+    given, written = options.get(name), reply.tokens.output_tokens or len(reply.text) // CHARACTERS_PER_TOKEN
+    return {name: max(2 * (given if isinstance(given, int) else 0), 2 * written, _LEAST_LIMIT)}
+
+
+def _limit_text(options: Mapping[str, Any]) -> str:
+    return " and ".join(f"{name}={options[name]:,}" for name in _LIMITS if options.get(name) is not None)
 
 
 def can_stream(client: LLMClient) -> bool:

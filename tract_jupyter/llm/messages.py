@@ -24,6 +24,8 @@ paused a long turn, and goes on when the message is sent back; something else en
 
 REFUSED: Final = frozenset({"content_filter", "refusal"})
 """The reasons of a reply that is not sent back: a filter ended it, or the model declined."""
+CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
+"""The reasons of a reply that is not whole."""
 
 CHARACTERS_PER_TOKEN: Final = 4
 """About so many, where nothing better counts."""
@@ -243,7 +245,10 @@ _FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
         re.compile("filter|safety|recitation|block|prohibit|guardrail|moderat|spii|toxic|sensitive|violat"),
     ),
     ("length", re.compile("length|limit|max|context|window|truncat|exceed")),
-    ("incomplete", re.compile("incomplete|abort|cancel|error|fail|time_?out|interrupt|malformed|insufficient|other")),
+    (
+        "incomplete",
+        re.compile("incomplete|abort|cancel|error|fail|time_?out|interrupt|malformed|insufficient|other"),
+    ),
 )
 """What the words of servers for the end of a reply have in common; any other word is a plain end."""
 

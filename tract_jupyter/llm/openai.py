@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
+    CUT_REASONS,
     WrittenCall,
     WrittenReply,
     checked_tools,
@@ -220,9 +221,7 @@ def _written(
     return WrittenReply(
         text=None if content is None else sound(text_of(content)),
         calls=calls,
-        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal))
-        if is_whole
-        else None,
+        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal)) if is_whole else None,
         provider_finish_reason=said,
         reasoning=sound(raw[field]) if field else "",
         reasoning_field=field,
@@ -246,7 +245,7 @@ def _calls(given: list[dict[str, Any]], said: str | None) -> list[WrittenCall]:
 def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
     """Return True if a call was cut before its arguments were complete, whatever the provider says."""
     if isinstance(call.given.get("function"), dict) and not call.given["function"].get("arguments"):
-        return is_last and said in {None, "length", "max_tokens", "content_filter"}  # else it has none
+        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else it has none
     return is_unfinished(call.arguments)
 
 

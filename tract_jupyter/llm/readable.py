@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMResponseError
 from tract_jupyter.llm.call import can_stream
-from tract_jupyter.llm.messages import INVALID_JSON, REFUSED
+from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED
 from tract_jupyter.llm.reply import RawCall, finish_of_reply
 from tract_jupyter.models import brief_repr
 
@@ -29,7 +29,6 @@ _LONGEST_RAW: Final = 500
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
-_SHORT: Final = frozenset({"length", "incomplete"})
 _CUT: Final = (
     "the reply ended before this call was complete (finish_reason {reason!r}); "
     "write it again, shorter if it was long"
@@ -42,18 +41,11 @@ class ReadableClient:
     Args:
         client: who is asked.
         offered: the names under which tools are offered.
-        seen: is given the messages of each request, and its reply as it is handed on.
     """
 
-    def __init__(
-        self,
-        client: LLMClient,
-        offered: Collection[str],
-        seen: Callable[[list[dict[str, Any]], dict[str, Any]], object],
-    ) -> None:
+    def __init__(self, client: LLMClient, offered: Collection[str]) -> None:
         self._client = client
         self._offered = offered
-        self._seen = seen
 
     def chat(
         self,
@@ -71,7 +63,6 @@ class ReadableClient:
         response = self._client.chat(messages, **streamed, **options)
         if isinstance(response, dict):
             response = readable(response, used_ids(messages), self._offered)
-            self._seen(messages, response)
             check_said_something(response)
         return response
 
@@ -158,13 +149,13 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
     written = function.get("arguments") if isinstance(function, dict) else None
     if call.get("cut"):
         return _unread(raw.arguments if written else "", _CUT.format(reason=finish))
-    if finish in _SHORT and is_last and written in (None, "", "{}", {}):
+    if finish in CUT_REASONS and is_last and written in (None, "", "{}", {}):
         return _unread("", _CUT.format(reason=finish))  # whatever it takes without arguments
     try:
         # RawCall.values knows no duplicates and takes NaN, which has no JSON form
         found = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        cut = finish in _SHORT and is_last
+        cut = finish in CUT_REASONS and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
         return _unread(raw.arguments, why)
     if not isinstance(found, dict):

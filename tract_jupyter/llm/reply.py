@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+CUT = "cut"
+"""The key of a message's metadata that says why it is not whole."""
+FINISH = "finish_reason"
+"""The key of a message's metadata that says why the reply ended; `provider_finish_reason` has the provider's word."""
+
+
 class RawCall(NamedTuple):
     """A tool call as the model wrote it, right or wrong; what is wrong with it is reported back to the model."""
 
@@ -165,21 +171,24 @@ class Reply:
 
     @property
     def why_cut(self) -> str:
-        """Why the reply is not whole, or is refused, as a short sentence; empty if it is whole."""
-        if self.finish_reason == "length" and self.is_context_full:
-            return "the reply was cut at the end of the model's context window"
+        """Why the reply is not whole, as a short sentence; empty if it is whole."""
+        if self.finish_reason == "length" and re.search("context|window", self._word, re.IGNORECASE):
+            return CONTEXT_FULL
         return _CUT.get(self.finish_reason or "", "")
 
     @property
-    def is_context_full(self) -> bool:
-        """True if the model's context window ended the reply, so that a larger limit does not help."""
-        return bool(re.search("context|window", self.finish_word, re.IGNORECASE))
+    def ending(self) -> dict[str, str]:
+        """How the reply ended, as its commit's metadata keep it."""
+        provider = "" if self._word == self.finish_reason else self._word
+        found = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
+        return {name: value for name, value in found.items() if value}
 
     @property
-    def finish_word(self) -> str:
+    def _word(self) -> str:
         """The provider's word for the end; empty if it has none."""
         first = next(iter(dicts(self.response.get("choices"))), {})
-        return str(first.get("provider_finish_reason") or first.get("finish_reason") or "")
+        said = first.get("provider_finish_reason") or first.get("finish_reason")
+        return said.encode(errors="replace").decode() if isinstance(said, str) else ""
 
     @property
     def nothing_said(self) -> str:
@@ -210,6 +219,7 @@ _NOTHING_SAID = {
 }
 
 
+CONTEXT_FULL = "the reply was cut at the end of the model's context window"
 _CUT = {
     "length": "the reply was cut at its limit",
     "incomplete": "the reply was cut before its end",

@@ -314,9 +314,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     return WrittenReply(
         text=_text(items) or None,
         calls=calls,
-        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal))
-        if is_whole
-        else None,
+        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal)) if is_whole else None,
         provider_finish_reason=said,
         reasoning=reasoning,
         reasoning_field=field,

@@ -444,7 +444,11 @@ class Spending:
             written = "" if usage.output_tokens is not None else _written(response)
             estimate = self._usage(request, usage, written)
             cost = self._note(request, estimate, response)
-            return {**response, "usage": _marked(response["usage"], usage, estimate, cost)} if usage.raw else reply
+            return (
+                {**response, "usage": _marked(response["usage"], usage, estimate, cost)}
+                if usage.raw
+                else reply
+            )
         if _is_ollama(request.asked):
             self._warn_if_cut(request, usage.input_tokens)
         used = self._priced(response, self._note(request, usage, response))
@@ -539,9 +543,7 @@ def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in usage.items() if name not in _OWN}
 
 
-def _marked(
-    usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None
-) -> dict[str, Any]:
+def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None) -> dict[str, Any]:
     """Return what a provider reported only a part of: without zeros that are no count, and with what is estimated."""
     is_known = {
         "prompt_tokens": said.input_tokens, "input_tokens": said.input_tokens,

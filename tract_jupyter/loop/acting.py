@@ -123,7 +123,6 @@ class ActingTurn(StoredTurn):
     _is_signed: bool = True
 
     def _go_on(self) -> TurnEnding:
-        self._schemas = self.machinery.offered.schemas
         self._count_what_was_taken()
         ending = run_turn(self, self.meter, self.stop)
         if ending.outcome is TurnOutcome.LIMIT:
@@ -160,7 +159,9 @@ class ActingTurn(StoredTurn):
         toolset = self.machinery.toolset
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
         self._known, self._is_signed = {}, True
-        response = self._make_request(Offer(self._schemas, acts, self._readable, self._on_delta, self.stop))
+        response = self._make_request(
+            Offer(self.machinery.offered.schemas, acts, self._readable, self._on_delta, self.stop)
+        )
         return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
 
     def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
@@ -216,7 +217,11 @@ class ActingTurn(StoredTurn):
     # ---
 
     def _readable(self, client: LLMClient) -> LLMClient:
-        return ReadableClient(self._asked(client), self.machinery.offered.names, self._count)
+        return ReadableClient(self._counted(client), self.machinery.offered.names)
+
+    @property
+    def _carries_out(self) -> bool:
+        return True
 
     def _close(self, why: str = "") -> None:
         """Answer what is open, and withdraw what was asked about it."""

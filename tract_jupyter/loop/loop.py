@@ -45,12 +45,14 @@ class TurnRequest:
         limits: what the turn may take.
         on_delta: is given each piece of a reply as it comes.
         on_turn: is given each event of the turn as it happens, on this thread or another.
+        whole: as of `ToolLoop`; True also if the loop says so.
     """
 
     tools: Tools = None
     limits: TurnLimits | None = None
     on_delta: Callable[[Delta], object] | None = None
     on_turn: Callable[[TurnEvent], object] | None = None
+    whole: bool = False
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
@@ -92,6 +94,7 @@ class ToolLoop:
             on.
         step_size: how many characters of all results of a step it is shown.
         make_meter: makes what measures a turn, of its limits and what a request costs.
+        whole: whether a reply that was cut is asked for again, with a higher limit, instead of being kept.
 
     Args:
         executor: gives what runs tools.
@@ -121,6 +124,7 @@ class ToolLoop:
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
+        self.whole = False
         self.make_meter: Callable[[TurnLimits, Price | None], TurnMeter] = TurnMeter
         self._executor = executor
         self._review = review
@@ -240,7 +244,8 @@ class ToolLoop:
 
             offered_as = "" if toolset is None else toolset.profile.name
             observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
-        kept = (self._store, meter, stop, request, asked.on_delta, asks, observer)
+        whole = asked.whole or self.whole
+        kept = (self._store, meter, stop, request, asked.on_delta, asks, observer, whole)
         here = self._store.repository.refs.position.branch
         if toolset is None:
             self._had.pop(here, None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import StoreCorruptError, TractError
+from tract_jupyter.llm import CUT
 from tract_jupyter.loop.events import (
     BEGIN_EVENT,
     END_EVENT,
@@ -18,7 +19,7 @@ from tract_jupyter.loop.events import (
     TurnEnded,
 )
 from tract_jupyter.loop.offered import OFFERED
-from tract_jupyter.loop.turn import CUT
+from tract_jupyter.loop.turn import CONTINUES, ending_of_reply
 from tract_jupyter.models import TurnOutcome, named_text, parse_message
 from tract_jupyter.review import Decision
 from tract_jupyter.storage import APPEND, from_json, read_moment
@@ -89,13 +90,18 @@ def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
     question: Said | None = None
     said: list[Said] = []
     for one in _said(repository, head):
-        if one.message.role == "user" and "rejected" not in one.metadata:  # why something was, asks nothing
+        if _asks(one.message, one.metadata):
             if question is not None:
                 found.append(_turn(question, said))
             question, said = one, []
         elif one.message.role in {"assistant", "tool"}:
             said.append(one)
     return found if question is None else [*found, _turn(question, said, is_last=True)]
+
+
+def _asks(message: Message, metadata: Mapping[str, Any]) -> bool:
+    """Return True if a message begins a turn: not a rejection's reason, nor what has a reply continued."""
+    return message.role == "user" and not metadata.keys() & {"rejected", CONTINUES}
 
 
 def _turn(question: Said, said: Sequence[Said], *, is_last: bool = False) -> PastTurn:
@@ -126,7 +132,7 @@ def question_of(repository: Repository) -> TurnBegan:
             if step.operation != APPEND:
                 continue
             message = timeline.message(step)
-            if message.role == "user":
+            if _asks(message, from_json(step.metadata_json, dict)):
                 is_resumed = bool(said)
                 return TurnBegan(
                     message.commit_hash,
@@ -150,7 +156,7 @@ def newest_said(repository: Repository) -> str:
             message = timeline.message(step)
             if message.role in {"assistant", "tool"}:
                 return message.commit_hash
-            if message.role == "user" and "rejected" not in from_json(step.metadata_json, dict):
+            if _asks(message, from_json(step.metadata_json, dict)):
                 break
     return ""
 
@@ -291,9 +297,7 @@ def _end_event(turn: PastTurn, kept: Sequence[Event], *, has_open_calls: bool) -
         return _told_end(ended.data)
     if last is None or last.message.role == "tool" or has_open_calls:
         return TurnEnded(None)
-    if last.metadata.get(CUT):
-        return TurnEnded(TurnOutcome.STOPPED)
-    return TurnEnded(TurnOutcome.ANSWER)
+    return TurnEnded(*ending_of_reply(last.metadata))
 
 
 def _told_end(data: Mapping[str, Any]) -> TurnEnded:

@@ -7,7 +7,6 @@ needed to go on after a crash, in another process, or after a person has decided
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,20 +14,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import (
+    CONTEXT_FULL,
+    CUT,
+    FINISH,
+    REFUSED,
     ActingCall,
     StopSignal,
     TurnEnding,
+    WholeReplies,
     can_stream,
     counts_of,
     ended_by,
     finish_of_reply,
+    output_limit,
+    request_tokens,
     tokens_of,
     why_over,
 )
-from tract_jupyter.models import ChatResponse, Priority, TurnOutcome
+from tract_jupyter.models import Attachment, ChatResponse, Priority, TurnOutcome
+from tract_jupyter.prompts import CONTINUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import TurnMeter
@@ -37,13 +44,12 @@ if TYPE_CHECKING:
 
 ACTS = "acts"
 """The key of a message's metadata that says who acts: calls of such a message are answered by the loop."""
-CUT = "cut"
-"""The key of a message's metadata that says why it is not whole."""
+CONTINUES = "continues"
+"""The key of the metadata of a message of the user that has the model continue a reply that was cut: its commit."""
 GO_ON_LIMITED = "chat(None) goes on, with as much again, or with other limits"
 """How to go on after a limit."""
 MOST_PAUSES = 10
 """How often in a row a reply that the provider paused is sent back, so that it goes on."""
-_CHARACTERS_PER_TOKEN = 4
 
 
 class Offer(NamedTuple):
@@ -76,12 +82,33 @@ class _OverBudget(Exception):  # noqa: N818 # the same
     """A request would have exceeded what the session may spend."""
 
 
+class _OverLimit(Exception):  # noqa: N818 # the same
+    """A request would have exceeded the tokens that the turn may take."""
+
+
 class _StoppedRequest(Exception):  # noqa: N818 # it ends a turn, and is no error
     """The turn was stopped while the model was asked."""
 
 
 class _LateRequest(Exception):  # noqa: N818 # the same
     """The turn's seconds were over while the model was asked."""
+
+
+def ending_of_reply(metadata: Mapping[str, Any], *, has_calls: bool = False) -> TurnEnding:
+    """Return how a turn ended with a reply, from the metadata of its commit."""
+    why = str(metadata.get(CUT) or "")
+    if metadata.get(FINISH) in REFUSED:
+        return TurnEnding(
+            TurnOutcome.REFUSED,
+            f"{why}; the reply is not sent back. Say it in other words, or ask another model",
+        )
+    if not why or has_calls:
+        return TurnEnding(TurnOutcome.ANSWER, why)
+    if FINISH not in metadata:
+        return TurnEnding(TurnOutcome.STOPPED)
+    if why == CONTEXT_FULL:
+        return TurnEnding(TurnOutcome.LIMIT, f"{why}; compress the context, then chat(None) continues")
+    return TurnEnding(TurnOutcome.LIMIT, f"{why}; chat(None) continues")
 
 
 @dataclass(frozen=True)
@@ -117,7 +144,8 @@ class TurnStore:
     def last_reply(self) -> ChatResponse | None:
         """Return the reply that the context ends with, if its turn is over; None if there is something to go on with.
 
-        A reply that was cut is set aside, to be asked for again.
+        The model is told to continue a reply that was cut at its limit. One that was stopped is set aside, to be asked
+        for again.
 
         Raises:
             ContentError: the context ends with nothing that could be answered or gone on with.
@@ -131,6 +159,10 @@ class TurnStore:
         if last.role != "assistant" or last.tool_calls or last.commit_hash is None:
             return None
         info = self.repository.commits.get(last.commit_hash)
+        if CUT in info.metadata and FINISH in info.metadata:
+            content = {"content_type": "dialogue", "role": "user", "text": CONTINUE, "name": None}
+            self.repository.commits.commit(content, metadata={CONTINUES: last.commit_hash})
+            return None
         if CUT in info.metadata:
             self.repository.commits.annotate(last.commit_hash, Priority.SKIP, "cut, and asked for again")
             return None
@@ -160,6 +192,7 @@ class StoredTurn:
         on_delta: see `Offer`.
         asks: who is asked instead of the model, by a user's function.
         observer: is told what happens; None if nobody looks on.
+        whole: whether a reply that was cut is asked for again, with a higher limit, instead of being kept.
     """
 
     store: TurnStore
@@ -169,11 +202,12 @@ class StoredTurn:
     on_delta: Callable[[Delta], object] | None = None
     asks: LLMClient | None = None
     observer: TurnObserver | None = None
-    _schemas: list[dict[str, Any]] | None = None
+    whole: bool = False
     _said: CommitInfo | None = None
     _response: ChatResponse | None = None
     _pauses: int = 0
     _overrun: str = ""
+    _too_large: str = ""
     _pieces: list[str] = field(default_factory=list)
 
     def run(self) -> ChatResponse:
@@ -192,6 +226,10 @@ class StoredTurn:
             self._note_limit()
             self._keep_pieces(str(late))
             ending = TurnEnding(TurnOutcome.LIMIT, f"{late}; {GO_ON_LIMITED}")
+        except _OverLimit as over:
+            self._note_limit()
+            remedy = GO_ON_LIMITED if self.meter.tokens else "give a larger limit, or send less"
+            ending = TurnEnding(TurnOutcome.LIMIT, f"{over}; {remedy}")
         except _OverBudget as over:
             ending = TurnEnding(TurnOutcome.LIMIT, f"{over}. Then chat(None) goes on")
         except Exception as error:
@@ -209,8 +247,17 @@ class StoredTurn:
                 self._close(self.stop.why)
             raise
         if ending.outcome is TurnOutcome.ANSWER:
-            ending = ending._replace(note=self._overrun)
+            ending = self._ending_of_reply()
         return self._end(ending)
+
+    def _ending_of_reply(self) -> TurnEnding:
+        """Return how the turn ended with its last reply, and the limits that the reply exceeded."""
+        metadata = {} if self._said is None else self._said.metadata
+        has_calls = self._response is not None and bool(self._response.tool_calls)
+        ending = ending_of_reply(metadata, has_calls=has_calls)
+        if ending.outcome is TurnOutcome.LIMIT:
+            self._note_limit()
+        return ending._replace(note="; ".join(filter(None, (self._overrun, self.meter.overrun, ending.note))))
 
     def _go_on(self) -> TurnEnding:
         """Make the one request, whatever its reply calls, and return how the turn ended."""
@@ -245,6 +292,8 @@ class StoredTurn:
                 if end.is_set():  # a cassette says that it was stopped
                     self.stop.set(end.why)
                     raise _StoppedRequest from error
+                if self._too_large:
+                    raise _OverLimit(self._too_large) from error
                 if isinstance(error, LLMBudgetError) and self._said is not None:
                     raise _OverBudget(str(error)) from error
                 raise
@@ -290,19 +339,48 @@ class StoredTurn:
         return client if self.asks is None else self.asks
 
     def _counted(self, client: LLMClient) -> LLMClient:
-        return _Counted(self._asked(client), self._count)
+        counted = _Counted(self._asked(client), self._check, self._count)
+        return WholeReplies(counted, may_call=self._carries_out) if self.whole else counted
 
-    def _count(self, messages: list[dict[str, Any]], response: dict[str, Any]) -> None:
+    @property
+    def _carries_out(self) -> bool:
+        """True if the calls of a reply are carried out here."""
+        return False
+
+    def _check(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
+        """Check that the turn has the tokens left that a request could take.
+
+        Raises:
+            LLMBudgetError: it does not.
+        """
+        if self.meter.limits.tokens is None:
+            return
+        self._too_large = self.meter.why_too_large(
+            self._tokens(messages, options) + (output_limit(options) or 0)
+        )
+        if self._too_large:
+            raise LLMBudgetError(self._too_large)
+
+    def _tokens(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> int:
+        """Estimate the tokens of a request."""
+        repository = self.store.repository
+        count = repository.counter.count_text
+        attached = [Attachment(**one) for message in messages for one in message.get("attachments") or ()]
+        sent = {"messages": messages, "tools": options.get("tools")}
+        return request_tokens(sent, count) + repository.files.tokens(attached, count)
+
+    def _count(
+        self, messages: list[dict[str, Any]], options: Mapping[str, Any], response: dict[str, Any]
+    ) -> None:
         """Count a request, whatever becomes of its reply."""
         usage, model = response.get("usage"), response.get("model")
         self._pauses = self._pauses + 1 if finish_of_reply(response) == "pause" else 0
         counted = counts_of(usage) if isinstance(usage, dict) else None
-        size = 0
+        estimated = 0
         if tokens_of(counted or {}) is None:
-            size = len(json.dumps([messages, self._schemas, response.get("choices")], default=str))
-        self.meter.add_request(
-            model if isinstance(model, str) else "", counted, size // _CHARACTERS_PER_TOKEN
-        )
+            reply = [one.get("message") for one in response.get("choices") or () if isinstance(one, dict)]
+            estimated = self._tokens([*messages, *filter(None, reply)], options)
+        self.meter.add_request(model if isinstance(model, str) else "", counted, estimated)
 
     @property
     def _on_delta(self) -> Callable[[Delta], object] | None:
@@ -358,12 +436,16 @@ class StoredTurn:
 
 
 class _Counted:
-    """A client whose requests are counted."""
+    """A client whose requests are checked before they are sent, and counted."""
 
     def __init__(
-        self, client: LLMClient, count: Callable[[list[dict[str, Any]], dict[str, Any]], object]
+        self,
+        client: LLMClient,
+        check: Callable[[list[dict[str, Any]], Mapping[str, Any]], object],
+        count: Callable[[list[dict[str, Any]], Mapping[str, Any], dict[str, Any]], object],
     ) -> None:
         self._client = client
+        self._check = check
         self._count = count
 
     def chat(
@@ -373,9 +455,14 @@ class _Counted:
         on_delta: Callable[[Delta], object] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`."""
+        """Ask; see `models.LLMClient`.
+
+        Raises:
+            LLMBudgetError: it was not sent, as the turn has not the tokens left.
+        """
+        self._check(messages, options)
         streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
         response = self._client.chat(messages, **streamed, **options)
         if isinstance(response, dict):
-            self._count(messages, response)
+            self._count(messages, options, response)
         return response

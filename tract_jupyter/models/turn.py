@@ -30,6 +30,8 @@ class TurnOutcome(StrEnum):
     """Calls wait for a person's decision, and nobody could be asked, or nobody answered."""
     STOPPED = "stopped"
     """A person stopped it, or paused it."""
+    REFUSED = "refused"
+    """The model declined to answer, or the provider's filter ended its reply."""
     ERROR = "error"
     """No reply came; in code that is an exception."""
 

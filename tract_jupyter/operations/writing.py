@@ -18,6 +18,7 @@ from tract_jupyter.llm import (
     StopSignal,
     TurnEnding,
     TurnMeter,
+    WholeReplies,
     can_stream,
     ended_by,
     run_turn,
@@ -248,7 +249,9 @@ class _Writing:
 
         streamed = {"on_delta": take} if can_stream(self._client) else {}
         reply = Reply.of(
-            self._client.chat(list(self.messages), tools=[dict(prompts.PROPOSE_OPERATION)], **streamed)
+            WholeReplies(self._client).chat(
+                list(self.messages), tools=[dict(prompts.PROPOSE_OPERATION)], **streamed
+            )
         )
         self.meter.add_request(reply.model or "", reply.usage, 0)
         self.reply = reply

@@ -443,7 +443,7 @@ class Orchestrator:
             toolset.proposals = ProposalReviewer(
                 toolset.reviewer, config.on_proposal, lambda: self._assessed(reason, level).summary
             )
-        loop.after_step, loop.carry_out = steps.after_step, self.act
+        loop.after_step, loop.carry_out, loop.whole = steps.after_step, self.act, True
         loop.about_end = lambda: {"tokens": self._tract.status().token_count}
         loop.instructions = lambda profile, query: self._tract.scripts.get_system_instructions(
             profile=profile, query=query

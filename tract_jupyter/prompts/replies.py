@@ -38,6 +38,11 @@ PLACE: Final = "{diagnosis}"
 """Where what was wrong goes in a retry prompt of the user's own."""
 
 
+CONTINUE: Final = """\
+Your last message was cut at its limit. Continue exactly where it ends. Do not repeat what it says, and do not mention \
+the cut."""
+
+
 def retry_text(diagnosis: str, template: str | None = None) -> str:
     """Return the text that asks for another reply.
 

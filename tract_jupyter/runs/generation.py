@@ -15,7 +15,7 @@ from tract_jupyter.exceptions import (
     LLMError,
     TractError,
 )
-from tract_jupyter.llm import ask_model, sent_of
+from tract_jupyter.llm import CUT, FINISH, REFUSED, ask_model, sent_of
 from tract_jupyter.loop import ACTS
 from tract_jupyter.models import (
     APPROXIMATE,
@@ -23,6 +23,7 @@ from tract_jupyter.models import (
     Attachment,
     ChatResponse,
     PendingStatus,
+    Priority,
     ToolCall,
     brief_repr,
     canonical_json,
@@ -504,8 +505,11 @@ class Generation:
                 self._say_user(failed["prompt"])
         retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
         kept = {PROVIDER_FIELDS: fields["provider_fields"]} if fields["provider_fields"] else {}
-        metadata = {**(fields["metadata"] or {}), **retried, **kept}
+        ending: dict[str, str] = fields["ending"]
+        metadata = {**(fields["metadata"] or {}), **retried, **kept, **ending}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
+        if ending.get(FINISH) in REFUSED:  # its text would lead to more refusals
+            self._repository.commits.annotate(info.commit_hash, Priority.SKIP, ending[CUT])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
         if calls and ACTS in metadata:
             self._journal().sign(info.commit_hash, calls)

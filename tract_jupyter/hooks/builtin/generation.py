@@ -43,7 +43,7 @@ class PendingGeneration(BuiltinPending):
     }
     in_view = frozenset({"response_text", "tool_calls"})
     # a retry sends them again; the provider's own form of the reply goes with it
-    machinery = frozenset({"prompt", "tools", "options", "retry_history", "provider_fields"})
+    machinery = frozenset({"prompt", "tools", "options", "retry_history", "provider_fields", "ending"})
     response_text = Field()
     tool_calls = Field()
     diagnosis = Field()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STYLE: Final = "chat/chat.css"
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
-_UNTIL: Final = "chat(None) goes on"
+_UNTIL: Final = "chat(None)"
 """What the loop says in Python; in a cell another way goes on."""
 GO_ON: Final = "%tract chat resume"
 """What goes on with a turn of chat."""
@@ -168,7 +168,7 @@ class DrawnTurn:
 
     def told(self, note: str) -> str:
         """Return what the loop says in Python, as it is said in a cell."""
-        return note.replace(_UNTIL, f"{self.go_on} goes on")
+        return note.replace(_UNTIL, self.go_on)
 
     def _numbers(self) -> list[str]:
         """Return who replied, and what it took."""
@@ -241,6 +241,10 @@ def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     return "i-stop", "Ended by a limit", turn.told(ended.note)
 
 
+def _refused(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
+    return "i-no", "Refused", turn.told(ended.note)
+
+
 def _repeated(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     return "i-stop", "Ended: the model repeated itself", turn.told(ended.note)
 
@@ -261,6 +265,7 @@ _ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[
     TurnOutcome.STOPPED: _stopped,
     TurnOutcome.LIMIT: _limited,
     TurnOutcome.REPEAT: _repeated,
+    TurnOutcome.REFUSED: _refused,
     TurnOutcome.WAITING: _waits,
     TurnOutcome.ERROR: _failed,
 }

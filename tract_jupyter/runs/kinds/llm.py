@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
-from tract_jupyter.llm import CANCELLED, HOW_TO_CHOOSE, Reply, ended_by
+from tract_jupyter.llm import CANCELLED, HOW_TO_CHOOSE, Reply, WholeReplies, ended_by
 from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.base import (
     ModelRef,
@@ -206,7 +206,7 @@ def ask(
     current_abort().check()
     try:
         with ended_by(current_abort()):
-            response = client.chat(messages, **_options(params), **(options or {}))
+            response = WholeReplies(client).chat(messages, **_options(params), **(options or {}))
         reply = Reply.of(response)
     except Aborted:
         raise
