@@ -21,6 +21,7 @@ from tract_jupyter.context import (
     outcome_of,
     source_of,
     summarizer_for,
+    writer_options,
 )
 from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
@@ -443,7 +444,11 @@ class Session:
         ))  # fmt: skip
         source = origin_metadata(child.family, context)
         with into.batch(), triggered(triggered_by):
-            commit = into.commit(as_content(given), metadata=source, message=message)
+            options = writer_options(given)
+            commit = into.commit(
+                as_content(given), metadata={**source, **options["metadata"]}, message=message,
+                generation_config=options["generation_config"],
+            )  # fmt: skip
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
         return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
 

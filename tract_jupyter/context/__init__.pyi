@@ -35,11 +35,15 @@ from .spawn import outcome_of as outcome_of
 from .spawn import source_of as source_of
 from .summaries import MAX_RETRIES as MAX_RETRIES
 from .summaries import AnswerShortener as AnswerShortener
+from .summaries import ModelText as ModelText
 from .summaries import Source as Source
 from .summaries import guidance as guidance
 from .summaries import guided as guided
 from .summaries import message_text as message_text
 from .summaries import summarizer_for as summarizer_for
+from .summaries import with_writer as with_writer
+from .summaries import writer_of as writer_of
+from .summaries import writer_options as writer_options
 from .timeline import PER_MESSAGE as PER_MESSAGE
 from .timeline import Prefix as Prefix
 from .timeline import Timelines as Timelines

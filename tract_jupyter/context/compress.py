@@ -16,7 +16,14 @@ from tract_jupyter.context.ancestry import BranchHistory, name_of, names_of
 from tract_jupyter.context.commits import draft
 from tract_jupyter.context.compile import recounted
 from tract_jupyter.context.diff import diff_contexts
-from tract_jupyter.context.summaries import SUMMARIZING, Source, inherited
+from tract_jupyter.context.summaries import (
+    SUMMARIZING,
+    Source,
+    inherited,
+    with_writer,
+    writer_of,
+    writer_options,
+)
 from tract_jupyter.context.timeline import PER_MESSAGE
 from tract_jupyter.exceptions import CompressionError, HistoryError
 from tract_jupyter.models import (
@@ -338,6 +345,7 @@ class Compressor:
             "branch": history.branch,
             "head": history.head,
             "summaries": texts,
+            "writers": [writer_of(text) for text in texts],
             "source_commits": [list(group.commits) for group in selection.groups],
             "preserved_commits": list(selection.preserved),
             "original_tokens": sum(group.tokens for group in selection.groups),
@@ -356,7 +364,8 @@ class Compressor:
         history, selection = self.selected(fields)
         self.check_lengths(fields)
         texts = source.checked(fields["summaries"], selection.groups)
-        return self._write(history, selection, texts, message)
+        written = [with_writer(*one) for one in zip(texts, fields["writers"], strict=True)]
+        return self._write(history, selection, written, message)
 
     def check_lengths(self, fields: Mapping[str, Any]) -> None:
         """Check that the summaries of a proposal are no longer than was said when it was made.
@@ -461,13 +470,16 @@ class Compressor:
 
     def _draft(self, history: BranchHistory, group: CompressGroup, text: str, message: str | None) -> Draft:
         priority, retention = inherited(group)
+        options = writer_options(text)
+        origin = {"head": history.head, "commits": list(group.commits)}
         return draft(
             _content(text),
             self._repository.counter,
             message=message,
             priority=priority,
             retention=retention,
-            metadata={COMPRESSED_FROM: {"head": history.head, "commits": list(group.commits)}},
+            metadata={COMPRESSED_FROM: origin, **options["metadata"]},
+            generation_config=options["generation_config"],
         )
 
     def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tract_jupyter.context.ancestry import retained
 from tract_jupyter.context.commits import annotation, draft
 from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
-from tract_jupyter.context.summaries import Source, inherited
+from tract_jupyter.context.summaries import Source, inherited, writer_options
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
@@ -395,10 +395,15 @@ def _summary(
     group = CompressGroup(commits, tuple(messages), criteria)
     given = curation.summary
     source = Source(summarizer=given, count=counter.count_text) if callable(given) else Source(content=given)
-    content = {"content_type": "dialogue", "role": "assistant", "text": source.texts([group])[0]}
+    (text,) = source.texts([group])
+    content = {"content_type": "dialogue", "role": "assistant", "text": text}
     priority, retention = inherited(group)
+    options = writer_options(text)
     origin = {"head": history.head.commit_hash, "commits": list(commits)}
-    return draft(content, counter, priority=priority, retention=retention, metadata={COMPRESSED_FROM: origin})
+    return draft(
+        content, counter, priority=priority, retention=retention,
+        metadata={COMPRESSED_FROM: origin, **options["metadata"]}, generation_config=options["generation_config"],
+    )  # fmt: skip
 
 
 def _reordered(items: list[Item], first: list[str]) -> list[Item]:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 from tract_jupyter import prompts
 from tract_jupyter.exceptions import CompressionError, ContentError
 from tract_jupyter.llm import Reply, WholeReplies
-from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of, tracked
+from tract_jupyter.models import Priority, Retention, check_text, diagnosis_of, sha256, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,59 @@ SUMMARIZING: Final = "Writing summaries"
 """What a person is told meanwhile."""
 
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
+
+
+class ModelText(str):
+    """A text that a model wrote.
+
+    Attributes:
+        generation_config: names the model, if its reply does.
+        usage: the tokens that it took, as a reply's commit keeps them.
+    """
+
+    __slots__ = ("generation_config", "usage")
+    generation_config: dict[str, Any]
+    usage: dict[str, Any]
+
+    def __new__(cls, text: str, generation_config: dict[str, Any], usage: dict[str, Any]) -> Self:
+        """Make it of the text."""
+        made = super().__new__(cls, text)
+        made.generation_config, made.usage = generation_config, usage
+        return made
+
+    def after(self, earlier: Iterable[object]) -> ModelText:
+        """Return it with the usage of earlier texts, in whose place it was written."""
+        used = [one.usage for one in earlier if isinstance(one, ModelText) and one.usage]
+        if not used:
+            return self
+        failed = [*used, *self.usage.get("failed_tries", ())]
+        return ModelText(self, self.generation_config, {**self.usage, "failed_tries": failed})
+
+
+def writer_of(text: object) -> dict[str, Any] | None:
+    """Return who wrote a text, as JSON; None unless a model did."""
+    if not isinstance(text, ModelText):
+        return None
+    return {"text": _digest(text), "generation_config": text.generation_config, "usage": text.usage}
+
+
+def with_writer(text: str, writer: Mapping[str, Any] | None) -> str:
+    """Return a text with who wrote it, as `writer_of` has it; as it is if it was changed since."""
+    if writer is None or writer["text"] != _digest(text):
+        return text
+    return ModelText(text, writer["generation_config"], writer["usage"])
+
+
+def writer_options(text: object) -> dict[str, Any]:
+    """Return the options of a commit that say which model wrote its text, and what that took."""
+    if not isinstance(text, ModelText):
+        return {"generation_config": None, "metadata": {}}
+    usage = {"usage": text.usage} if text.usage else {}
+    return {"generation_config": text.generation_config, "metadata": usage}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 class Problem(NamedTuple):
@@ -209,8 +262,11 @@ class Source:
             CompressionError: there is no summarizer, or it takes other arguments.
         """
         problems: list[Problem] = []
+        earlier: list[object] = []
         while True:
             text: Any = self.write(group, guidance, problems[-1].text if problems else None)
+            text = text.after(earlier) if isinstance(text, ModelText) else text
+            earlier = [text]
             problem = self.problem(text, group)
             if problem is None:
                 return text, []
@@ -401,6 +457,7 @@ def message_text(message: Message) -> str:
     return f"[{message.role}] {message.told}"
 
 
-def _ask(client: LLMClient, system: str, asked: str) -> str:
+def _ask(client: LLMClient, system: str, asked: str) -> ModelText:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": asked}]
-    return Reply.of(WholeReplies(client).chat(messages)).text
+    reply = Reply.of(WholeReplies(client).chat(messages))
+    return ModelText(reply.text, {"model": reply.model} if reply.model else {}, reply.usage)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.ancestry import BranchHistory, names_of
 from tract_jupyter.context.commits import annotation, draft
+from tract_jupyter.context.summaries import writer_options
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import CompressionError, HistoryError
 from tract_jupyter.models import CompressGroup, Priority, ToolCompactResult, ToolDropResult, ToolTurn
@@ -148,13 +149,15 @@ class ToolTurns:
             "status": "error" if message.is_error else None,
         }
         before = history.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
+        options = writer_options(text)
+        kept = {} if before is None else before.metadata
         return draft(
             content,
             self._repository.counter,
             operation=EDIT,
             edit_target=entry.commit_hash,
-            metadata=before.metadata if before else None,
-            generation_config=before.generation_config if before else None,
+            metadata={name: value for name, value in kept.items() if name != "usage"} | options["metadata"],
+            generation_config=options["generation_config"],
         )
 
     def _history(self) -> BranchHistory | None:

@@ -207,8 +207,8 @@ class TurnMeter:
         limit = self.limits.tokens
         if limit is None or self.tokens + tokens <= limit:
             return ""
-        taken = f" has taken {self.tokens:,} tokens and" if self.tokens else ""
-        return f"the request was not sent: the turn{taken} may take {limit:,}, and the request could take about {tokens:,}"
+        taken = f" has taken {self.tokens:,} and" if self.tokens else ""
+        return f"the request was not sent: it could take about {tokens:,} tokens; the turn{taken} may take {limit:,}"
 
     @property
     def overrun(self) -> str:

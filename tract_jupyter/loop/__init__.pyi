@@ -17,6 +17,7 @@ from .loop import TurnRequest as TurnRequest
 from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited
 from .turn import ACTS as ACTS
+from .turn import CONTINUES as CONTINUES
 from .turn import Offer as Offer
 from .turn import StoppedEarlyError as StoppedEarlyError
 from .turn import TurnStore as TurnStore

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CommitNotFoundError, LLMError, TractError
 from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
-from tract_jupyter.models import check_limit, counted, warn
+from tract_jupyter.loop import CONTINUES
+from tract_jupyter.models import COMPRESSED_FROM, check_limit, counted, warn
 from tract_jupyter.storage import APPEND
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Costs:
         for info in self._repository.history.log(None):
             if most is not None and len(found) >= most:
                 return found
-            if info.content_type != "dialogue":
+            if info.content_type != "dialogue" or info.metadata.keys() & {COMPRESSED_FROM, CONTINUES}:
                 continue
             content = self._repository.commits.entry(info.commit_hash).content
             if content.get("role") == "assistant":
@@ -305,8 +306,9 @@ def _estimated(info: CommitInfo) -> CostLine:
 
 def _line(model: str, stored: Mapping[str, Any]) -> CostLine:
     usage, usd = Usage.of({"usage": stored}), reported_cost(model, stored)
-    is_estimate = stored.get("cost_is_estimate") is True
+    is_estimate, more = stored.get("cost_is_estimate") is True, stored.get("estimated_tokens")
+    estimated = more if isinstance(more, int) else 0
     return CostLine(
-        model, "chat", 1, usage.input_tokens or 0, usage.cached_tokens or 0, usage.output_tokens or 0,
-        None if usd is None else Cost(Decimal(str(usd)), is_estimate),
+        model, "chat", 1, (usage.input_tokens or 0) + estimated, usage.cached_tokens or 0, usage.output_tokens or 0,
+        None if usd is None else Cost(Decimal(str(usd)), is_estimate), is_estimate=bool(estimated),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
-from tract_jupyter.context import Heads, answers, check_planned
+from tract_jupyter.context import Heads, ModelText, answers, check_planned, with_writer, writer_of
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
 from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
 from tract_jupyter.hooks.introspection import gated, reading
@@ -50,6 +50,7 @@ class PendingCompress(GuidedPending):
     labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "summaries": "The summaries, in the order of what they stand for.",
+        "writers": "Which model wrote each summary, and the tokens that it took; null if no model did.",
         "source_commits": "Hashes of the commits that each summary stands for.",
         "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
         "original_tokens": "How many tokens the messages have that the summaries stand for.",
@@ -65,6 +66,7 @@ class PendingCompress(GuidedPending):
     }
     in_view = frozenset({"summaries"})
     summaries = Field()
+    writers = Field()
     source_commits = Field()
     preserved_commits = Field()
     original_tokens = Field()
@@ -97,8 +99,9 @@ class PendingCompress(GuidedPending):
     ) -> str:
         """Have one summary written again, and return it."""
         _, selection = self._compressor.selected(self.fields)
-        text = self._source.write(selection.groups[self._index(index)], guidance or self.guidance)
-        self._change(index, text)
+        before = with_writer(self.summaries[self._index(index)], self.writers[index])
+        text = self._source.write(selection.groups[index], guidance or self.guidance)
+        self._change(index, text.after([before]) if isinstance(text, ModelText) else text)
         return text
 
     @reading
@@ -152,6 +155,7 @@ class PendingCompress(GuidedPending):
         summaries[self._index(index)] = text
         self.estimated_tokens = self._compressor.tokens(summaries)  # refuses what is no text
         self.summaries = summaries
+        self.writers = [*self.writers[:index], writer_of(text), *self.writers[index + 1 :]]
 
     def _index(self, index: int) -> int:
         if not 0 <= index < len(self.summaries):

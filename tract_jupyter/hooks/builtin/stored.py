@@ -33,8 +33,15 @@ class _Guided(_Placed):
     guidance_source: str | None
 
 
+class _Writer(TypedDict):
+    text: str
+    generation_config: dict[str, Any]
+    usage: dict[str, Any]
+
+
 class _Compress(_Guided):
     summaries: list[str]
+    writers: list[_Writer | None]
     source_commits: list[_Run]
     preserved_commits: list[str]
     original_tokens: int
@@ -135,12 +142,14 @@ class _Generate(_Reply, _Placed):
     prompt: list[dict[str, Any]] | None
     replaces: str | None
     provider_fields: dict[str, Any]
+    ending: dict[str, str]
 
 
 class _ToolResult(TypedDict):
     tool_call_id: Any
     tool_name: str
     content: str | dict[str, Any]
+    writer: _Writer | None
     token_count: int
     original_content: Any
     is_error: Any

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from tract_jupyter.context import MAX_RETRIES, AnswerShortener, Source, check_options, metadata_of
+from tract_jupyter.context import (
+    MAX_RETRIES,
+    AnswerShortener,
+    Source,
+    check_options,
+    metadata_of,
+    with_writer,
+    writer_of,
+    writer_options,
+)
 from tract_jupyter.exceptions import CompressionError, ContentError, FingerprintError, LLMResponseError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.firing import outcome
@@ -62,6 +71,7 @@ class PendingToolResult(BuiltinPending):
         "tool_call_id": "The call that is answered.",
         "tool_name": "The tool.",
         "content": "Its answer, as text or JSON.",
+        "writer": "Which model shortened the answer, and the tokens that it took; null if no model did.",
         "token_count": "How many tokens the answer takes.",
         "original_content": "What the tool gave, where the answer was changed since.",
         "is_error": "Whether the call failed.",
@@ -203,7 +213,7 @@ class PendingToolResult(BuiltinPending):
         return self.fields["edit"] is None and branch is not None and self._has_branch(branch)
 
     def _change(self, content: str | dict[str, Any]) -> None:
-        changed = {**self.fields, "content": content}
+        changed = {**self.fields, "content": content, "writer": writer_of(content)}
         if self.original_content is None:
             changed["original_content"] = self.content
         self.fields.update(changed, token_count=self._count(changed))
@@ -383,7 +393,9 @@ class ToolResults:
         if "tags" in options:
             options["tags"] = several(options["tags"], "tags")
         edit = answer.edit and self._repository.commits.check_target(answer.edit).commit_hash
-        fields = {**answer.to_fields(), "edit": edit, "options": options, "original_content": None}
+        fields = {
+            **answer.to_fields(), "edit": edit, "options": options, "original_content": None, "writer": None
+        }  # fmt: skip
         count = self._tokens(fields)
         branch = self._repository.refs.position.branch
         return self.restored({**plain(fields), "token_count": count, "branch": branch})
@@ -403,7 +415,12 @@ class ToolResults:
         return info
 
     def _commit(self, fields: dict[str, Any]) -> CommitInfo:
-        options = {**fields["options"], "metadata": _metadata(fields)}
+        content = fields["content"]
+        written = with_writer(content, fields.get("writer")) if isinstance(content, str) else content
+        wrote, options = writer_options(written), {**fields["options"], "metadata": _metadata(fields)}
+        if wrote["generation_config"] is not None:
+            options["metadata"] |= wrote["metadata"]
+            options["generation_config"] = wrote["generation_config"]
         return self._repository.commits.say(_content(fields), fields["edit"], options)
 
     def _tokens(self, fields: dict[str, Any]) -> int:

@@ -178,6 +178,7 @@ class DrawnTurn:
         tokens = f"{tokens_text(taken)} in" if taken is not None else ""
         if tokens and cached:
             tokens += f", {cached:,} cached"
+        estimated = sum(int(usage.get("estimated_tokens") or 0) for usage in self.usages)
         is_failed = self.ended is not None and self.ended.outcome is TurnOutcome.ERROR
         of_all = f" of {self.most_steps:,}" if self.most_steps else ""
         step = f"step {self.step:,}{of_all}" if self.ended is None and self.step > 1 else ""
@@ -186,6 +187,11 @@ class DrawnTurn:
             f"failed at step {self.step:,}" if is_failed and self.step > 1 else step,
             tokens,
             f"{made:,} out" if made is not None else "",
+            f"≈{estimated:,} more"
+            if estimated and tokens
+            else f"≈{counted(estimated, 'token')}"
+            if estimated
+            else "",
             self._cost(),
             self._time(),
             self.said,
@@ -214,9 +220,10 @@ class DrawnTurn:
         if len(known) < len(each):
             return "price unknown"
         cost = sum(known, Decimal(0))
+        about = "≈" if any(usage.get("cost_is_estimate") for usage in self.usages) else ""
         if self.replayed:
-            return f"$0 now, {_money(cost)} then"
-        return _money(cost)
+            return f"$0 now, {about}{_money(cost)} then"
+        return f"{about}{_money(cost)}"
 
 
 def _money(usd: Decimal) -> str:
