@@ -23,8 +23,13 @@ def add(number):
     return call("add", {"a": number, "b": 1}, f"a{number}")
 
 
+def heavy(reply):
+    """A reply that takes more than the estimate of any request here."""
+    return {**reply, "usage": {"prompt_tokens": 10_000, "completion_tokens": 2_000, "total_tokens": 12_000}}
+
+
 def adds(most):
-    return [calls(add(number)) for number in range(most)]
+    return [heavy(calls(add(number))) for number in range(most)]
 
 
 def nothing_aside(agents):
@@ -40,7 +45,7 @@ def w(stage):
 LIMITED = {
     "steps": ({"steps": 2}, "the limit of 2 steps", {"steps": 2}),
     "calls": ({"calls": 2}, "the limit of 2 tool calls|limit", {"calls": 2}),
-    "tokens": ({"tokens": 20}, "the limit of 20 tokens", {"tokens": 24}),
+    "tokens": ({"tokens": 20_000}, "the limit of 20,000 tokens", {"tokens": 24_000}),
     "usd": ({"usd": 0.9}, "the limit of 0.9 USD", {"usd": 1.0}),
 }
 
@@ -103,14 +108,14 @@ def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
 
 @pytest.mark.parametrize("measure", ["steps", "tokens", "usd"])
 def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
-    most = {"steps": 8, "tokens": 96, "usd": 4.0}[measure]
+    most = {"steps": 8, "tokens": 96_000, "usd": 4.0}[measure]
     stage.loop.price = lambda model, usage: 0.5
     stage.agents.limits = TreeLimits(budget=TurnLimits(**{"steps": None, measure: most}))
     names, met = ("ant", "bee", "cat", "dog"), threading.Barrier(4)
 
     def first(messages):
         met.wait(PATIENCE)  # nothing was charged of any of them yet
-        return calls(add(0))
+        return heavy(calls(add(0)))
 
     for name in names:
         stage.agents.create(name, f"{name} works.", "d", tools=["add"])
@@ -126,12 +131,13 @@ def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
 @pytest.mark.parametrize("measure", ["tokens", "usd"])
 def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
     stage.loop.price = lambda model, usage: 0.5
-    most = {"tokens": 60, "usd": 2.5}[measure]
-    model = cast(boss=[calls(ask("w", "c1")), calls(ask("w", "c2", "more")), "over"], w=[*adds(9)])
+    most = {"tokens": 60_000, "usd": 2.5}[measure]
+    asks = [heavy(calls(ask("w", "c1"))), heavy(calls(ask("w", "c2", "more")))]
+    model = cast(boss=[*asks, "over"], w=[*adds(9)])
     response = stage.chat("Go.", limits=TurnLimits(steps=9, **{measure: most}))
     assert len(model.asked["boss"]) == 1
     assert response.outcome == "limit"
-    assert stage.agents.budgets.tree.spent[measure] + (12 if measure == "tokens" else 0.5) == most
+    assert stage.agents.budgets.tree.spent[measure] + (12_000 if measure == "tokens" else 0.5) == most
 
 
 def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w):

@@ -334,8 +334,8 @@ def test_one_attachment_is_a_list_too(stage, x):
 def test_zeros_in_the_place_of_numbers_are_no_way_around_a_budget(stage, cast, usage):
     more = [reply(None, call("add", {"a": 1, "b": number}, f"a{number}"), usage=usage) for number in range(9)]
     cast(w=more)
-    stage.agents.create("w", "w works", "d", tools=["add"], budget={"tokens": 60})
-    with pytest.raises(AgentError, match="limit of 60 tokens"):
+    stage.agents.create("w", "w works", "d", tools=["add"], budget={"tokens": 6_000})
+    with pytest.raises(AgentError, match="limit of 6,000 tokens"):
         stage.agents.call("w", "go")
 
 

@@ -281,7 +281,7 @@ def test_one_that_calls_two_at_once_shares_its_budget_among_them(stage, cast):
     stage.agents.create("ant", "ant works.", "d")
     stage.agents.create("bee", "bee works.", "d")
     stage.agents.create(
-        "top", "top works.", "d", toolsets=["dynamic_agents"], budget={"steps": 10, "tokens": 1_000}
+        "top", "top works.", "d", toolsets=["dynamic_agents"], budget={"steps": 10, "tokens": 100_000}
     )
     cast(top=[calls(ask("ant", "c1"), ask("bee", "c2")), "top over"], ant=[works], bee=[works])
     assert stage.agents.call("top", "go") == "top over"

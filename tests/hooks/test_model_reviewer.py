@@ -213,11 +213,17 @@ def test_a_turn_counts_what_its_reviews_take(tract, names):
 
     tract.loop.tools = "self"
     tract.configure_llm(
-        ScriptedClient(reply(None, call("tag", {"commit_hash": names["$USER"], "tag": "birds"})), "done")
+        ScriptedClient(
+            reply(
+                None, call("tag", {"commit_hash": names["$USER"], "tag": "birds"}), usage={"total_tokens": 20_000}
+            ),
+            "done",
+        )
     )
     tract.review.model_reviewer = ModelReviewer(Reviewing("clear"))
-    response = tract.chat("Tag it.", limits=TurnLimits(tokens=20))  # a request takes 12, and so does a review
+    response = tract.chat("Tag it.", limits=TurnLimits(tokens=20_010))  # a review takes 12
     assert response.outcome is TurnOutcome.LIMIT
+    assert "the turn took 20,012" in response.note
 
 
 @pytest.mark.parametrize(

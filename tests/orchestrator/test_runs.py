@@ -120,7 +120,8 @@ def test_reading_is_no_idle_round(full, orchestrator):
 
 
 def test_so_are_tokens(full, orchestrator):
-    made = orchestrator(thinks(None, call("log", {})), "Fine.", limits=TurnLimits(tokens=10))
+    logs = {**thinks(None, call("log", {})), "usage": {"prompt_tokens": 20_000, "completion_tokens": 1}}
+    made = orchestrator(logs, "Fine.", limits=TurnLimits(tokens=20_000))
     assert made.run().outcome is TurnOutcome.LIMIT
     assert made.resume().outcome is TurnOutcome.ANSWER
 

@@ -50,10 +50,12 @@ class ModelText(str):
     generation_config: dict[str, Any]
     usage: dict[str, Any]
 
-    def __new__(cls, text: str, generation_config: dict[str, Any], usage: dict[str, Any]) -> Self:
+    def __new__(
+        cls, text: str, generation_config: dict[str, Any] | None = None, usage: dict[str, Any] | None = None
+    ) -> Self:
         """Make it of the text."""
         made = super().__new__(cls, text)
-        made.generation_config, made.usage = generation_config, usage
+        made.generation_config, made.usage = generation_config or {}, usage or {}
         return made
 
     def after(self, earlier: Iterable[object]) -> ModelText:
@@ -449,7 +451,7 @@ def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: s
     Raises:
         LLMResponseError: the client's reply cannot be read.
     """
-    return _ask(client, prompts.GUIDE.format(task=task), prompts.guidance_request(texts, instructions))
+    return str(_ask(client, prompts.GUIDE.format(task=task), prompts.guidance_request(texts, instructions)))
 
 
 def message_text(message: Message) -> str:

@@ -207,8 +207,9 @@ class TurnMeter:
         limit = self.limits.tokens
         if limit is None or self.tokens + tokens <= limit:
             return ""
-        taken = f" has taken {self.tokens:,} and" if self.tokens else ""
-        return f"the request was not sent: it could take about {tokens:,} tokens; the turn{taken} may take {limit:,}"
+        left = max(0, limit - self.tokens)
+        of_it = f" of which {left:,} are left" if self.tokens else ""
+        return f"the request was not sent: it could take {tokens:,} tokens, over the limit of {limit:,} tokens{of_it}"
 
     @property
     def overrun(self) -> str:
