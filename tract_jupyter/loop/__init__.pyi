@@ -21,3 +21,4 @@ from .turn import CONTINUES as CONTINUES
 from .turn import Offer as Offer
 from .turn import StoppedEarlyError as StoppedEarlyError
 from .turn import TurnStore as TurnStore
+from .turn import ending_of_reply as ending_of_reply

@@ -15,8 +15,8 @@ from tract_jupyter.exceptions import (
     LLMError,
     TractError,
 )
-from tract_jupyter.llm import CUT, FINISH, REFUSED, ask_model, sent_of
-from tract_jupyter.loop import ACTS
+from tract_jupyter.llm import CUT, FINISH, REFUSED, WholeReplies, ask_model, sent_of
+from tract_jupyter.loop import ACTS, ending_of_reply
 from tract_jupyter.models import (
     APPROXIMATE,
     PROVIDER_FIELDS,
@@ -160,6 +160,7 @@ class Generation:
             if waiting is not None:
                 left_open()
                 return waiting
+            asked = replace(asked, through=WholeReplies)
             return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
 
     def chat(
@@ -514,8 +515,9 @@ class Generation:
         if calls and ACTS in metadata:
             self._journal().sign(info.commit_hash, calls)
         return ChatResponse(
-            fields["response_text"], info, fields["usage"], fields["generation_config"], calls
-        )
+            fields["response_text"], info, fields["usage"], fields["generation_config"], calls,
+            *ending_of_reply(metadata, has_calls=bool(calls)),
+        )  # fmt: skip
 
     def _say_user(self, text: str) -> None:
         content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     UnknownRunError,
 )
-from tract_jupyter.loop import StoppedEarlyError, TurnRequest
+from tract_jupyter.loop import StoppedEarlyError, TurnRequest, ending_of_reply
 from tract_jupyter.models import ToolCall, brief_repr, check_choice, check_limit, check_text, plain
 from tract_jupyter.review import this_process
 from tract_jupyter.runs.activation import check_activation
@@ -656,6 +656,7 @@ class Runs:
             main.reply.usage,
             dict(info.generation_config or {}),
             calls,
+            *ending_of_reply(info.metadata, has_calls=bool(calls)),
             events=events,
         )
 

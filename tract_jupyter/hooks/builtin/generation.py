@@ -8,7 +8,7 @@ from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStat
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
 from tract_jupyter.hooks.introspection import reading
 from tract_jupyter.hooks.pending import action
-from tract_jupyter.llm import ask_model, sent_of
+from tract_jupyter.llm import CUT, ask_model, sent_of
 from tract_jupyter.prompts import retry_text
 from tract_jupyter.review import ValueRow, ValueTable
 
@@ -140,7 +140,9 @@ class PendingGeneration(BuiltinPending):
         said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
         asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
         wrong = f" The validator says: {self.diagnosis}" if self.diagnosis else ""
-        return f"{said}{f', and calls {called}' if called else ''}{asked}.{wrong}"
+        cut = self.fields["ending"].get(CUT)
+        about = f" It is not whole: {cut}." if cut else ""
+        return f"{said}{f', and calls {called}' if called else ''}{asked}.{about}{wrong}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the reply, and those before it."""
