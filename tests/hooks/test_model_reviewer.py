@@ -215,7 +215,9 @@ def test_a_turn_counts_what_its_reviews_take(tract, names):
     tract.configure_llm(
         ScriptedClient(
             reply(
-                None, call("tag", {"commit_hash": names["$USER"], "tag": "birds"}), usage={"total_tokens": 20_000}
+                None,
+                call("tag", {"commit_hash": names["$USER"], "tag": "birds"}),
+                usage={"total_tokens": 20_000},
             ),
             "done",
         )

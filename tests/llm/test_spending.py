@@ -9,12 +9,12 @@ from decimal import Decimal
 import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply
-from tests.llm.dialects import ALL, Messages, Said, made
-from tests.llm.providers import Answer, provider
+from tests.llm.dialects import ALL, Chat, Messages, Said, made
+from tests.llm.providers import Answer, provider, sse
 from tests.llm.test_prices import ANTHROPIC, answering, tokens
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError, RunFailedError
-from tract_jupyter.llm import reported_cost
+from tract_jupyter.llm import Usage, reported_cost
 from tract_jupyter.models import TurnLimits
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -94,14 +94,105 @@ def test_a_reply_without_usage_says_nothing_in_its_commit_and_is_estimated_in_th
     assert "≈" in str(tract.costs())
 
 
-def test_zeros_in_the_place_of_tokens_are_no_count(priced):
+ZEROS = [
+    {"prompt_tokens": 0, "completion_tokens": 0},
+    {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    {"input_tokens": 0, "output_tokens": 0},
+    {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}},
+    {"total_tokens": 0},
+]
+
+
+@pytest.mark.parametrize("usage", ZEROS)
+def test_zeros_in_the_place_of_tokens_are_no_count(priced, usage):
     """As some servers fill them in: neither a budget nor a limit of money takes them for a reply that costs nothing."""
     tract, client = priced
-    client.replies = [reply("Long. " * 9, usage={"prompt_tokens": 0, "completion_tokens": 0})] * 9
-    tract.chat("Say much.")
+    client.replies = [reply("Long. " * 9, usage=usage)] * 9
+    response = tract.chat("Say much.")
     (line,) = tract.costs().lines
     assert line.is_estimate
     assert (line.input_tokens > 0, line.output_tokens > 0, line.cost.usd > 1) == (True, True, True)
+    assert (response.usage["estimated_tokens"], response.usage["cost_is_estimate"]) == (line.tokens, True)
+    stored = tract.costs.turns()[0].report
+    assert (stored.tokens, stored.is_estimate, stored.cost.is_estimate) == (line.tokens, True, True)
+    assert not {0} & {number for number in response.usage.values() if not isinstance(number, dict)}
+
+
+@pytest.mark.parametrize("usage", ZEROS)
+def test_zeros_do_not_get_around_a_budget(tract, usage):
+    client = ScriptedClient(*[reply("Hello there, all of you.", usage=usage)] * 30)
+    tract.models.use(client)
+    tract.costs.set_budget(tokens=300)
+    with pytest.raises(LLMBudgetError):  # noqa: PT012 # the loop is what raises
+        for _ in range(30):
+            tract.chat("Hi", max_tokens=20)
+    assert len(client.asked) < 8
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        ({"prompt_tokens": 0, "completion_tokens": 40}, {"completion_tokens": 40}),
+        ({"prompt_tokens": 40, "completion_tokens": 0}, {"prompt_tokens": 40}),
+        ({"prompt_tokens": 40, "completion_tokens": 0, "total_tokens": 40}, {"prompt_tokens": 40}),
+    ],
+)
+def test_one_zero_is_estimated_and_the_other_count_holds(priced, usage, known):
+    tract, client = priced
+    client.replies = [reply("Long. " * 9, usage=usage)]
+    response = tract.chat("Say much. " * 9, limits=TurnLimits(tokens=10_000))
+    (line,) = tract.costs().lines
+    assert {name: response.usage.get(name) for name in known} == known
+    assert line.tokens == 40 + response.usage["estimated_tokens"] > 50
+
+
+def test_a_total_alone_is_a_count(priced):
+    tract, client = priced
+    client.replies = [reply("Long.", usage={"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 90})]
+    assert tract.chat("Hi").usage == {"total_tokens": 90}
+    assert tract.costs().tokens == 90
+
+
+def test_a_reply_without_a_word_may_have_no_tokens():
+    assert Usage.of({"usage": {"prompt_tokens": 3, "completion_tokens": 0}}).output_tokens == 0
+    empty = {"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
+    assert Usage.of(empty).output_tokens == 0
+    empty["choices"][0]["message"]["content"] = "Hello"
+    assert Usage.of(empty).output_tokens is None
+
+
+def _ending_with(dialect, said, zeros):
+    """A stream whose usage comes once more at its end, as zeros."""
+    if dialect is Chat:
+        last = {
+            "id": "r1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m-1",
+            "choices": [],
+            "usage": zeros,
+        }
+        return sse(*dialect.chunks(said), last)
+    events = list(dialect.events(said))
+    if dialect is Messages:
+        events.insert(-1, {"type": "message_delta", "delta": {}, "usage": zeros})
+    else:
+        before = {
+            "type": "response.in_progress",
+            "response": {**dialect.whole(said), "status": "in_progress"},
+        }
+        events[-1] = {**events[-1], "response": {**events[-1]["response"], "usage": zeros}}
+        events.insert(-1, before)
+    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
+
+
+@pytest.mark.parametrize("dialect", ALL)
+def test_the_largest_usage_of_a_stream_counts(dialect):
+    zeros = {name: 0 for name, number in dialect.usage(Said()).items() if isinstance(number, int)}
+    with provider(Answer(_ending_with(dialect, Said("Hello"), zeros), kind="text/event-stream")) as there:
+        response = made(dialect, there).chat([{"role": "user", "content": "Hi"}], on_delta=lambda _: None)
+    found = Usage.of(response)
+    assert (found.input_tokens, found.cached_tokens, found.output_tokens) == (100, 60, 20)
 
 
 def test_replies_that_were_thrown_away_count(tract):

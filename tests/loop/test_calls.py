@@ -159,7 +159,7 @@ def test_a_wrong_call_is_answered_and_never_made(talk, script, done, wrong, word
     json.dumps(client.last_messages).encode()
 
 
-@pytest.mark.parametrize("finish", ["length", "content_filter"])
+@pytest.mark.parametrize("finish", ["length", "max_tokens"])
 def test_a_call_that_was_cut_is_not_made_with_defaults(talk, script, person, done, finish):
     @talk.tool
     def all_defaults(how: str = "now") -> str:

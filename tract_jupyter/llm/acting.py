@@ -247,13 +247,14 @@ class TurnMeter:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens of a request and its reply, with `estimated_tokens`; None if one of the two is unknown."""
+    """Return the tokens of a request and its reply, with what is estimated of them; None if nobody counted them."""
     found = Usage.of({"usage": dict(usage)})
+    known = [count for count in (found.input_tokens, found.output_tokens) if count is not None]
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
     if is_count(estimated) and estimated:
-        return (found.input_tokens or 0) + (found.output_tokens or 0) + estimated
-    if found.input_tokens is not None and found.output_tokens is not None:
-        return found.input_tokens + found.output_tokens
+        return sum(known) + estimated
+    if any(known) and usage.get("prompt_tokens") != 0:
+        return sum(known)
     return total if is_count(total) and total else None
 
 

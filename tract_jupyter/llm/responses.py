@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tract_jupyter.llm.blocks import ProviderBlocks, thought_before
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
+    CUT_REASONS,
     Usage,
     WrittenCall,
     WrittenReply,
@@ -298,6 +299,9 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     said = said if isinstance(said, str) else None
     calls = [_call(item, ended=status) for item in items if item.get("type") == "function_call"]
     refusal = sound("".join(_parts_of(items, "refusal", "refusal")))
+    finish = finish_of(said, calls=bool(calls), refusal=bool(refusal))
+    if status == "incomplete" and finish not in CUT_REASONS:
+        finish = "incomplete"  # for a reason that is not known here
     reasoning, field = _reasoning(items)
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
@@ -314,7 +318,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     return WrittenReply(
         text=_text(items) or None,
         calls=calls,
-        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal)) if is_whole else None,
+        finish_reason=finish if is_whole else None,
         provider_finish_reason=said,
         reasoning=reasoning,
         reasoning_field=field,

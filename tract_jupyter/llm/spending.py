@@ -543,22 +543,20 @@ def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in usage.items() if name not in _OWN}
 
 
+_COUNTS: Final = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
+
+
 def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None) -> dict[str, Any]:
-    """Return what a provider reported only a part of: without zeros that are no count, and with what is estimated."""
-    is_known = {
-        "prompt_tokens": said.input_tokens, "input_tokens": said.input_tokens,
-        "completion_tokens": said.output_tokens, "output_tokens": said.output_tokens,
-    }  # fmt: skip
-    has_both = said.input_tokens is None and said.output_tokens is None and bool(usage.get("total_tokens"))
-    kept = {
-        name: value
-        for name, value in _without_own(usage).items()
-        if (value or is_known.get(name, 0) is not None) and (name != "total_tokens" or has_both)
-    }
-    if has_both:
-        return kept
-    known = (said.input_tokens or 0) + (said.output_tokens or 0)
-    tokens = (estimate.input_tokens or 0) + (estimate.output_tokens or 0) - known
+    """Return a usage of which a part is unknown; instead of zeros that are no count, with what is estimated."""
+    kept = _without_own(usage)
+    given, made, total = said.input_tokens, said.output_tokens, usage.get("total_tokens")
+    has_total = given is None and made is None and bool(total)
+    if has_total or not any(kept.get(name) == 0 for name in _COUNTS):
+        return {name: value for name, value in kept.items() if value or name not in _COUNTS}
+    known = {_COUNTS[:2]: given, _COUNTS[2:4]: made, _COUNTS[4:]: None}
+    unknown = {name for names, count in known.items() if count is None for name in names}
+    tokens = (estimate.input_tokens or 0) + (estimate.output_tokens or 0) - (given or 0) - (made or 0)
+    kept = {name: value for name, value in kept.items() if name not in unknown}
     return {**kept, "estimated_tokens": tokens, **_cost_fields(cost)}
 
 

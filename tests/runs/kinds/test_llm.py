@@ -219,7 +219,7 @@ def _answering(model):
 def test_the_log_explains_without_telling(monkeypatch):
     """R56, R57, E25: hashes of prompts, usage, why it ended, no secrets; key-like texts are masked."""
     secret = "sk-abcdefghijklmnop1234"
-    model = Model({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "length"}], "id": "req-1",
+    model = Model({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "stop"}], "id": "req-1",
                    "model": "m-1", "usage": {"total_tokens": 12}})  # fmt: skip
     monkeypatch.setenv("MINE", "k-0123456789")
     models = Models()
@@ -233,7 +233,7 @@ def test_the_log_explains_without_telling(monkeypatch):
     assert result.inputs_summary["userHash"] == hashlib.sha256(f"use {secret}".encode()).hexdigest()
     outputs = result.outputs_summary
     assert (outputs["finishReason"], outputs["requestId"], outputs["usage"]) == (
-        "length",
+        "stop",
         "req-1",
         {"total_tokens": 12},
     )
