@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.hooks.fakes import ScriptedClient, reply
-from tract_jupyter import Session
+from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import CompressionError, ContentError, SessionError, UndecidedError
 
 LONG = "word " * 2_000
@@ -333,3 +333,83 @@ def test_the_tool_and_the_direction_of_a_tool_io_are_told(tract):
         "Call of the tool look:\nx",
         "From the tool look:\nx",
     ]
+
+
+# --- who wrote it
+
+
+def writer(info):
+    return info.generation_config, info.metadata.get("usage")
+
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+NOBODY = ({}, None)
+WROTE = ({"model": "scripted-1"}, USAGE)
+
+
+def test_a_summary_says_which_model_wrote_it_and_what_that_took(talk):
+    talk.configure_llm(ScriptedClient(LONG, "a bridge", "steel, who built it?"))
+    result = talk.compress()
+    first, second = (talk.get_commit(commit) for commit in result.summary_commits)
+    assert writer(first) == (WROTE[0], {**USAGE, "failed_tries": [USAGE]})  # the first text was too long
+    assert writer(second) == WROTE
+    assert talk.costs.of(second.commit_hash).tokens == 12
+    assert [one.text for one in talk.costs.turns()] == []  # a summary answers nobody
+
+
+def test_what_a_person_wrote_is_no_models(talk):
+    talk.configure_llm(ScriptedClient())
+    result = talk.compress(content=["a bridge", "steel"])
+    assert writer(talk.get_commit(result.summary_commits[0])) == NOBODY
+
+
+def test_a_proposed_summary_says_it_unless_a_person_changes_it(talk):
+    talk.configure_llm(ScriptedClient("a long bridge", "some steel", "steel, who built it?"))
+    pending = talk.propose_compress()
+    assert [one["generation_config"] for one in pending.writers] == [{"model": "scripted-1"}] * 2
+    pending.retry(1)
+    pending.edit_summary(0, "a long, long bridge")
+    result = pending.approve()
+    first, second = (talk.get_commit(commit) for commit in result.summary_commits)
+    assert writer(first) == NOBODY
+    assert writer(second) == (WROTE[0], {**USAGE, "failed_tries": [USAGE]})
+
+
+def test_a_proposed_summary_says_it_also_in_another_process(tmp_path):
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("The bridge is 42 m long. " * 10)
+        tract.configure_llm(ScriptedClient("a long bridge"))
+        tract.propose_compress()
+    with Tract.open(tmp_path / "s.db") as tract:
+        pending = tract.operations.rebuild(tract.review.inbox()[0])
+        result = pending.approve()
+        assert writer(tract.get_commit(result.summary_commits[0])) == WROTE
+
+
+def test_shortened_answers_of_tools_say_it(talk):
+    talk.configure_llm(
+        ScriptedClient(
+            reply(None, {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}})
+        )
+    )
+    talk.generate()
+    talk.configure_llm(ScriptedClient("sunny", "fair"))
+    pending = talk.propose_tool_result("c1", "look", "sunny " * 200)
+    pending.summarize()
+    assert writer(pending.approve()) == WROTE
+    talk.tool_results.compress()
+    (answer,) = (one for one in talk.log(None) if one.content_type == "tool_io" and one.operation == "edit")
+    assert writer(answer) == WROTE
+    talk.tool_results.compress(content=["grey"])
+    newest = next(one for one in talk.log(None) if one.content_type == "tool_io")
+    assert writer(newest) == NOBODY
+
+
+def test_the_outcome_of_a_child_says_it():
+    with Session.open() as session:
+        parent = session.create_tract()
+        parent.user("Find out.")
+        child = session.spawn(parent, purpose="find out")
+        child.user("The bridge is 42 m long. " * 10)
+        parent.configure_llm(ScriptedClient("42 m"))
+        assert writer(session.collapse(child, into=parent).commit) == WROTE

@@ -390,3 +390,39 @@ def test_no_turn_yet(talk):
 def test_arguments_that_the_line_says_in_full_are_not_said_again(chat):
     calls = reply(None, call("look", {"city": "Ulm"}, "a"), call("look", {"city": "Ulm\nor Bern"}, "b"))
     assert chat("Weather?", calls, "Sunny.").view().html().count("Called with") == 1
+
+
+@pytest.mark.parametrize(
+    ("finish", "words"),
+    [
+        ("length", "Ended by a limit the reply was cut at its limit; %tract chat resume continues"),
+        (
+            "content_filter",
+            "Refused the provider's content filter ended the reply; the reply is not sent back",
+        ),
+    ],
+)
+def test_the_foot_says_that_a_reply_is_not_whole(chat, talk, finish, words):
+    cut = reply("Half of")
+    cut["choices"][0]["finish_reason"] = finish
+    log = chat("Hi", cut)
+    for page in (log.view(), stored_view(talk)):
+        assert words in page.foot_text()
+        assert "Half of" in page.text()
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (
+            {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+            r"scripted-1  ≈[\d,]+ tokens estimated  ≈\$",
+        ),
+        ({"prompt_tokens": 0, "completion_tokens": 9}, r"scripted-1  9 out  ≈[\d,]+ tokens estimated  ≈\$"),
+        ({"prompt_tokens": 9, "completion_tokens": 0}, r"scripted-1  9 tokens in  ≈2 tokens estimated  ≈\$"),
+    ],
+)
+def test_what_a_server_does_not_count_is_told_as_an_estimate(chat, talk, usage, words):
+    chat("Hi", "Hello.")
+    talk.models.price(talk.costs().lines[0].model, input=1_000, output=1_000)
+    assert re.search(words, chat("Hi", reply("Hello.", usage=usage)).view().foot_text())

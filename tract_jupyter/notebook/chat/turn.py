@@ -187,11 +187,7 @@ class DrawnTurn:
             f"failed at step {self.step:,}" if is_failed and self.step > 1 else step,
             tokens,
             f"{made:,} out" if made is not None else "",
-            f"≈{estimated:,} more"
-            if estimated and tokens
-            else f"≈{counted(estimated, 'token')}"
-            if estimated
-            else "",
+            f"≈{counted(estimated, 'token')} estimated" if estimated else "",
             self._cost(),
             self._time(),
             self.said,
