@@ -434,7 +434,6 @@ class Session:
         context = child.compile()
         if context.head is None:
             raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
-
         clients = (tract.models.default.available("compress") for tract in (into, child))
         writer = summarizer_for(next(filter(None, clients), None), content, summarizer, system_prompt)
         check_outcome(content, writer)
@@ -442,13 +441,9 @@ class Session:
             None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
             into.tokenizer.count_text,
         ))  # fmt: skip
-        source = origin_metadata(child.family, context)
+        options = writer_options(given, origin_metadata(child.family, context))
         with into.batch(), triggered(triggered_by):
-            options = writer_options(given)
-            commit = into.commit(
-                as_content(given), metadata={**source, **options["metadata"]}, message=message,
-                generation_config=options["generation_config"],
-            )  # fmt: skip
+            commit = into.commit(as_content(given), message=message, **options)
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
         return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
 

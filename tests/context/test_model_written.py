@@ -354,7 +354,7 @@ def test_a_summary_says_which_model_wrote_it_and_what_that_took(talk):
     assert writer(first) == (WROTE[0], {**USAGE, "failed_tries": [USAGE]})  # the first text was too long
     assert writer(second) == WROTE
     assert talk.costs.of(second.commit_hash).tokens == 12
-    assert [one.text for one in talk.costs.turns()] == []  # a summary answers nobody
+    assert [one.text for one in talk.costs.turns()] == []  # a summary is no reply
 
 
 def test_what_a_person_wrote_is_no_models(talk):

@@ -1,4 +1,4 @@
-"""A reply that is not whole is told from an answer, continued, or asked for again; a refused one is not sent back."""
+"""Cut and refused replies: how a turn ends with one, how it continues, and who asks again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cut(text, finish, *calls, **more):
 
 
 def sent(client):
-    """What the model was sent last, without the system."""
+    """Return the messages of the last request, without those of the system."""
     return [(one["role"], one["content"]) for one in client.last_messages if one["role"] != "system"]
 
 
@@ -73,7 +73,7 @@ def test_the_turn_the_store_and_the_events_say_how_a_reply_ended(
 def test_so_do_a_client_of_the_users_own_and_a_server_with_other_words(talk, script, word, outcome):
     script(cut(HALF, word))
     assert talk.chat("How?").outcome == outcome
-    assert talk.loop.events_of(talk.loop.turns()[-1])[-1].outcome == outcome  # nobody looked on
+    assert talk.loop.events_of(talk.loop.turns()[-1])[-1].outcome == outcome  # from the history alone
 
 
 @pytest.mark.parametrize("tools", [None, "self"])

@@ -470,7 +470,6 @@ class Compressor:
 
     def _draft(self, history: BranchHistory, group: CompressGroup, text: str, message: str | None) -> Draft:
         priority, retention = inherited(group)
-        options = writer_options(text)
         origin = {"head": history.head, "commits": list(group.commits)}
         return draft(
             _content(text),
@@ -478,8 +477,7 @@ class Compressor:
             message=message,
             priority=priority,
             retention=retention,
-            metadata={COMPRESSED_FROM: origin, **options["metadata"]},
-            generation_config=options["generation_config"],
+            **writer_options(text, {COMPRESSED_FROM: origin}),
         )
 
     def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:

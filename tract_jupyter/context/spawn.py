@@ -398,12 +398,9 @@ def _summary(
     (text,) = source.texts([group])
     content = {"content_type": "dialogue", "role": "assistant", "text": text}
     priority, retention = inherited(group)
-    options = writer_options(text)
     origin = {"head": history.head.commit_hash, "commits": list(commits)}
-    return draft(
-        content, counter, priority=priority, retention=retention,
-        metadata={COMPRESSED_FROM: origin, **options["metadata"]}, generation_config=options["generation_config"],
-    )  # fmt: skip
+    options = writer_options(text, {COMPRESSED_FROM: origin})
+    return draft(content, counter, priority=priority, retention=retention, **options)
 
 
 def _reordered(items: list[Item], first: list[str]) -> list[Item]:

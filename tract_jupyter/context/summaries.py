@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 from tract_jupyter import prompts
@@ -81,12 +82,12 @@ def with_writer(text: str, writer: Mapping[str, Any] | None) -> str:
     return ModelText(text, writer["generation_config"], writer["usage"])
 
 
-def writer_options(text: object) -> dict[str, Any]:
-    """Return the options of a commit that say which model wrote its text, and what that took."""
+def writer_options(text: object, metadata: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return the options of a commit, with `metadata`, that say which model wrote its text, and its usage."""
     if not isinstance(text, ModelText):
-        return {"generation_config": None, "metadata": {}}
+        return {"metadata": dict(metadata), "generation_config": None}
     usage = {"usage": text.usage} if text.usage else {}
-    return {"generation_config": text.generation_config, "metadata": usage}
+    return {"metadata": {**metadata, **usage}, "generation_config": text.generation_config}
 
 
 def _digest(text: str) -> str:

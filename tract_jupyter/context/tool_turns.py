@@ -149,15 +149,14 @@ class ToolTurns:
             "status": "error" if message.is_error else None,
         }
         before = history.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
-        options = writer_options(text)
-        kept = {} if before is None else before.metadata
+        metadata = {} if before is None else before.metadata
+        kept = {name: value for name, value in metadata.items() if name != "usage"}
         return draft(
             content,
             self._repository.counter,
             operation=EDIT,
             edit_target=entry.commit_hash,
-            metadata={name: value for name, value in kept.items() if name != "usage"} | options["metadata"],
-            generation_config=options["generation_config"],
+            **writer_options(text, kept),
         )
 
     def _history(self) -> BranchHistory | None:

@@ -247,7 +247,7 @@ class TurnMeter:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens of a request and its reply, with what is estimated of them; None if nobody counted them."""
+    """Return the tokens of a request and its reply, with the estimated part; None if they were not counted."""
     found = Usage.of({"usage": dict(usage)})
     known = [count for count in (found.input_tokens, found.output_tokens) if count is not None]
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")

@@ -214,7 +214,7 @@ def ask_model(
 
 
 class WholeReplies:
-    """A client whose replies are whole: a reply that was cut is asked for again, with a higher limit.
+    """A client that asks again, with a higher limit, if a reply was cut.
 
     Args:
         client: who is asked.

@@ -517,7 +517,7 @@ class Spending:
 
 
 def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
-    """Estimate what is sent: instructions, messages with all that goes back in them, and the tools on offer."""
+    """Estimate the tokens of a request: instructions, messages with their raw blocks, and tools."""
     messages = sent.get("messages") or sent.get("input") or ()
     texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
     for one in messages:

@@ -32,7 +32,6 @@ from tract_jupyter.llm import (
     why_over,
 )
 from tract_jupyter.models import Attachment, ChatResponse, Priority, TurnOutcome
-from tract_jupyter.prompts import CONTINUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -160,6 +159,8 @@ class TurnStore:
             return None
         info = self.repository.commits.get(last.commit_hash)
         if CUT in info.metadata and FINISH in info.metadata:
+            from tract_jupyter.prompts import CONTINUE
+
             content = {"content_type": "dialogue", "role": "user", "text": CONTINUE, "name": None}
             self.repository.commits.commit(content, metadata={CONTINUES: last.commit_hash})
             return None

@@ -417,10 +417,10 @@ class ToolResults:
     def _commit(self, fields: dict[str, Any]) -> CommitInfo:
         content = fields["content"]
         written = with_writer(content, fields.get("writer")) if isinstance(content, str) else content
-        wrote, options = writer_options(written), {**fields["options"], "metadata": _metadata(fields)}
-        if wrote["generation_config"] is not None:
-            options["metadata"] |= wrote["metadata"]
-            options["generation_config"] = wrote["generation_config"]
+        wrote = writer_options(written, _metadata(fields))
+        if wrote["generation_config"] is None:
+            del wrote["generation_config"]
+        options = {**fields["options"], **wrote}
         return self._repository.commits.say(_content(fields), fields["edit"], options)
 
     def _tokens(self, fields: dict[str, Any]) -> int:
