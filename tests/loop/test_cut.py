@@ -147,7 +147,7 @@ def test_a_call_that_was_cut_is_still_the_models_to_write_again(talk, script, do
 
 
 def whole(client):
-    """The limits that a model was asked with."""
+    """Return the limits of output of all requests."""
     return [options.get("max_tokens") for _, options in client.asked]
 
 
