@@ -85,7 +85,7 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     out = lab.output(1)
     question = out.locator("section.q")
     question.wait_for()
-    with Tract.open(lab.path.parent / ".tract" / "tract.db") as elsewhere:
+    with Tract.open(lab.store) as elsewhere:
         elsewhere.autonomy.ceiling = "manual"
     question.get_by_role("button", name="Run annotate").click()
     question.get_by_role("alert").get_by_text("told, not done: autonomy is manual.").wait_for()

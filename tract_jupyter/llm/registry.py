@@ -142,6 +142,12 @@ class Models(Mapping[str, ModelConnection]):
             raise unknown_model(name, self)
         return _checked(ModelConnection.of_provider(PROVIDERS["openai"], name, key=key))
 
+    def take_over(self, other: Models) -> None:
+        """Use another tract's models, keys, budget and bill from now on. The other tract is not used any more."""
+        self._connections, self._credentials = dict(other._connections), dict(other._credentials)
+        self.default.take_over(other.default)
+        self.default.spending.account = other.default.spending.account
+
     def configure(
         self,
         model: str | None = None,

@@ -22,6 +22,7 @@ from tract_jupyter.notebook.chat.source import (
     TractSource,
     find_turn,
     replayed_from,
+    start_conversation,
     stored_log,
     turns_of,
     undo_turn,
@@ -89,6 +90,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     """
     text = text.strip()
     _check(text, options)
+    notebook.shows_continued = True
     if options.retry:
         await _retry(notebook, options)
         return
@@ -96,7 +98,11 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     sent, files = _sent(notebook, options)
     message = message_with(sent, text)
     check_model(notebook.tract, options.model)
-    log = TurnLog(TractSource(notebook.tract), replayed=replayed_from(notebook.tract))
+    log = TurnLog(
+        TractSource(notebook.tract),
+        replayed=replayed_from(notebook.tract),
+        continues=notebook.take_continued(),
+    )
     await _carry_out(notebook, message, log, options, tools, attachments=files)
 
 
@@ -289,6 +295,9 @@ async def _carry_out(
                     notebook.turns.add(tract, board.display, board.close())
 
         response = await ended(notebook, work, board, stop)
+        if acts.starts_new:
+            board.display.close(acts.start_new(log.view()))
+            return
         if response is None:
             return
         if not board.is_up:  # it had its answer before
@@ -328,6 +337,8 @@ class _Acts:
     log: TurnLog
     stop: StopSignal
     board: TurnBoard | None = None
+    starts_new: bool = False
+    """True if the turn was stopped to start a new conversation."""
 
     @property
     def tract(self) -> Tract:
@@ -350,7 +361,23 @@ class _Acts:
             return view.undone()
         if action == "fork":
             return self._fork(view)
+        if action == "new":
+            if view.is_over:
+                return self.start_new(view)
+            self.starts_new = True
+            self.stop.set()
+            return None
         raise OperationError("%tract chat resume goes on with it")
+
+    def start_new(self, view: DrawnTurn) -> DrawnTurn:
+        """Undo this turn and start a new conversation; the earlier one keeps its branch."""
+        if view.turn_id:
+            undo_turn(self.tract, view.turn_id)
+        name = start_conversation(self.tract)
+        view = replace(view.undone(), said=f"New conversation on branch {name}: run the cell again.")
+        if self.board is not None:
+            self.notebook.turns.said(self.board.display, view)
+        return view
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Make a branch of what was said up to here, and go there."""
