@@ -18,6 +18,7 @@ from .orchestrator import ORCHESTRATE as ORCHESTRATE
 from .orchestrator import REASONING as REASONING
 from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
+from .replies import EXPLAIN as EXPLAIN
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
 from .replies import PLAN as PLAN

@@ -14,6 +14,7 @@ from tract_jupyter.models import SentContext, TurnOutcome, message_with
 from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
 from tract_jupyter.notebook.chat.context import (
     cell_context,
+    error_context,
     file_context,
     variable_context,
 )
@@ -27,7 +28,7 @@ from tract_jupyter.notebook.chat.source import (
     turns_of,
     undo_turn,
 )
-from tract_jupyter.prompts import PLAN
+from tract_jupyter.prompts import EXPLAIN, PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,6 +61,7 @@ class ChatOptions:
         cells: which cells are sent along.
         variables: which variables are.
         files: which files are.
+        error: the last cell that failed is sent along, with its traceback.
         retry: the last turn is asked again, or gone on with.
         out: the name of a variable for the response.
     """
@@ -71,6 +73,7 @@ class ChatOptions:
     cells: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    error: bool = False
     retry: bool = False
     out: str = ""
 
@@ -88,7 +91,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         LLMConfigError: there is no model to ask.
         UsageError: the turn failed, or waits for decisions, as its display tells.
     """
-    text = text.strip()
+    text = text.strip() or (EXPLAIN if options.error else "")
     _check(text, options)
     notebook.shows_continued = True
     if options.retry:
@@ -170,10 +173,11 @@ def _check(text: str, options: ChatOptions) -> None:
         raise OperationError(
             "there is nothing to say: write it below %%tract_chat, or --retry the last turn. Nothing was sent"
         )
-    if options.retry and (options.cells or options.variables or options.files or options.plan):
+    attached = options.cells or options.variables or options.files or options.error
+    if options.retry and (attached or options.plan):
         raise OperationError(
-            "--retry asks what was asked, with what was sent then; say it anew with --plan, --cells, --vars and "
-            "--files. Nothing was sent"
+            "--retry repeats the last message with its attachments. To change them, send a new message. Nothing was "
+            "sent"
         )
     if options.plan and (options.direct or options.profile):
         raise OperationError(
@@ -236,6 +240,7 @@ def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentCon
     return [
         *sent,
         *(cell_context(shell, options.cells) if options.cells else ()),
+        *(error_context(shell) if options.error else ()),
         *variable_context(shell.user_ns, options.variables),
         *texts,
     ], files
