@@ -1,6 +1,6 @@
 """`%%tract_chat` in a real JupyterLab, where a turn is not left in peace: other notebooks, restarts, forks, keys alone."""
 
-from tests.browser.chat import CHAT, SETUP, bundle, end, start
+from tests.browser.chat import CHAT, SETUP, bundle, end, start, stopped
 from tests.browser.model import ScriptedModel
 
 
@@ -159,7 +159,7 @@ def test_a_whole_turn_by_keys_alone(open_lab, model):
     out.get_by_text("Well, then").wait_for()
     press_until(lab, "Tab", "Stop")
     lab.page.keyboard.press("Enter")
-    end(lab).locator(".foot").get_by_text("You stopped this turn").wait_for()
+    stopped(lab).locator(".foot").get_by_text("You stopped this turn").wait_for()
     told = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert told[0].startswith("saved a with 7 rows")
     assert "no, thanks" in told[1]

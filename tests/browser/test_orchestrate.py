@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.chat import bundle, end
+from tests.browser.chat import bundle, end, stopped
 from tests.browser.contrast import poor_contrast
 from tests.browser.server import DARK, LIGHT
 from tract_jupyter import Tract
@@ -139,7 +139,7 @@ def test_stop_while_a_question_is_open(open_lab, model, screenshot):
     out = lab.output(1)
     out.locator("section.q").wait_for()
     out.get_by_role("button", name="Stop").click()
-    page = end(lab)
+    page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this run").wait_for()
     assert page.locator("section.q").count() == 0
     screenshot(lab, "orchestrate-stopped", 1)
@@ -162,7 +162,7 @@ def test_stop_while_the_model_is_asked(open_lab, model, screenshot):
     out = lab.output(1)
     out.get_by_text("I would").wait_for()
     out.get_by_role("button", name="Stop").click()
-    page = end(lab)
+    page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this run").wait_for()
     screenshot(lab, "orchestrate-stopped-early", 1)
     reply.end()

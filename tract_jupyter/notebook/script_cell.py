@@ -191,6 +191,8 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
         yield "", "", f"and {len(failed) - _MOST_FAILURES:,} more"
 
 
+QUEUED: Final = "Stopped. Queued cells did not run."
+"""What a stopped cell says in the place of a traceback: its display says what was stopped."""
 _REFRESHED_EVERY = 4  # heartbeats
 
 

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
-from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
+from tract_jupyter.notebook.chat.board import TurnBoard, check_not_stopped, display_for, ended, gathering
 from tract_jupyter.notebook.chat.context import (
     cell_context,
     error_context,
@@ -302,14 +302,12 @@ async def _carry_out(
         response = await ended(notebook, work, board, stop)
         if acts.starts_new:
             board.display.close(acts.start_new(log.view()))
-            return
-        if response is None:
-            return
         if not board.is_up:  # it had its answer before
             board.log = stored_log(tract, find_turn(tract))
             notebook.turns.add(tract, board.display, board.close())
     if options.out:
         notebook.shell.user_ns[options.out] = response
+    check_not_stopped(response.outcome)
     if response.outcome is TurnOutcome.WAITING:
         raise UsageError("calls of this turn wait for a decision, and nobody can be asked here; see above")
 
