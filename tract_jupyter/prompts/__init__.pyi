@@ -45,6 +45,7 @@ from .tool_calls import NO_PERMISSION as NO_PERMISSION
 from .tool_calls import NOT_GRANTED as NOT_GRANTED
 from .tool_calls import NOTHING_ABOVE as NOTHING_ABOVE
 from .tool_calls import OF_A_TRACT_ABOVE as OF_A_TRACT_ABOVE
+from .tool_calls import READ_RESOURCE_DESCRIPTION as READ_RESOURCE_DESCRIPTION
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS

@@ -77,6 +77,9 @@ NAMED: Final = "# and {count} more: {names}\n"
 TO_BE_FOUND: Final = "# and {count} more: tools_search finds them{spaces}\n"
 
 
+READ_RESOURCE_DESCRIPTION: Final = (
+    "Read a resource of this server by its URI, such as one that an answer links to. Not for addresses of other places."
+)
 SERVER_INSTRUCTIONS = """\
 These tools work on a versioned, token-counted context and fire the operations that its owner has approved. \
 Tools that only read answer at once. Any other call waits until its owner allows it in their notebook, for at most \

@@ -67,7 +67,7 @@ class ToolBridge:
                     rough_size(arguments), rough_size(result.output),
                 )
             )  # fmt: skip
-        return result.output if result.success else result.value(arguments)
+        return result.output if result.success and result.told is None else result.value(arguments)
 
 
 class ToolsModule(types.ModuleType):
