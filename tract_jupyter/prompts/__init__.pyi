@@ -46,6 +46,7 @@ from .tool_calls import NOT_GRANTED as NOT_GRANTED
 from .tool_calls import NOTHING_ABOVE as NOTHING_ABOVE
 from .tool_calls import OF_A_TRACT_ABOVE as OF_A_TRACT_ABOVE
 from .tool_calls import READ_RESOURCE_DESCRIPTION as READ_RESOURCE_DESCRIPTION
+from .tool_calls import RUNS as RUNS
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS
@@ -54,6 +55,8 @@ from .tool_calls import SERVER_INSTRUCTIONS as SERVER_INSTRUCTIONS
 from .tool_calls import TO_BE_FOUND as TO_BE_FOUND
 from .tool_calls import TOLD_NOT_DONE as TOLD_NOT_DONE
 from .tool_calls import TOO_LARGE as TOO_LARGE
+from .tool_calls import WAITS_FOR_OWNER as WAITS_FOR_OWNER
+from .tool_calls import refused_call as refused_call
 from .tool_calls import undecided as undecided
 from .tool_descriptions import SELF as SELF
 from .tool_descriptions import SUPERVISOR as SUPERVISOR

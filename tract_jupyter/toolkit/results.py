@@ -40,7 +40,9 @@ class ToolResult(NamedTuple):
     told: str | None = None
 
     def __str__(self) -> str:
-        return (str(self.output) if self.told is None else self.told) if self.success else f"Error: {self.error}"
+        return (
+            (str(self.output) if self.told is None else self.told) if self.success else f"Error: {self.error}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""

@@ -176,8 +176,12 @@ class Toolset:
 
     def has(self, name: str) -> bool:
         """Return True if a tool of that name, or of that name for providers, belongs to the profile."""
+        return self.get(name) is not None
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name, or of that name for providers, if it belongs to the profile."""
         tool = self._executor.get(name)
-        return tool is not None and self.profile.has(tool)
+        return tool if tool is not None and self.profile.has(tool) else None
 
     def why_not(self, name: str) -> str:
         """Return why a tool that there was cannot be called now; empty if it can be."""

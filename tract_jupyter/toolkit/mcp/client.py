@@ -56,7 +56,7 @@ class McpTool:
 
     name: str
     description: str = ""
-    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    input_schema: dict[str, Any] = field(default_factory=dict)
     output_schema: dict[str, Any] | None = None
     read_only: bool | None = None
     destructive: bool | None = None
@@ -124,10 +124,15 @@ def _object_schema(schema: Any) -> dict[str, Any]:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
         raise SpecError(f"its inputSchema is no JSON Schema, but {brief_repr(schema)}")
-    kind = schema.get("type", "object")
-    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise SpecError(f"its inputSchema describes no object, but {brief_repr(kind)}")
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if not _may_be_object(schema) or (isinstance(choices, list) and not any(map(_may_be_object, choices))):
+        raise SpecError(f"its inputSchema describes no object, but {brief_repr(schema.get('type', choices))}")
     return {**schema, "type": "object"}
+
+
+def _may_be_object(schema: Any) -> bool:
+    kind = schema.get("type", "object") if isinstance(schema, dict) else "object"
+    return "object" in kind if isinstance(kind, list) else kind == "object"
 
 
 @contextmanager
@@ -318,9 +323,7 @@ class McpServer:
         seconds = self.longest_timeout if tool.runs_as_task else None
         return call_tool(client, self.name, tool.name, arguments, on_progress, task_seconds=seconds)
 
-    def _request(
-        self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str
-    ) -> T:
+    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str) -> T:
         """Run a job on the connection; `was` says what the server was doing, for errors."""
         connection = self._connected()
         from tract_jupyter.toolkit.mcp.connection import Patience

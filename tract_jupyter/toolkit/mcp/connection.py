@@ -1,7 +1,7 @@
 """A connection to an MCP server: kept open in a thread of its own, used from any other without `await`.
 
-The SDK's client keeps the connection. Answers are read as plain JSON: the SDK refuses a whole list for one odd tool, and
-a whole answer for one odd block.
+The SDK's client keeps the connection. Answers are read as plain JSON, since the SDK refuses a whole list for one odd
+tool, and a whole answer for one odd block.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ async def _request(
     session._stamp(data, options)  # noqa: SLF001 # the SDK has no public way that leaves the result as it is
     if on_progress is not None:
 
-        async def report(done: float, total: float | None, message: str | None) -> None:
-            on_progress(done, total, message)
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, message)
 
         options["on_progress"] = report
     return await session._dispatcher.send_raw_request(method, data.get("params"), options)  # noqa: SLF001

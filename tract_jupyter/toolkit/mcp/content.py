@@ -105,8 +105,8 @@ def _unwrapped(value: Any) -> Any:
 
 def _repeats(blocks: Sequence[Any], values: Sequence[Any]) -> bool:
     """Return True if a content only repeats one of the values: as text, as JSON, or a list item by item."""
-    texts = [block["text"] if _kind(block) == "text" else None for block in blocks]
-    if None in texts:
+    texts = [str(block["text"]) for block in blocks if _kind(block) == "text"]
+    if len(texts) < len(blocks):
         return False
     if any(_is_same("\n".join(texts), value) for value in values):
         return True

@@ -193,7 +193,7 @@ def _check_parts(parts: int) -> None:
 
 def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
     made = ToolDefinition.from_schema(
-        f"{server.name}.{tool.name}", tool.description, dict(tool.input_schema), _handler(server, tool),
+        f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool),
         traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
         output_schema=_output_schema(tool),
     )  # fmt: skip
