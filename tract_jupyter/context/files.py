@@ -227,8 +227,11 @@ class Files:
         known = self._known(content)
         if not attachments:
             return content, known
-        if content["content_type"] != "dialogue" or content["role"] != "user":
-            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
+        kind = (content["content_type"], content.get("role") or content.get("direction"))
+        if kind not in {("dialogue", "user"), ("tool_io", "result")}:
+            raise ContentError(
+                "only a message of the user and the result of a tool have attachments; give them to user() or chat()"
+            )
         new = self.given(attachments)
         every = [*known, *new]
         check_together(every)

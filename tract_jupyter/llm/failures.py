@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.call import ModelCall
 
 
+NO_ATTACHMENTS: Final = (
+    r"(?i)(image|vision|multimodal|mmproj|\bpdf\b|document block|input_file|file content).{0,80}"
+    r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
+    r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
+    r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)"
+)
+"""How providers and servers say that a model takes no images or files."""
+_ABOUT_IMAGES: Final = re.compile(r"(?i)\bimages?\b|image_url|input_image")
+
+
+def takes_no_attachments(error: Exception) -> bool:
+    """Return True if an error says that the model takes no images or files."""
+    return re.search(NO_ATTACHMENTS, str(error)) is not None
+
+
+def is_about_images(error: Exception) -> bool:
+    """Return True if an error is about images: the model takes none, or one of them is damaged."""
+    return takes_no_attachments(error) or _ABOUT_IMAGES.search(str(error)) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of failure: the code and reason of its error, whether it may pass, and what to do."""

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
-from tract_jupyter.llm.failures import Failures, json_of
+from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import masked
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
@@ -51,10 +51,7 @@ _OK: Final = 200
 _DONE: Final = b"[DONE]"
 
 _ATTACHMENTS: Final = {
-    r"(?i)(image|vision|multimodal|mmproj|\bpdf\b|document block|input_file|file content).{0,80}"
-    r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
-    r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
-    r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)":
+    NO_ATTACHMENTS:
         "This model does not take such attachments: ask one that does, as "
         "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
 }  # fmt: skip

@@ -6,7 +6,7 @@ Each reply is committed before its calls are carried out, and each answer as soo
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
@@ -92,11 +92,10 @@ class AnswerStore:
                 kept: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
                     kept[CALLS] = answer.made
-                made.append(
-                    self.results.commit(
-                        ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
-                    )
-                )
+                told = ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                if answer.images and not is_watched:  # a handler decides about texts
+                    told = replace(told, options={**told.options, "attachments": answer.images})
+                made.append(self.results.commit(told))
             if over:
                 self.journal.forget(over)
         return made

@@ -4,11 +4,13 @@ from .attachment import MOST_BYTES as MOST_BYTES
 from .attachment import MOST_FILES as MOST_FILES
 from .attachment import MOST_TEXT as MOST_TEXT
 from .attachment import MOST_TOGETHER as MOST_TOGETHER
+from .attachment import OF_RESULTS as OF_RESULTS
 from .attachment import AttachedFile as AttachedFile
 from .attachment import Attachment as Attachment
 from .attachment import Reader as Reader
 from .attachment import anthropic_block as anthropic_block
 from .attachment import check_together as check_together
+from .attachment import has_attached_results as has_attached_results
 from .attachment import inline_media as inline_media
 from .attachment import is_media as is_media
 from .attachment import media_tokens as media_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from itertools import islice
@@ -13,7 +14,7 @@ from tract_jupyter.exceptions import (
     ToolDeniedError,
     ToolExecutionError,
 )
-from tract_jupyter.models import brief_repr, canonical_json, printable
+from tract_jupyter.models import AttachedFile, brief_repr, canonical_json, printable
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -28,6 +29,7 @@ class ToolResult(NamedTuple):
         denied: it was refused. False if it failed.
         replayed: it is the result of an earlier run of a script, and nothing was called.
         told: the text for a model, if it is not made from the output.
+        images: what a model is shown with it.
     """
 
     tool_name: str
@@ -38,6 +40,7 @@ class ToolResult(NamedTuple):
     denied: bool = False
     replayed: bool = False
     told: str | None = None
+    images: tuple[AttachedFile, ...] = ()
 
     def __str__(self) -> str:
         return (
@@ -48,7 +51,11 @@ class ToolResult(NamedTuple):
         """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""
         if not self.success:
             return {"error": self.error, **({"denied": True} if self.denied else {})}
-        told = {} if self.told is None else {"told": self.told}
+        told: dict[str, Any] = {} if self.told is None else {"told": self.told}
+        if self.images:
+            told["images"] = [
+                [one.attachment.name, base64.b64encode(one.data).decode()] for one in self.images
+            ]
         try:
             return {"output": json.loads(canonical_json(self.output)), **told}
         except ContentError:
@@ -60,7 +67,8 @@ class ToolResult(NamedTuple):
         if "error" in told:
             return cls(name, success=False, error=told["error"], denied=told.get("denied", False))
         if "output" in told:
-            return cls(name, success=True, output=told["output"], told=told.get("told"))
+            images = (AttachedFile.of(file, base64.b64decode(data)) for file, data in told.get("images", ()))
+            return cls(name, success=True, output=told["output"], told=told.get("told"), images=tuple(images))
         shown = str(told["shown"])
         # a class of that name, as errors about it say the name
         kind = type(str(told.get("type")).replace("\0", ""), (), {"__repr__": lambda _: shown})

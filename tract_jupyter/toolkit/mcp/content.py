@@ -6,12 +6,14 @@ the other. What a server sends is checked here and not against the SDK's types, 
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import McpResultError
-from tract_jupyter.models import one_line, shortened
+from tract_jupyter.exceptions import AttachmentError, McpResultError
+from tract_jupyter.models import AttachedFile, check_together, one_line, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,10 +37,12 @@ class McpAnswer(NamedTuple):
     Attributes:
         value: for code: the structured content without its wrapper, or the text.
         told: the text for a model; None if the value says all.
+        images: those of the content that a model can be shown.
     """
 
     value: Any
     told: str | None = None
+    images: tuple[AttachedFile, ...] = ()
 
 
 def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: bool) -> McpAnswer:
@@ -63,7 +67,7 @@ def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: b
     _check_size(max(_size(told), _size(_as_text(_without_data(value)))), subject, limit)
     if value == "" and structured is None:
         return McpAnswer(None)
-    return McpAnswer(value, None if told == _as_text(value) else told)
+    return McpAnswer(value, None if told == _as_text(value) else told, _images(blocks, subject))
 
 
 def read_reason(result: Mapping[str, Any]) -> str:
@@ -166,6 +170,23 @@ def _resource(resource: Any) -> str:
     if isinstance(resource.get("text"), str):
         return f"{_bracketed(named, resource.get('mimeType'))}\n{resource['text']}"
     return _bracketed(named, resource.get("mimeType"), _bytes_of(resource.get("blob")))
+
+
+def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
+    """Return the images that can be sent to a model; the others are only described."""
+    found: list[AttachedFile] = []
+    for block in blocks:
+        kind = _kind(block)
+        resource = block.get("resource") if kind == "resource" else None
+        data = block.get("data") if kind == "image" else (resource or {}).get("blob")
+        if not isinstance(data, str):
+            continue
+        with suppress(ValueError, AttachmentError):
+            file = AttachedFile.of(f"{subject} image {len(found) + 1}", base64.b64decode(data))
+            if file.attachment.kind == "image":
+                check_together([*found, file])
+                found.append(file)
+    return tuple(found)
 
 
 def _bracketed(*parts: Any) -> str:

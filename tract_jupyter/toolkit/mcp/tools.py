@@ -222,7 +222,7 @@ def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
             answer = server.answer(tool.name, arguments)
         except ToolExecutionError as error:
             return ToolResult(full, success=False, error=error.reason)
-        return ToolResult(full, success=True, output=answer.value, told=answer.told)
+        return ToolResult(full, success=True, output=answer.value, told=answer.told, images=answer.images)
 
     return call
 
