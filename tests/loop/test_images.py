@@ -1,4 +1,4 @@
-"""Images in the results of tools: the model is shown them if it accepts images, and else only told of them."""
+"""Images in the results of tools: sent to a model that accepts images, and always described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of MCP tools: what code gets, what a model gets, and that nothing is lost between the two."""
+"""The answers of MCP tools: the value for code, and the text for a model."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import observing
 from tract_jupyter.review import Answer
-from tract_jupyter.toolkit import HELPERS, ToolBridge, Traits
-from tract_jupyter.toolkit.mcp.connection import Patience
+from tract_jupyter.toolkit import HELPERS, Patience, ToolBridge, Traits
 
 
 @pytest.fixture

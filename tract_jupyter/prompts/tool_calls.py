@@ -87,7 +87,7 @@ Tools that only read answer at once. Any other call waits until its owner allows
 call that is refused was not carried out; the error gives the reason."""
 WAITS_FOR_OWNER: Final = "Waiting for the owner's decision in their notebook"
 RUNS: Final = "Running"
-"""What a client is told while it waits for a call."""
+"""Progress messages for a client that waits for a call."""
 
 
 def refused_call(tool: str, why: str) -> str:

@@ -115,7 +115,7 @@ def _claim(hints: dict[str, Any], name: str) -> bool | None:
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, which are an object, whether it says so or not.
+    """Return the schema of a tool's arguments as the schema of an object.
 
     Raises:
         SpecError: it describes something else.

@@ -60,7 +60,7 @@ class Endpoint(Protocol):
 
 
 OnProgress: TypeAlias = "Callable[[float, float | None, str | None], None]"
-"""Is told how far a call is: how much is done, of how much, and what is being done."""
+"""A callback for the progress of a call: the amount done, the total, and a message."""
 
 
 class Patience:
@@ -273,7 +273,7 @@ def has_tasks(client: Client) -> bool:
 
 
 def check_headers(client: Client, tools: Mapping[str, dict[str, Any]]) -> set[str]:
-    """Have the client send the arguments as headers that a server over HTTP wants there.
+    """Register the arguments that a server over HTTP expects as headers.
 
     Args:
         client: of the server.
@@ -308,7 +308,7 @@ async def call_tool(
         server: its name.
         tool: the tool.
         arguments: by name.
-        on_progress: is told of progress.
+        on_progress: called with progress.
         task_seconds: run the call as a task, which the server keeps for so long.
 
     Raises:
