@@ -217,7 +217,11 @@ def _version() -> str:
 
 _MOST_TOOLS: Final = 1_000
 _COMPLETE: Final = "complete"
-_POLL_SECONDS: Final = (0.05, 1.0, 30.0)  # the least, the usual and the most between two looks at a task
+_POLL_MILLISECONDS: Final = (
+    50,
+    1_000,
+    30_000,
+)  # the least, the usual and the most between two looks at a task
 _CANCEL_SECONDS: Final = 2.0
 
 
@@ -257,7 +261,7 @@ async def list_tools(client: Client, server: str) -> list[Any]:
             ) from None
         tools = _list_in(page, "tools", f"MCP server {server!r} sent a list of tools")
         found += tools
-        cursor = page.get("nextCursor")
+        cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
         if len(found) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(
                 f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the most that are taken"
@@ -358,9 +362,9 @@ async def _task_result(
 
 
 def _pause(milliseconds: Any) -> float:
-    least, usual, most = _POLL_SECONDS
+    least, usual, most = _POLL_MILLISECONDS
     is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
-    return min(most, max(least, milliseconds / 1_000)) if is_number else usual
+    return min(most, max(least, milliseconds if is_number else usual)) / 1_000
 
 
 async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]:

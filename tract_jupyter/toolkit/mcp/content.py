@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON: Final = 2_000
 _LONGEST_WORD: Final = 500
+_MOST_BYTES: Final = 10**15
 _LEAST_NAMED: Final = 64
 _LEAST_UNNAMED: Final = 200
 _WRAPPERS: Final = ("result", "content")
@@ -154,7 +155,7 @@ def _block(block: Any, *, hides: bool) -> str:
             return _resource(block.get("resource"))
         case "resource_link":
             size = block.get("size")
-            size = f"{size:,} bytes" if isinstance(size, int) else None
+            size = f"{size:,} bytes" if isinstance(size, int) and 0 < size < _MOST_BYTES else None
             name = block.get("title") or block.get("name")
             return _bracketed(
                 f"link to resource {_word(block.get('uri'))}", name, block.get("mimeType"), size
