@@ -177,11 +177,11 @@ def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
     """Return the images that can be sent to a model; the others are only described."""
     found: list[AttachedFile] = []
     for block in blocks:
-        kind = _kind(block)
-        resource = block.get("resource") if kind == "resource" else None
-        data = block.get("data") if kind == "image" else (resource or {}).get("blob")
-        if not isinstance(data, str):
-            continue
+        match block:
+            case {"type": "image", "data": str(data)} | {"type": "resource", "resource": {"blob": str(data)}}:
+                pass
+            case _:
+                continue
         with suppress(ValueError, AttachmentError):
             file = AttachedFile.of(f"{subject} image {len(found) + 1}", base64.b64decode(data))
             if file.attachment.kind == "image":
