@@ -74,3 +74,8 @@ TOOLS = ["tools.run(command='rm -rf x')", "tract.user('DROP TABLE users')"]
 @pytest.mark.parametrize("code", TOOLS)
 def test_calls_that_have_a_review_of_their_own_say_nothing_here(code):
     assert found(code) == set()
+
+
+def test_a_function_of_an_earlier_cell_that_makes_such_a_call():
+    assert ("TJ101", "high") in found("clean()", "def clean():\n    shellmate.run('rm -rf ~/data')")
+    assert found("clean()", "def clean():\n    shellmate.run('clean')") == set()
