@@ -130,6 +130,9 @@ from .status import StatusInfo as StatusInfo
 from .text import brief_repr as brief_repr
 from .text import counted as counted
 from .text import cut_middle as cut_middle
+from .text import distinct as distinct
+from .text import distinct_repr as distinct_repr
+from .text import hidden_characters as hidden_characters
 from .text import identifier as identifier
 from .text import left_out as left_out
 from .text import one_line as one_line
