@@ -14,7 +14,7 @@ from tract_jupyter.context import (
     Source,
     as_content,
     check_outcome,
-    default_counter,
+    checked_counter,
     first_line,
     make_tract,
     origin_metadata,
@@ -40,6 +40,7 @@ from tract_jupyter.models import (
     check_budget,
     check_limit,
     check_text,
+    repr_of_whole,
     text_of,
 )
 from tract_jupyter.storage import (
@@ -107,7 +108,7 @@ class Session:
     ) -> None:
         self._database = database
         self._rows = TractRows()
-        self._tracts = OpenTracts(self, database, tokenizer or default_counter(), trust, around)
+        self._tracts = OpenTracts(self, database, checked_counter(tokenizer), trust, around)
 
     @classmethod
     def open(
@@ -493,6 +494,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Session on {self.location}>"
 

@@ -137,6 +137,7 @@ from .text import identifier as identifier
 from .text import left_out as left_out
 from .text import one_line as one_line
 from .text import printable as printable
+from .text import repr_of_whole as repr_of_whole
 from .text import safe_repr as safe_repr
 from .text import shortened as shortened
 from .text import size_text as size_text

@@ -6,11 +6,12 @@ import hashlib
 import keyword
 import re
 import unicodedata
+from functools import wraps
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
 
 _BRIEF = 60
@@ -26,8 +27,8 @@ _IGNORABLE = (
 _BLANK = "\u2800\u2d7f\ufffc\U0001107f\U00013441\U00013442\U00016fe4\U0001d159"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _IDEOGRAPHS = (
-    "\\u2e80-\\u2fdf\\u3007\\u3021-\\u3029\\u3038-\\u303b\\u3400-\\u4dbf\\u4e00-\\u9fff"
-    "\\uf900-\\ufaff\\U00020000-\\U0003ffff"
+    "\u2e80-\u2fdf\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # emoji that are black and white signs without a selector, so that it is seen
 _TEXT_EMOJI = (
@@ -89,7 +90,7 @@ def distinct(text: str) -> tuple[str, str]:
     named = ", ".join(f"column {place + 1} U+{ord(text[place]):04X}" for place in places[:_MOST_NOTED])
     more = len(places) - _MOST_NOTED
     if more > 0:
-        rest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        rest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
         named += f" and {more:,} more (sha256 of the text: {rest})"
     return "".join(marked), f"hidden or unusual characters: {named}"
 
@@ -167,6 +168,22 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except Exception:  # noqa: BLE001 # it may raise anything
         return f"<{type(value).__name__} that cannot be shown>"
+
+
+Self = TypeVar("Self")
+
+
+def repr_of_whole(method: Callable[[Self], str]) -> Callable[[Self], str]:
+    """Decorate a `__repr__`: it also works for an object whose constructor failed, as tracebacks show such objects."""
+
+    @wraps(method)
+    def described(self: Self) -> str:
+        try:
+            return method(self)
+        except AttributeError:
+            return f"<{type(self).__name__}, not completely constructed>"
+
+    return described
 
 
 def brief_repr(value: Any) -> str:

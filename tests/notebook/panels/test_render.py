@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.models import printable
+from tract_jupyter.models import distinct, printable
 from tract_jupyter.notebook.panels import body_html, code_html, highlighted, record_html, record_text
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review import CodeBlock, request_text
@@ -158,7 +158,7 @@ def test_any_code_and_any_span_give_balanced_html(code, start, end):
         block = CodeBlock("t", code, (finding(1, start, end), finding(900, start, end)), language=language)
         parsed = outline(code_html(block))
         for line in code.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")[:400]:
-            assert printable(line) in parsed.text
+            assert distinct(line)[0] in parsed.text
 
 
 def test_the_prompt_shows_code_findings_and_values(ticket):
