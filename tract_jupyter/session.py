@@ -86,10 +86,7 @@ _PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 
 
 class Session:
-    """The tracts of one store. Open one with `Session.open`; threads may share it, and processes may share the store.
-
-    Its tracts use one database, and one account of what models cost, with one budget. Closing one of them leaves the
-    others open; closing the session closes them all.
+    """The tracts of one store, opened by `Session.open`: one database, one account of costs. Threads may share it.
 
     Args:
         database: an open database.
