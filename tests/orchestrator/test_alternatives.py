@@ -1,4 +1,4 @@
-"""Calls that are chosen in the place of a model's call: each is a request of its own."""
+"""The user chooses another call instead of the model's: it becomes a request of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG = "harmless " * 380 + "AND THE SECRET"
 
 @pytest.fixture
 def sent(full):
-    """What a destructive tool was called with."""
+    """The arguments of each call of a destructive tool."""
     calls = []
 
     @full.tool(destructive=True)

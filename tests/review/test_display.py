@@ -284,7 +284,7 @@ def code_pending(tract, text):
 
 
 def as_seen(view):
-    """What a reader sees of a page: no character without ink, one kind of space, no ids, hashes and times."""
+    """Return the visible characters of a page, without ids, hashes and times."""
     seen = "".join(
         " " if unicodedata.category(char) == "Zs" else char
         for char in unicodedata.normalize("NFC", view)

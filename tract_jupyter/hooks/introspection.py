@@ -202,7 +202,7 @@ _SECTIONS: Final = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields):$", r
 
 
 def _purpose(cls: type) -> str:
-    """Return what a docstring says before its sections, which are about the constructor."""
+    """Return the docstring without its sections, which describe the constructor."""
     return _SECTIONS.split(inspect.cleandoc(cls.__doc__ or ""), maxsplit=1)[0].strip()
 
 

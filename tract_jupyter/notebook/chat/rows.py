@@ -134,7 +134,7 @@ _RESULT: Final = "result"  # the name under which a script tells the repr of its
 
 
 def result_html(text: str, limit: int) -> str:
-    """Return what a model saw so that a user can read it: texts and tables; and the text as it was sent, folded."""
+    """Return a result as texts and tables that a user can read, with the raw text folded below them."""
     parts = _readable(text) if len(text) <= _MOST_READ else []
     if all(isinstance(part, str) for part in parts):
         return out_html(text, limit)
