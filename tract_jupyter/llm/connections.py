@@ -14,7 +14,7 @@ from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel, SentRequest
-from tract_jupyter.models import brief_repr, has_attached_results, no_reader, with_parts
+from tract_jupyter.models import brief_repr, has_attached_results, no_reader, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -351,6 +351,7 @@ class ConfiguredClient:
         """Return what a request with these tokens costs; None if the price is unknown."""
         return self._spending.account.prices.cost(self._connection.asked(self._options.get("model")), usage)
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<{self._connection}>" if isinstance(self._client, Clients) else repr(self._client)
 

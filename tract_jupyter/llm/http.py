@@ -25,7 +25,7 @@ from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import masked
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
-from tract_jupyter.models import Delta, brief_repr
+from tract_jupyter.models import Delta, brief_repr, repr_of_whole
 
 if TYPE_CHECKING:
     import ssl
@@ -149,6 +149,7 @@ class HTTPClient(ABC):
         self._is_closed = False
         self._ssl: ssl.SSLContext | None = None
 
+    @repr_of_whole
     def __repr__(self) -> str:
         key = ", with a key" if "Authorization" in self._headers else ""
         return f"<{type(self).__name__} {self.model or 'no model'} at {self.base_url}{key}>"

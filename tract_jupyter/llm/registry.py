@@ -18,7 +18,7 @@ from tract_jupyter.llm.connections import Credential, ModelConnection, checked_n
 from tract_jupyter.llm.keys import KeySource, masked
 from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
 from tract_jupyter.llm.providers import CHAT, EXAMPLE, PROVIDERS, provider_of, unknown_model
-from tract_jupyter.models import brief_repr, check_choice
+from tract_jupyter.models import brief_repr, check_choice, repr_of_whole
 
 if TYPE_CHECKING:
     from tract_jupyter.llm.configured import ModelOperation
@@ -379,6 +379,7 @@ class Models(Mapping[str, ModelConnection]):
             if one.connection == name:
                 del self._credentials[one.name]
 
+    @repr_of_whole
     def __repr__(self) -> str:
         lines = [*self.asked, *(str(self[name]) for name in self)]
         lines += [

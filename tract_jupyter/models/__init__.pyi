@@ -132,10 +132,14 @@ from .status import StatusInfo as StatusInfo
 from .text import brief_repr as brief_repr
 from .text import counted as counted
 from .text import cut_middle as cut_middle
+from .text import distinct as distinct
+from .text import distinct_repr as distinct_repr
+from .text import hidden_characters as hidden_characters
 from .text import identifier as identifier
 from .text import left_out as left_out
 from .text import one_line as one_line
 from .text import printable as printable
+from .text import repr_of_whole as repr_of_whole
 from .text import safe_repr as safe_repr
 from .text import shortened as shortened
 from .text import size_text as size_text

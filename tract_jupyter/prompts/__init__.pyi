@@ -70,10 +70,12 @@ from .turns import LATE as LATE
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
 from .turns import TASK_CANCELLED as TASK_CANCELLED
+from .turns import TOO_MANY_CHOICES as TOO_MANY_CHOICES
 from .turns import TRACT_CLOSED as TRACT_CLOSED
 from .turns import UNDECIDED as UNDECIDED
 from .turns import UNSIGNED as UNSIGNED
 from .turns import WENT_ON as WENT_ON
+from .turns import also_refused as also_refused
 from .turns import changed as changed
 from .turns import cut_note as cut_note
 from .turns import ended_reading as ended_reading

@@ -38,6 +38,7 @@ NEW_LATER: Final = (
 )
 NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 LATE: Final = "not ended: {limit}"
+TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call that you need"
 
 
 def not_run(why: str) -> str:
@@ -58,6 +59,16 @@ def ended_reading(why: str) -> str:
 def refused(reason: str) -> str:
     """Return what a call is told that a person turned down."""
     return f"not run: the person refused it: {reason}"
+
+
+def also_refused(told: str, why: str) -> str:
+    """Return the answer of a call if the call that was chosen in its place was not made either.
+
+    Args:
+        told: the answer about the choice.
+        why: the reason for the chosen call.
+    """
+    return f"{told}. That call was not run either: {why}"
 
 
 def changed(values: Iterable[tuple[str, str, str]]) -> str:

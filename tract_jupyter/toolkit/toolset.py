@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
-from tract_jupyter.models import check_choice, check_dict, check_text, digest
+from tract_jupyter.models import check_choice, check_dict, check_text, digest, repr_of_whole
 from tract_jupyter.models.schema import strict_schema
 from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
@@ -88,6 +88,7 @@ class Toolset:
         self._overrides = dict(overrides or {})
         self._check_overrides()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Toolset {self.profile.name!r} of {self.actor}: {', '.join(self.tools())}>"
 

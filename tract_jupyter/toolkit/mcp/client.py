@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
     SpecError,
     ToolExecutionError,
 )
-from tract_jupyter.models import brief_repr, one_line, plain, sha256, working
+from tract_jupyter.models import brief_repr, one_line, plain, repr_of_whole, sha256, working
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import READ_RESOURCE_DESCRIPTION
 from tract_jupyter.toolkit.names import HELPERS, TOOL_GROUPS, python_name
@@ -308,6 +308,7 @@ class McpServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<McpServer {self.name}: {self.place}>"
 
