@@ -212,7 +212,7 @@ def test_stop_does_not_wait_for_a_read(talk, script):
     assert (response.outcome, len(client.asked)) == ("stopped", 1)
     over.set()
     assert talk.chat(None).text == "Well."
-    assert told(client) == ["stopped by the person before it ended"]
+    assert told(client) == ["it began, and its outcome is not known: stopped by the person"]
 
 
 def test_a_tool_that_raises_is_an_answer(talk, script):

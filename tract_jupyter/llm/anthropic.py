@@ -647,9 +647,9 @@ def _index(event: Mapping[str, Any]) -> int:
 
 
 def _input(text: str) -> dict[str, Any]:
-    """Return the input of a call; what is not a JSON object is kept as it came."""
+    """Return the input of a call: null is no arguments, and what is not a JSON object is kept as it came."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {INVALID_JSON: text}
+        return {INVALID_JSON: text}
+    return {} if value is None else value if isinstance(value, dict) else {INVALID_JSON: text}

@@ -25,7 +25,6 @@ from tract_jupyter.prompts import (
     APPROVED_BEFORE,
     BEGUN_BEFORE,
     END_UNKNOWN,
-    LATE,
     NOT_ENDED,
     UNDECIDED,
     UNSIGNED,
@@ -234,13 +233,13 @@ class StepCalls:
         """Return what came of a call that has its answer."""
         call = next(one for one in self._calls if one.asked.id == asked.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
-        made = call.is_begun or (call.reads and answer.made > 0)
+        made = answer.made > 0 if call.reads else call.is_begun
         if prepared is None:
             return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
-        """Return an answer for each call that has none, which says why; what was asked about them is withdrawn."""
+        """Return the answer of each call; one that has none yet is told why. Open questions are withdrawn."""
         with self._lock:
             self._closed = True
         ended = []
@@ -248,9 +247,9 @@ class StepCalls:
             if call.answer is None:
                 told = END_UNKNOWN if call.asked.id in self.known else not_run(why)
                 if call.is_begun:
-                    told = ended_running(why)
+                    told = ended_reading(why) if call.reads else ended_running(why)
                 call.answer, call.waits = CallAnswer(told, is_error=True), False
-                ended.append((call.asked, call.answer))
+            ended.append((call.asked, call.answer))
             question = self.machinery.asked.pop(call.asked.id, None)
             if question is not None:
                 _withdraw(question, why)
@@ -518,6 +517,7 @@ class StepCalls:
 
     def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
+        call.is_begun = not why
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
             if self._closed or call.answer is not None:
@@ -527,14 +527,15 @@ class StepCalls:
             call.answer = answer
 
     def _leave(self, calls: Iterable[_Call]) -> None:
-        """Answer the calls that are not waited for any more; what they read is nobody's."""
+        """Answer the calls that are not waited for any more. What they read is not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
-        told = LATE.format(limit=limit) if is_late else ended_reading(self.machinery.stop.why)
+        why = limit if is_late else self.machinery.stop.why
         with self._lock:
             for call in calls:
                 if call.answer is None:
+                    told = ended_reading(why) if call.is_begun else not_run(why)
                     call.answer = CallAnswer(told, is_error=True)
 
     def _made(self, call: _Call) -> CallAnswer:

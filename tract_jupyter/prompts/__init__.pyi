@@ -66,7 +66,6 @@ from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import END_UNKNOWN as END_UNKNOWN
 from .turns import FAILED as FAILED
 from .turns import FIGURES as FIGURES
-from .turns import LATE as LATE
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
 from .turns import TASK_CANCELLED as TASK_CANCELLED

@@ -37,7 +37,6 @@ NEW_LATER: Final = (
     "with tract.loop.offer_anew()."
 )
 NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
-LATE: Final = "not ended: {limit}"
 
 
 def not_run(why: str) -> str:
@@ -51,8 +50,8 @@ def ended_running(why: str) -> str:
 
 
 def ended_reading(why: str) -> str:
-    """Return what a call is told that only read, and was not waited for."""
-    return f"{why} before it ended"
+    """Return the answer of a read-only call that began, and whose result did not come before the turn ended."""
+    return f"it began, and its outcome is not known: {why}"
 
 
 def refused(reason: str) -> str:

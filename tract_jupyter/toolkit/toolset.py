@@ -192,8 +192,9 @@ class Toolset:
         return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
-        """Return the names, for providers, that look most like one."""
-        return get_close_matches(name, list(self._provided()), n=most, cutoff=_LIKENESS)
+        """Return the names, for providers, that look most like one, whatever their case."""
+        lower = {one.lower(): one for one in self._provided()}
+        return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool and return its output.
