@@ -177,7 +177,7 @@ class SentBlocks:
         return self._hash.hexdigest()
 
     def bind(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to the request: its blocks bound to what was sent, its arguments with the tools' own names."""
+        """Return the reply to the request: its blocks bound to what was sent, arguments with the tools' own names."""
         for choice in reply.get("choices") or ():
             for call in choice["message"].get("tool_calls", ()):
                 function = call["function"]
