@@ -32,7 +32,7 @@ TAGGED = [
     ("<think>hm\n```\n</think>\nA crow.", "hm\n```", "A crow."),
     ("A jay.\n<think>\nhm\n</think>\nOr a crow.", "hm", "A jay.\nOr a crow."),
 ]
-"""Texts with their reasoning and what remains, in which an opening tag tells."""
+"""Texts with an opening tag, each with its reasoning and its answer."""
 ENDED = [
     ("Well, hm.\n</think>\n\nA crow.", "Well, hm.", "A crow."),
     ("hm</think>A crow.", "hm", "A crow."),
@@ -44,7 +44,7 @@ ENDED = [
     ("\n</think>\n\nA crow.", "", "A crow."),
     ("hm.\n</think>", "hm.", ""),
 ]
-"""The same with a closing tag alone."""
+"""Texts with only a closing tag."""
 MENTIONED = [
     "Use the <think> tag.",
     "The tag </think> ends it.",

@@ -139,7 +139,7 @@ DEEP = {
     149: "'city' should be a valid string", 150: "nested 151 levels deep, and 150 is the most", 199: "nested 200 levels deep",
     201: "nested 202 levels deep", 400: "nested 401 levels deep", 100_000: "nested too deeply",
 }  # fmt: skip
-"""What is said of arguments by how deeply they are nested."""
+"""A part of the answer, by the depth of the arguments."""
 
 
 @pytest.mark.parametrize(

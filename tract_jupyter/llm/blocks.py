@@ -138,7 +138,7 @@ class SentBlocks:
         self.sent: list[int] = []
         """The replies whose blocks are sent, by their number among the replies."""
         self.property_names = PropertyNames()
-        """The names that the tools of the request have for properties whose own name the provider refuses."""
+        """The names of properties that this request replaces, as the provider refuses them."""
 
     def add(self, *parts: Any) -> None:
         """Note what is sent, in its order; chat completions bind nothing, and need not."""
@@ -177,7 +177,7 @@ class SentBlocks:
         return self._hash.hexdigest()
 
     def bind(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to the request: its blocks bound to what was sent, arguments with the tools' own names."""
+        """Bind the blocks of the reply to the request, give arguments the names of the tools, and return the reply."""
         for choice in reply.get("choices") or ():
             for call in choice["message"].get("tool_calls", ()):
                 function = call["function"]

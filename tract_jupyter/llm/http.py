@@ -391,7 +391,7 @@ class HTTPClient(ABC):
         body = b"".join(came)
         came.clear()
         try:
-            if body.startswith((b"data:", b"event:")):  # some servers stream whatever they are asked
+            if body.startswith((b"data:", b"event:")):  # some servers always stream
                 assembly = self._assembly(request.model)
                 for _ in self._deltas([body], assembly):
                     pass
@@ -448,7 +448,7 @@ class HTTPClient(ABC):
         yield self._received(assembly.reply(), request)
 
     def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
-        """Return a reply as it is handed on: without keys of this client, which a server may repeat."""
+        """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
         reply = masked_in(reply, self._repeated)
         return request.blocks.bind(reply)
 

@@ -62,7 +62,7 @@ _SHORTEST_WITH_DIGIT: Final = 8
 def repeatable(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return the secrets that are masked in replies, the longest first.
 
-    A short word stands for a key that is none, such as "lm-studio", and a reply may well contain it.
+    A short word such as "lm-studio" is not a real key, and may occur in a reply.
     """
     found = {one for one in secrets if len(one) >= _SHORTEST or
              (len(one) >= _SHORTEST_WITH_DIGIT and any(map(str.isdigit, one)))}  # fmt: skip

@@ -231,7 +231,7 @@ def finish_of(
 
 
 _LAST_TOKEN: Final = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|[.eE][+-]?|\\?u?[\da-fA-F]{0,4}")
-"""What a JSON text may end with where it was cut within a word, a number or an escape."""
+"""The end of a JSON text that was cut within a word, a number or an escape."""
 
 
 def is_unfinished(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of properties that a provider refuses: a request has other names for them, and arguments get theirs back."""
+"""Replace names of properties that a provider refuses: in schemas of requests, and back in arguments of calls."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _VALUES: Final = frozenset({"default", "const", "enum", "examples"})
 
 
 class PropertyNames:
-    """The names of the properties of one request, by tool; those of all levels of a schema."""
+    """The names of properties in one request, by tool, on all levels of its schema."""
 
     def __init__(self) -> None:
         self._sent: dict[str, dict[str, str]] = {}
 
     def schema(self, tool: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema of a tool with names that the provider takes; the title has the name of the schema."""
+        """Return the schema of a tool with names that the provider accepts. A new name has the old one as its title."""
         given: dict[str, str] = {}
         _renamed(schema, lambda name: given.setdefault(name, name))
         sent: dict[str, str] = {}
@@ -47,7 +47,7 @@ class PropertyNames:
         return _with_keys(arguments, lambda name: names.get(name, name)) if names else arguments
 
     def restored(self, tool: str, arguments: str) -> str:
-        """Return the arguments that a model wrote, a JSON text, with the names of the tool's own schema."""
+        """Return the arguments of a model's call, a JSON text, with the names of the tool's schema."""
         names = {sent: name for name, sent in self._sent.get(tool, {}).items()}
         if not any(name in arguments for name in names):
             return arguments

@@ -256,7 +256,7 @@ def _is_text(value: object) -> bool:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """Return the text, of a list of parts the text of all, and the model's refusal after it."""
+    """Return the text (of a list of parts, their texts), followed by the refusal if there is one."""
     content = message.get("content")
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))

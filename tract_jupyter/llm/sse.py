@@ -89,10 +89,10 @@ class Assembly(Protocol):
 
 
 class WholeCharacters:
-    """Deltas of whole characters, without secrets: the beginning of either is held back until the rest has come.
+    """Deltas with whole characters and masked secrets. The beginning of either is held back until the rest arrives.
 
     Args:
-        secrets: what a server may repeat, and nobody is to see.
+        secrets: texts to mask.
     """
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
@@ -111,12 +111,12 @@ class WholeCharacters:
         return delta if text == delta.text else replace(delta, text=text)
 
     def rest(self) -> Iterator[Delta]:
-        """Yield what was held back, once nothing more comes."""
+        """Yield the text that is held back at the end of the stream."""
         for delta in self._held.values():
             yield replace(delta, text=sound(delta.text))
 
     def _begins(self, text: str) -> int:
-        """Return where a character or a secret begins of which the rest may follow; the length if none does."""
+        """Return the place of an unfinished character or secret at the end of a text; the length without one."""
         if text and "\ud800" <= text[-1] <= "\udbff":
             return len(text) - 1
         longest = max(map(len, self._secrets), default=1) - 1

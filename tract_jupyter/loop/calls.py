@@ -26,6 +26,7 @@ from tract_jupyter.prompts import (
     BEGUN_BEFORE,
     END_UNKNOWN,
     NOT_ENDED,
+    READ_UNKNOWN,
     UNDECIDED,
     UNSIGNED,
     WENT_ON,
@@ -598,7 +599,7 @@ class StepCalls:
 
 
 def left_answer(
-    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object]
+    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object], *, reads: bool
 ) -> CallAnswer:
     """Return the answer of a call that was left open, and is not made any more, as the person says something else.
 
@@ -606,10 +607,11 @@ def left_answer(
         known: what the journal says of it.
         question: what was asked about it in this process. It is withdrawn.
         catch_up: has the question follow what was decided elsewhere.
+        reads: whether it only reads, so that the journal does not say that it began.
     """
     if known is not None and known.answer is not None:
         return known.answer
-    told = not_run(WENT_ON)
+    told = READ_UNKNOWN if reads else not_run(WENT_ON)
     if question is not None:
         catch_up(question)
         is_open = question.status.is_open

@@ -68,6 +68,7 @@ from .turns import FAILED as FAILED
 from .turns import FIGURES as FIGURES
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
+from .turns import READ_UNKNOWN as READ_UNKNOWN
 from .turns import TASK_CANCELLED as TASK_CANCELLED
 from .turns import TRACT_CLOSED as TRACT_CLOSED
 from .turns import UNDECIDED as UNDECIDED

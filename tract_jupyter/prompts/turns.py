@@ -17,6 +17,9 @@ END_UNKNOWN: Final = (
     "it was begun, and the process ended meanwhile: whether it was carried out is not known. "
     "Look before you do it again"
 )
+READ_UNKNOWN: Final = (
+    "its outcome is not known: the process ended, and it may have begun. Call it again if you need it"
+)
 NOTHING: Final = "(no output)"
 FIGURES: Final = "{count} drawn, for the person: a notebook shows it below the cell, and you do not see it"
 BEGUN_BEFORE: Final = (

@@ -183,6 +183,11 @@ class Toolset:
         tool = self._executor.get(name)
         return tool if tool is not None and self.profile.has(tool) else None
 
+    def reads(self, name: str) -> bool:
+        """Return True if a tool only reads."""
+        tool = self._executor.get(name)
+        return tool is not None and tool.traits.read_only
+
     def why_not(self, name: str) -> str:
         """Return why a tool that there was cannot be called now; empty if it can be."""
         tool = self._executor.get(name)

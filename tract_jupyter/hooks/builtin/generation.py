@@ -67,7 +67,7 @@ class PendingGeneration(BuiltinPending):
         super().__init__(fields, **options)
         self._client = client
         self._validator = validator
-        self._verdict: tuple[str, str | None] | None = None  # the text that was validated, and what is wrong
+        self._verdict: tuple[str, str | None] | None = None  # a text, and its diagnosis
 
     @property
     def retries_left(self) -> int:
