@@ -178,8 +178,12 @@ def test_a_refusal_beside_a_text_is_kept(streamed):
 
 @all_dialects
 def test_a_stream_that_nobody_asked_for_is_read(dialect):
-    for kind in ("text/event-stream", "application/json", "text/plain"):
-        with provider(Answer(dialect.stream(Said("Hi.")), kind=kind)) as there:
+    for kind, first in (
+        ("text/event-stream", b""),
+        ("application/json", b": wait\n\n"),
+        ("text/plain", b"\n"),
+    ):
+        with provider(Answer(first + dialect.stream(Said("Hi.")), kind=kind)) as there:
             assert Reply.of(made(dialect, there).chat(HELLO)).text == "Hi."
 
 

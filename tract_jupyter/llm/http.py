@@ -50,6 +50,7 @@ _SECRET_HEADER: Final = re.compile(r"key|token|auth|cookie|secret", re.IGNORECAS
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
 _NO_CONTENT: Final = 204
 _DONE: Final = b"[DONE]"
+_IS_STREAM: Final = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 _ATTACHMENTS: Final = {
     NO_ATTACHMENTS:
@@ -391,7 +392,7 @@ class HTTPClient(ABC):
         body = b"".join(came)
         came.clear()
         try:
-            if body.startswith((b"data:", b"event:")):  # some servers always stream
+            if _IS_STREAM.match(body):  # some servers always stream
                 assembly = self._assembly(request.model)
                 for _ in self._deltas([body], assembly):
                     pass

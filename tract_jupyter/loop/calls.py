@@ -518,14 +518,21 @@ class StepCalls:
 
     def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
-        call.is_begun = not why
+        with self._lock:
+            if self._is_left(call):
+                return
+            call.is_begun = not why
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
-            if self._closed or call.answer is not None:
-                return  # nobody waits for it any more
+            if self._is_left(call):
+                return
             if keeps and not why:
                 self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
+
+    def _is_left(self, call: _Call) -> bool:
+        """Return True if the turn does not wait for a call any more."""
+        return self._closed or call.answer is not None
 
     def _leave(self, calls: Iterable[_Call]) -> None:
         """Answer the calls that are not waited for any more. What they read is not used."""
