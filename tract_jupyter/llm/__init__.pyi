@@ -65,5 +65,6 @@ from .spending import SpendingBudget as SpendingBudget
 from .spending import costs_of_block as costs_of_block
 from .spending import reported_cost as reported_cost
 from .sse import ReplyStream as ReplyStream
+from .thinking import split_thought as split_thought
 from .workers import AskedHereWarning as AskedHereWarning
 from .workers import RequestWorkers as RequestWorkers

@@ -151,13 +151,18 @@ class Failures:
         """Return the error for one that came with status 200, as within a stream."""
         return self._classified(error, "it says: ")
 
-    def reply_of(self, body: bytes) -> dict[str, Any]:
+    def reply_of(self, body: bytes, response: httpx.Response) -> dict[str, Any]:
         """Read a whole reply.
 
         Raises:
             LLMRequestError: it is not a JSON object, or it tells of an error.
         """
         reply = json_of(body)
+        if not body.strip():
+            status = f"HTTP {response.status_code} {one_line(response.reason_phrase, 100)}".strip()
+            raise self.error(
+                f"its answer is empty ({status})", f"Check {self._about['url']}", is_transient=False
+            )
         if not isinstance(reply, dict):
             begins = one_line(self._masked(body[:_LONGEST_ANSWER].decode("utf-8", "replace")), 100)
             raise self.error(

@@ -569,7 +569,7 @@ def _written(response: Mapping[str, Any]) -> str:
         reply = Reply.of(response)
     except LLMResponseError:
         return ""
-    return reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
+    return reply.reasoning + reply.text + "".join(call.name + call.arguments for call in reply.raw_calls)
 
 
 def _limit(sent: Mapping[str, Any]) -> int | None:

@@ -17,7 +17,7 @@ from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
-from tract_jupyter.prompts import FAILED, not_run
+from tract_jupyter.prompts import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -229,8 +229,7 @@ class ActingTurn(StoredTurn):
             step = StepCalls(said.commit_hash, calls, known, self.machinery)
         closed = {call.id: answer for call, answer in step.close(why)}
         known = self.answers.journal.of(said.commit_hash)
-        told = CallAnswer(not_run(why), is_error=True)
-        answers = [(call, _known(known, call) or closed.get(call.id) or told) for call in calls]
+        answers = [(call, _known(known, call) or closed[call.id]) for call in calls]
         self._answer(answers, 20_000, said.commit_hash)
         if self.observer is not None:
             self.observer.step_over(said.commit_hash)

@@ -25,8 +25,8 @@ from tract_jupyter.prompts import (
     APPROVED_BEFORE,
     BEGUN_BEFORE,
     END_UNKNOWN,
-    LATE,
     NOT_ENDED,
+    READ_UNKNOWN,
     TOO_MANY_CHOICES,
     UNDECIDED,
     UNSIGNED,
@@ -259,13 +259,13 @@ class StepCalls:
         """Return what came of a call that has its answer."""
         call = next(one for one in self._calls if one.asked.id == asked.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
-        made = call.is_begun or (call.reads and answer.made > 0)
+        made = answer.made > 0 if call.reads else call.is_begun
         if prepared is None:
             return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
-        """Return an answer for each call that has none, which says why; what was asked about them is withdrawn."""
+        """Return the answer of each call; one that has none yet is told why. Open questions are withdrawn."""
         with self._lock:
             self._closed = True
         ended = []
@@ -273,9 +273,9 @@ class StepCalls:
             if call.answer is None:
                 told = END_UNKNOWN if call.asked.id in self.known else not_run(why)
                 if call.is_begun:
-                    told = ended_running(why)
+                    told = ended_reading(why) if call.reads else ended_running(why)
                 call.answer, call.waits = CallAnswer(told, is_error=True), False
-                ended.append((call.asked, call.answer))
+            ended.append((call.asked, call.answer))
             waiting = self.machinery.asked.pop(call.asked.id, None)
             if waiting is not None:
                 _withdraw(waiting.question, why)
@@ -554,23 +554,32 @@ class StepCalls:
 
     def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
+        with self._lock:
+            if self._is_left(call):
+                return
+            call.is_begun = not why
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
-            if self._closed or call.answer is not None:
-                return  # nobody waits for it any more
+            if self._is_left(call):
+                return
             if keeps and not why:
                 self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
 
+    def _is_left(self, call: _Call) -> bool:
+        """Return True if the turn does not wait for a call any more."""
+        return self._closed or call.answer is not None
+
     def _leave(self, calls: Iterable[_Call]) -> None:
-        """Answer the calls that are not waited for any more; what they read is nobody's."""
+        """Answer the calls that are not waited for any more. What they read is not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
-        told = LATE.format(limit=limit) if is_late else ended_reading(self.machinery.stop.why)
+        why = limit if is_late else self.machinery.stop.why
         with self._lock:
             for call in calls:
                 if call.answer is None:
+                    told = ended_reading(why) if call.is_begun else not_run(why)
                     call.answer = CallAnswer(told, is_error=True)
 
     def _made(self, call: _Call) -> CallAnswer:
@@ -633,7 +642,7 @@ class StepCalls:
 
 
 def left_answer(
-    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object]
+    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object], *, reads: bool
 ) -> CallAnswer:
     """Return the answer of a call that was left open, and is not made any more, as the person says something else.
 
@@ -641,10 +650,11 @@ def left_answer(
         known: what the journal says of it.
         question: what was asked about it in this process. It is withdrawn.
         catch_up: has the question follow what was decided elsewhere.
+        reads: whether it only reads, so that the journal does not say that it began.
     """
     if known is not None and known.answer is not None:
         return known.answer
-    told = not_run(WENT_ON)
+    told = READ_UNKNOWN if reads else not_run(WENT_ON)
     if question is not None:
         catch_up(question)
         is_open = question.status.is_open

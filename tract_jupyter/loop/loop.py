@@ -403,7 +403,10 @@ class ToolLoop:
             (
                 call,
                 left_answer(
-                    known.get(call.id), self._question_of(call, toolset), self._reviewer(toolset).catch_up
+                    known.get(call.id),
+                    self._question_of(call, toolset),
+                    self._reviewer(toolset).catch_up,
+                    reads=toolset is not None and toolset.reads(call.name),
                 ),
             )
             for call in calls

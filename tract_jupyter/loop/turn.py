@@ -22,6 +22,7 @@ from tract_jupyter.llm import (
     counts_of,
     ended_by,
     finish_of_reply,
+    split_thought,
     tokens_of,
     why_over,
 )
@@ -318,7 +319,7 @@ class StoredTurn:
 
     def _keep_pieces(self, why: str = "") -> None:
         """Commit what had come of a reply when it was stopped, marked as not whole."""
-        text = "".join(self._pieces)
+        text = split_thought("".join(self._pieces)).text
         self._pieces.clear()
         if not text.strip():
             return

@@ -143,6 +143,7 @@ from .text import repr_of_whole as repr_of_whole
 from .text import safe_repr as safe_repr
 from .text import shortened as shortened
 from .text import size_text as size_text
+from .toolcall import NO_ARGUMENTS as NO_ARGUMENTS
 from .toolcall import ToolCall as ToolCall
 from .turn import ANY_NUMBER as ANY_NUMBER
 from .turn import ChatResponse as ChatResponse

@@ -66,9 +66,9 @@ from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import END_UNKNOWN as END_UNKNOWN
 from .turns import FAILED as FAILED
 from .turns import FIGURES as FIGURES
-from .turns import LATE as LATE
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
+from .turns import READ_UNKNOWN as READ_UNKNOWN
 from .turns import TASK_CANCELLED as TASK_CANCELLED
 from .turns import TOO_MANY_CHOICES as TOO_MANY_CHOICES
 from .turns import TRACT_CLOSED as TRACT_CLOSED

@@ -184,6 +184,11 @@ class Toolset:
         tool = self._executor.get(name)
         return tool if tool is not None and self.profile.has(tool) else None
 
+    def reads(self, name: str) -> bool:
+        """Return True if a tool only reads."""
+        tool = self._executor.get(name)
+        return tool is not None and tool.traits.read_only
+
     def why_not(self, name: str) -> str:
         """Return why a tool that there was cannot be called now; empty if it can be."""
         tool = self._executor.get(name)
@@ -193,8 +198,9 @@ class Toolset:
         return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
-        """Return the names, for providers, that look most like one."""
-        return get_close_matches(name, list(self._provided()), n=most, cutoff=_LIKENESS)
+        """Return the names, for providers, that look most like one, whatever their case."""
+        lower = {one.lower(): one for one in self._provided()}
+        return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool and return its output.
