@@ -77,7 +77,10 @@ def test_a_tool_error_shows_what_has_no_repr():
     )
 
 
-@pytest.mark.parametrize(("name", "hint"), [("topci", " Did you mean 'topic'?"), ("zzz", ""), ("", "")])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("topci", " Did you mean 'topic'?"), ("TOPIC", " Did you mean 'topic'?"), ("zzz", ""), ("", "")],
+)
 def test_the_nearest_name_is_offered(name, hint):
     assert nearest(name, ["main", "topic"]) == hint
 

@@ -424,3 +424,9 @@ def test_opening_a_tract_does_not_load_a_tokenizer_that_has_no_vocabulary(tmp_pa
 def test_jsonschema_is_loaded_with_the_first_tool_that_needs_it():
     calling = "from tract_jupyter import Tract; t = Tract.open(); t.tools.status(); t.tools.stub_source()"
     assert not loaded_by(calling) & {"jsonschema", "referencing"}
+
+
+def test_only_one_function_escapes_displayed_text():
+    """`escaped` marks hidden characters, too."""
+    users = [path for path in FILES if "html.escape" in path.read_text(encoding="utf-8")]
+    assert [str(path.relative_to(ROOT)) for path in users] == ["notebook/views/html.py"]

@@ -107,7 +107,7 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "Context Protocol has it. What needs a person waits in the inbox of the store: see '%tract inbox' in a "
         "notebook on it.",
     )
-    serve.add_argument("store", help="the SQLite file, such as .tract/tract.db, or an SQLAlchemy URL")
+    serve.add_argument("store", help="the SQLite file, such as .tract/report.db, or an SQLAlchemy URL")
     serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
     serve.add_argument(
         "--profile",

@@ -618,8 +618,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
     import difflib  # only an error needs it
 
-    close = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    lower = {one.lower(): one for one in alike}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    return f" Did you mean {lower[close[0]]!r}?" if close else ""
 
 
 def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:

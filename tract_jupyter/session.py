@@ -14,7 +14,7 @@ from tract_jupyter.context import (
     Source,
     as_content,
     check_outcome,
-    default_counter,
+    checked_counter,
     first_line,
     make_tract,
     origin_metadata,
@@ -41,6 +41,7 @@ from tract_jupyter.models import (
     check_budget,
     check_limit,
     check_text,
+    repr_of_whole,
     text_of,
 )
 from tract_jupyter.storage import (
@@ -86,10 +87,7 @@ _PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 
 
 class Session:
-    """The tracts of one store. Open one with `Session.open`; threads may share it, and processes may share the store.
-
-    Its tracts use one database, and one account of what models cost, with one budget. Closing one of them leaves the
-    others open; closing the session closes them all.
+    """The tracts of one store, opened by `Session.open`: one database, one account of costs. Threads may share it.
 
     Args:
         database: an open database.
@@ -108,7 +106,7 @@ class Session:
     ) -> None:
         self._database = database
         self._rows = TractRows()
-        self._tracts = OpenTracts(self, database, tokenizer or default_counter(), trust, around)
+        self._tracts = OpenTracts(self, database, checked_counter(tokenizer), trust, around)
 
     @classmethod
     def open(
@@ -493,6 +491,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Session on {self.location}>"
 

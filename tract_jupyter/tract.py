@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from tract_jupyter.hooked_context import HookedContext
+from tract_jupyter.models import repr_of_whole
 from tract_jupyter.parts import Parts
 from tract_jupyter.storage import HEAD, MEMORY, Database
 
@@ -237,6 +238,7 @@ class Tract(HookedContext):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Tract {self.tract_id[:8]} in {self.location}>"
 

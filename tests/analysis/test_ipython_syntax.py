@@ -72,6 +72,44 @@ def test_python_inside_magics_is_analysed(code):
     assert ("TJ102", "critical") in found(code)
 
 
+UNKNOWN_MAGICS = {
+    "%%never_heard_of\nimport os\nos.system('x')": ("TJ101", "critical"),
+    "%%never_heard_of a b\n!ls": ("TJ103", "critical"),
+    "%%never_heard_of\nimport shutil\nshutil.rmtree('/')": ("TJ203", "critical"),
+    "%%never_heard_of\ncd x\nrm -rf ~/data": ("TJ103", "high"),
+    "%%never_heard_of db\nDROP TABLE x;": ("TJ206", "high"),
+    "%%never_heard_of\nselect 1;\n-- a\ntruncate table x": ("TJ206", "high"),
+    "%never_heard_of rm -rf ~/data": ("TJ103", "high"),
+    "%never_heard_of drop table x": ("TJ206", "high"),
+}
+
+
+@pytest.mark.parametrize(("code", "finding"), UNKNOWN_MAGICS.items())
+def test_what_an_unknown_magic_gets_is_analysed(code, finding):
+    assert finding in found(code)
+
+
+def test_the_place_within_an_unknown_magic_is_true():
+    finding = next(f for f in analyze("%%x y\na = 1\neval('1')").findings if f.code == "TJ102")
+    assert (finding.span.line, finding.text) == (3, "eval")
+
+
+@pytest.mark.parametrize(
+    "body", ["x = 1", "x <- c(1, 2)", "SELECT 1", "ls", "fn main() {}", "drop the table"]
+)
+def test_a_harmless_body_of_an_unknown_magic_is_medium(body):
+    assert found(f"%%never_heard_of\n{body}") == {("TJ104", "medium")}
+
+
+def test_a_magic_of_this_package_is_no_unknown_one():
+    assert found("%%tract_operation\nname: x\ncode: |\n  rm -rf x") == set()
+
+
+def test_showing_all_variables_of_the_environment():
+    assert found("%env") == {("TJ104", "high")}
+    assert found("%env HOME") == {("TJ104", "medium")}
+
+
 def test_what_follows_an_escape_is_analysed():
     assert {("TJ103", "critical"), ("TJ102", "critical")} <= found("!ls\neval('1')")
     assert {("TJ103", "critical"), ("TJ901", "high")} <= found("!ls\ndef f(:")

@@ -41,6 +41,15 @@ def end(lab, cell=1):
     return page
 
 
+def stopped(lab, cell=1):
+    """Wait for the end of a chat cell that is stopped, so that it fails; return what it shows then."""
+    assert not lab.wait_cell(cell), lab.text(cell)
+    assert "Queued cells did not run." in lab.text(cell)
+    page = lab.output(cell).locator(".tract.turn[data-turn]")
+    page.wait_for()
+    return page
+
+
 def bundle(lab, cell=1):
-    (output,) = lab.outputs(cell)
+    output, *_ = lab.outputs(cell)
     return {name: "".join(data) for name, data in output["data"].items()}

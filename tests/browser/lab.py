@@ -52,6 +52,7 @@ class Lab:
         page: The Playwright page, for whatever this class does not offer.
         server: The server it talks to.
         path: The notebook's file.
+        store: The file of the notebook's context.
         app: What shows it.
         reads: Whether somebody reads on in every panel that asks for it, as most tests are about what follows.
         console: The browser's console so far, "type: text" each, with uncaught errors.
@@ -67,6 +68,7 @@ class Lab:
         self.path = path
         self.kernel = kernel
         self.console: list[str] = []
+        self.store = path.parent / ".tract" / f"{path.stem}.db"
         self._listeners = {
             "console": lambda message: self.console.append(f"{message.type}: {message.text}"),
             "pageerror": lambda error: self.console.append(f"pageerror: {error}"),

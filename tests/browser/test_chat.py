@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chat import bundle, end, start
+from tests.browser.chat import bundle, end, start, stopped
 from tests.browser.contrast import poor_contrast
 from tests.browser.model import Beacon
 from tests.browser.server import DARK, LIGHT
@@ -183,10 +183,30 @@ def test_stop(open_lab, model, how, said):
         stop.click()
     else:
         lab.interrupt()
-    page = end(lab)
+    page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this turn").wait_for()
     assert said in bundle(lab)["text/plain"]
     reply.end()
+
+
+@pytest.mark.parametrize("how", ["button", "kernel"])
+def test_a_stop_ends_run_all(open_lab, model, how):
+    reply = model.reply("It begins")
+    lab = start(open_lab, model, "%tract chat undo", "after = 1")
+    out = lab.output(1)
+    out.get_by_text("It begins").wait_for()
+    lab.run_cell(2, wait=False)
+    lab.run_cell(3, wait=False)
+    lab.wait_comms()
+    if how == "button":
+        out.get_by_role("button", name="Stop").click()
+    else:
+        lab.interrupt()
+    stopped(lab).locator(".foot").get_by_text("You stopped this turn").wait_for()
+    reply.end()
+    lab.wait_idle()
+    assert lab.text(2) == ""
+    assert lab.execute("print('after' in dir())").strip() == "False"
 
 
 def test_a_page_that_is_reloaded_in_the_middle_catches_up(open_lab, model):
@@ -295,7 +315,7 @@ def test_a_narrow_notebook_cuts_nothing_that_is_needed(open_lab, model, theme, r
     assert out.evaluate(overflow) == []
     screenshot(lab, f"chat-narrow-{request.node.callspec.id}", 1)
     lab.interrupt()
-    end(lab)
+    stopped(lab)
 
 
 BADLY_LAID = """root => {

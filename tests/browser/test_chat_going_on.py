@@ -1,13 +1,12 @@
 """`%%tract_chat` in a real JupyterLab, where a turn is not left in peace: other notebooks, restarts, forks, keys alone."""
 
-from tests.browser.chat import CHAT, SETUP, bundle, end, start
+from tests.browser.chat import CHAT, SETUP, bundle, end, start, stopped
 from tests.browser.model import ScriptedModel
 
 
 def other_notebook(open_lab, lab, *cells, setup=""):
     """A second notebook on the store of a first one."""
-    store = lab.path.parent / ".tract" / "tract.db"
-    first = f"%load_ext tract_jupyter\n%config TractJupyter.store = {str(store)!r}\n{setup}"
+    first = f"%load_ext tract_jupyter\n%config TractJupyter.store = {str(lab.store)!r}\n{setup}"
     other = open_lab(first, *cells, viewport=(1240, 1000))
     assert other.run_cell(0), other.text(0)
     return other
@@ -160,8 +159,31 @@ def test_a_whole_turn_by_keys_alone(open_lab, model):
     out.get_by_text("Well, then").wait_for()
     press_until(lab, "Tab", "Stop")
     lab.page.keyboard.press("Enter")
-    end(lab).locator(".foot").get_by_text("You stopped this turn").wait_for()
+    stopped(lab).locator(".foot").get_by_text("You stopped this turn").wait_for()
     told = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert told[0].startswith("saved a with 7 rows")
     assert "no, thanks" in told[1]
     assert "rows=7  changed" in bundle(lab)["text/plain"]
+
+
+def test_a_conversation_that_continues_is_announced_and_one_click_starts_a_new_one(
+    open_lab, model, screenshot
+):
+    model.reply("Five species.").end()
+    lab = start(open_lab, model, CHAT)
+    end(lab)
+    lab.restart()
+    assert lab.run_cell(0), lab.text(0)
+    assert "Continues the conversation of notebook.ipynb: 2 messages" in lab.text(0)
+    model.reply("Still five.").end()
+    lab.run_cell(2, wait=False)
+    end(lab, 2)
+    assert "Still five." in lab.text(2)
+    screenshot(lab, "chat-continues", 2)
+    lab.output(2).get_by_role("button", name="Start a new conversation").click()
+    lab.output(2).get_by_text("New conversation on branch chat-2: run the cell again.").wait_for()
+    model.reply("Nothing yet.").end()
+    lab.run_cell(2, wait=False)
+    end(lab, 2)
+    assert lab.execute("print(len(tract.compile().messages))").strip() == "2"
+    assert "Continues" not in lab.text(2)

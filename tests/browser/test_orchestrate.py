@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.chat import bundle, end
+from tests.browser.chat import bundle, end, stopped
 from tests.browser.contrast import poor_contrast
 from tests.browser.server import DARK, LIGHT
 from tract_jupyter import Tract
@@ -85,7 +85,7 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     out = lab.output(1)
     question = out.locator("section.q")
     question.wait_for()
-    with Tract.open(lab.path.parent / ".tract" / "tract.db") as elsewhere:
+    with Tract.open(lab.store) as elsewhere:
         elsewhere.autonomy.ceiling = "manual"
     question.get_by_role("button", name="Run annotate").click()
     question.get_by_role("alert").get_by_text("told, not done: autonomy is manual.").wait_for()
@@ -115,6 +115,10 @@ def test_an_alternative_is_chosen(open_lab, model, screenshot):
     question.get_by_role("button", name="Choose another…").click()
     question.get_by_label("Number").fill("1")
     question.get_by_role("button", name="Choose another", exact=True).click()
+    run = question.get_by_role("button", name="Run annotate")
+    run.and_(out.locator("[aria-disabled=false]")).wait_for()
+    screenshot(lab, "orchestrate-chosen-waits", 1)
+    run.click()
     question.wait_for(state="detached")
     model.reply("Skipped the newest.").end()
     page = end(lab)
@@ -139,7 +143,7 @@ def test_stop_while_a_question_is_open(open_lab, model, screenshot):
     out = lab.output(1)
     out.locator("section.q").wait_for()
     out.get_by_role("button", name="Stop").click()
-    page = end(lab)
+    page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this run").wait_for()
     assert page.locator("section.q").count() == 0
     screenshot(lab, "orchestrate-stopped", 1)
@@ -162,7 +166,7 @@ def test_stop_while_the_model_is_asked(open_lab, model, screenshot):
     out = lab.output(1)
     out.get_by_text("I would").wait_for()
     out.get_by_role("button", name="Stop").click()
-    page = end(lab)
+    page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this run").wait_for()
     screenshot(lab, "orchestrate-stopped-early", 1)
     reply.end()

@@ -28,7 +28,7 @@ def add(pending):
         file.write(pending.fields["text"] + "\\n")
     pending.approve()
 '''
-SHARED = "get_ipython().config.TractJupyter.store = '../0/.tract/tract.db'\n" + LOAD
+SHARED = "get_ipython().config.TractJupyter.store = '../0/.tract/notebook.db'\n" + LOAD
 
 
 @pytest.fixture(params=["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])

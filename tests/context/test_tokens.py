@@ -13,8 +13,9 @@ import tiktoken_ext.openai_public as published
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter import Tract
+from tract_jupyter import Session, Tract
 from tract_jupyter.context import ApproximateCounter, TiktokenCounter, default_counter, tokens
+from tract_jupyter.exceptions import ContentError
 
 RANKS = {bytes([n]): n for n in range(256)} | {b"th": 256, b"the": 257, b" the": 258}
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -199,3 +200,40 @@ def test_our_table_agrees_with_the_installed_tiktoken(name):
     address = ast.literal_eval(load.args[0])
     checksum = ast.literal_eval(load.keywords[0].value)
     assert tokens._VOCABULARIES[name] == (hashlib.sha1(address.encode()).hexdigest(), checksum)
+
+
+class Words:
+    """Counts words."""
+
+    def count_text(self, text):
+        return len(text.split())
+
+
+def counter(**attributes):
+    made = Words()
+    vars(made).update(attributes)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "words"),
+    [
+        (counter(), "has no name of 1 to 64 characters.*set the attribute name"),
+        (counter(name=""), "has no name"),
+        (counter(name=3), "has no name"),
+        (counter(name="x" * 65), "has no name"),
+        (counter(name="words", count_text=None), "'words' cannot count"),
+        (len, "the tokenizer <built-in function len> has no name"),
+    ],
+)
+def test_a_counter_needs_a_name_and_a_method(tokenizer, words):
+    with pytest.raises(ContentError, match=words):
+        Tract.open(tokenizer=tokenizer)
+    with pytest.raises(ContentError, match=words):
+        Session.open(tokenizer=tokenizer)
+
+
+def test_a_counter_with_a_name_counts():
+    with Tract.open(tokenizer=counter(name="words")) as tract:
+        info = tract.user("one two three")
+        assert (info.token_counter, info.token_count >= 3) == ("words", True)

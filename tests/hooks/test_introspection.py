@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
+from tests.hooks.builtin.test_restoring import MADE
+from tests.review.fakes import FakeChannel
+from tract_jupyter import Tract
 from tract_jupyter.hooks import action
 from tract_jupyter.hooks.builtin import BuiltinPending
 from tract_jupyter.operations import ActionDef
@@ -137,3 +140,19 @@ def test_a_policy_s_field_is_described_as_its_own_and_not_as_the_tool_s(tract):
     text = tract.policies.propose("p", "annotate", {"target_hash": "HEAD", "priority": "skip"}).describe_api()
     assert "`reason: str` = `''`: Why.\n" in text
     assert "`policy_name: str` = `'p'`: The policy." in text
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_a_description_has_nothing_about_the_constructor(make, tmp_path, capsys):
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.reviewer.channel = FakeChannel()
+        pending = make(tract)
+        pending.pprint()
+        for told in (pending.describe_api(), capsys.readouterr().out):
+            assert type(pending).__doc__.strip().splitlines()[0] in told
+            assert not {"Args:", "Attributes:", "Raises:"} & {line.strip() for line in told.splitlines()}
+
+
+def test_a_pending_is_printed_without_control_characters(tract, capsys):
+    tract.policies.propose("tidy", "register_tag", {"name": "x\x1b[2J\u202e", "description": ""}).pprint()
+    assert not {"\x1b", "\u202e"} & set(capsys.readouterr().out)

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from tests.llm.dialects import HELLO, TOOL, Chat, Said, made
+from tests.llm.dialects import ALL, HELLO, TOOL, Chat, Said, made
 from tests.llm.providers import Answer, chunk, provider, sse
 from tract_jupyter.exceptions import LLMRequestError
-from tract_jupyter.llm import Reply
+from tract_jupyter.llm import RawCall, Reply
+
+all_dialects = pytest.mark.parametrize("dialect", ALL)
 
 
 def streamed(*chunks, done=True, **options):
@@ -109,8 +111,12 @@ def test_a_name_without_arguments_is_cut_where_the_limit_was_reached():
 
 
 @pytest.mark.parametrize(
-    "arguments", ["{city: Rome}", "{'x': 1}", "x", '{"x": 1}}', '{"data": ' * 3000 + "1" + "}" * 3000]
-)
+    "arguments",
+    [
+        "{city: Rome}", "{'x': 1}", "x", '{"x": 1}}', '{"data": ' * 3000 + "1" + "}" * 3000, '{{"x": 1}', '{"x": None}',
+        '{"x": "a" b"}', '{"x": 1 "y": 2}', '{"x": 1,}', '{"x": "a\nb"}', '{"x": 0x1F}', '"x"', "{x", '{"x": ' + "9" * 5000 + "}",
+    ],
+)  # fmt: skip
 def test_arguments_that_are_no_json_are_not_cut(arguments):
     """The model is told what is wrong, and gets its call back."""
     response = streamed(part(arguments, id="a", name="add", index=0), END)
@@ -122,6 +128,71 @@ def test_arguments_that_are_no_json_are_not_cut(arguments):
     sent = there.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"]
     if len(arguments) < 100:
         assert json.loads(sent) == {"INVALID_JSON": arguments}
+
+
+WHOLE = r'{"a": "x\u00e9\n\"y", "b": [1.5e-10, true, false, null, -3], "c": {"d": "", "e": []}}'
+
+
+@pytest.mark.parametrize("length", range(1, len(WHOLE)))
+def test_each_beginning_of_arguments_is_cut(length):
+    assert RawCall.of({"function": {"name": "add", "arguments": WHOLE[:length]}}, 0).is_cut
+
+
+def test_arguments_that_were_cut_within_a_text_of_several_lines_are_cut():
+    assert RawCall.of({"function": {"name": "run", "arguments": '{"code": "a = 1\nb'}}, 0).is_cut
+
+
+@all_dialects
+@pytest.mark.parametrize("written", ["null", "", " ", "\n", " null\n", "{}"])
+def test_a_call_without_arguments_has_none_however_that_is_written(dialect, written):
+    """Some models write null for a tool without parameters, and some servers nothing."""
+    with provider(Answer(dialect.stream(Said(calls=[("a", "add", written)])))) as there:
+        response = made(dialect, there).chat(HELLO, on_delta=lambda _: None)
+    reply = Reply.of(response)
+    assert (reply.raw_calls[0].is_cut, reply.raw_calls[0].values()) == (False, {})
+    assert reply.tool_calls[0].arguments == {}
+    answer = {"role": "tool", "tool_call_id": reply.raw_calls[0].id, "content": "1"}
+    made_body([*HELLO, response["choices"][0]["message"], answer])
+
+
+def test_null_in_a_whole_reply_is_no_arguments():
+    body = Chat.whole(Said(calls=[("a", "add", "null")]))
+    body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = None
+    with provider(Answer(body)) as there:
+        assert Reply.of(made(Chat, there).chat(HELLO)).tool_calls[0].arguments == {}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_refusal_beside_a_text_is_kept(streamed):
+    body = Chat.whole(Said("Half of it."))
+    body["choices"][0]["message"]["refusal"] = "I will not go on."
+    chunks = [
+        chunk({"content": "Half of it."}),
+        chunk({"refusal": "I will not go on."}),
+        chunk(finish="stop"),
+    ]
+    with provider(Answer(sse(*chunks) if streamed else body)) as there:
+        told = {"on_delta": lambda _: None} if streamed else {}
+        assert Reply.of(made(Chat, there).chat(HELLO, **told)).text == "Half of it.\n\nI will not go on."
+
+
+@all_dialects
+def test_a_stream_that_nobody_asked_for_is_read(dialect):
+    for kind, first in (
+        ("text/event-stream", b""),
+        ("application/json", b": wait\n\n"),
+        ("text/plain", b"\n"),
+    ):
+        with provider(Answer(first + dialect.stream(Said("Hi.")), kind=kind)) as there:
+            assert Reply.of(made(dialect, there).chat(HELLO)).text == "Hi."
+
+
+@all_dialects
+@pytest.mark.parametrize("status", [201, 202, 203])
+def test_a_reply_with_another_status_of_success_is_read(dialect, status):
+    for body, told in ((dialect.whole, {}), (dialect.stream, {"on_delta": lambda _: None})):
+        with provider(Answer(body(Said("Hi.")), status)) as there:
+            assert Reply.of(made(dialect, there).chat(HELLO, **told)).text == "Hi."
 
 
 def test_arguments_as_an_object_in_a_whole_reply():

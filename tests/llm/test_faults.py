@@ -11,7 +11,8 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from tests.llm.dialects import ALL, HELLO, TOOL, Chat, Messages, Responses, Said, made
+from tests.llm import dialects
+from tests.llm.dialects import ALL, HELLO, TOOL, Chat, Messages, Responses, Said, made, pieces
 from tests.llm.providers import Answer, provider
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import Reply
@@ -203,7 +204,7 @@ def test_a_call_that_is_cut_with_the_connection_is_in_what_had_come(dialect):
 def test_garbage_is_told(dialect, body, streamed):
     with provider(Answer(body, kind="application/json")) as there:
         error = refused(dialect, there, streamed=streamed)
-    assert "not a JSON object" in str(error)
+    assert ("not a JSON object" if body else "its answer is empty (HTTP 200 OK)") in str(error)
     assert dialect.client.about_url in str(error)
 
 
@@ -312,6 +313,40 @@ def test_a_key_is_shown_nowhere(dialect, streamed, status):
         texts = shown(dialect, [Answer(body, status)], streamed=streamed)
         for text in texts:
             assert not any(part in text for part in (KEY, "cdef", "other-5ecret", "sk-ve")), text
+
+
+@all_dialects
+@streamed_or_not
+@pytest.mark.parametrize("size", [3, 1000])
+def test_a_key_that_a_reply_repeats_is_masked(dialect, streamed, size, monkeypatch):
+    monkeypatch.setattr(dialects, "pieces", lambda text, _=3: pieces(text, size))
+    said = Said(f"It is {KEY}.", [("c1", "get_weather", json.dumps({"city": KEY}))], f"Bearer {KEY}")
+    told = []
+    body = dialect.stream(said) if streamed else dialect.whole(said)
+    with provider(Answer(body)) as there:
+        client = made(dialect, there, api_key=KEY)
+        response = client.chat(HELLO, tools=[TOOL], **({"on_delta": told.append} if streamed else {}))
+    assert KEY not in json.dumps(response)
+    assert KEY not in "".join(delta.text for delta in told)
+    reply = Reply.of(response)
+    assert (reply.text, reply.reasoning) == ("It is ***.", "Bearer ***")
+    assert reply.raw_calls[0].values() == {"city": "***"}
+    assert not streamed or "".join(one.text for one in told if one.kind == "text") == "It is ***."
+
+
+@pytest.mark.parametrize("key", ["ollama", "lm-studio", "EMPTY", "not-needed"])
+def test_a_word_in_the_place_of_a_key_is_not_masked(key):
+    with provider(Answer(Chat.whole(Said(f"Start {key} first.")))) as there:
+        assert Reply.of(made(Chat, there, api_key=key).chat(HELLO)).text == f"Start {key} first."
+
+
+@all_dialects
+@streamed_or_not
+def test_an_empty_answer_is_told(dialect, streamed):
+    with provider(Answer(b"", 204, kind="text/plain")) as there:
+        error = refused(dialect, there, streamed=streamed)
+    assert "its answer is empty (HTTP 204 No Content). Check base_url" in str(error)
+    assert len(there.requests) == 1
 
 
 @pytest.mark.parametrize("dialect", [Chat, Responses, Messages])

@@ -135,12 +135,24 @@ def test_an_approval_does_not_count_for_a_tool_that_another_call_put_in_its_plac
     assert "tool 'send' was changed or removed since; make the call again" in told(client)[1]
 
 
+DEEP = {
+    149: "'city' should be a valid string", 150: "nested 151 levels deep, and 150 is the most", 199: "nested 200 levels deep",
+    201: "nested 202 levels deep", 400: "nested 401 levels deep", 100_000: "nested too deeply",
+}  # fmt: skip
+"""A part of the answer, by the depth of the arguments."""
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         (call("lok", {"city": "Rome"}), "there is no tool 'lok'. Nearest: look"),
         (call("look!", {"city": "Rome"}), "there is no tool 'look_'. Nearest: look"),
+        (call("LOOK", {"city": "Rome"}), "there is no tool 'LOOK'. Nearest: look"),
         (call("", {}), "there is no tool 'unnamed'"),
+        (call("look", '{{"city": "Rome"}'), "not JSON: Expecting property name"),
+        (call("look", "null"), "'city' is missing"),
+        (call("look", " "), "'city' is missing"),
+        (call("look", '{"city": 1e999}'), "cannot be stored"),
         (call("look", '{"city": "Ro'), "not JSON"),
         (call("look", '["Rome"]'), "JSON object"),
         (call("look", '{"city": NaN}'), "NaN"),
@@ -148,6 +160,7 @@ def test_an_approval_does_not_count_for_a_tool_that_another_call_put_in_its_plac
         (call("look", {"city": 3}), "'city'"),
         (call("look", {"city": "Rome", "when": "now"}), "'when' is unknown"),
         (call("look", '{"city": ' * 3000), "not JSON"),
+        *((call("look", '{"city": ' + "[" * deep + "]" * deep + "}"), words) for deep, words in DEEP.items()),
     ],
 )
 def test_a_wrong_call_is_answered_and_never_made(talk, script, done, wrong, words):
@@ -212,7 +225,103 @@ def test_stop_does_not_wait_for_a_read(talk, script):
     assert (response.outcome, len(client.asked)) == ("stopped", 1)
     over.set()
     assert talk.chat(None).text == "Well."
-    assert told(client) == ["stopped by the person before it ended"]
+    assert told(client) == ["it began, and its outcome is not known: stopped by the person"]
+
+
+def test_arguments_as_deep_as_they_may_be_are_asked_about_and_stored(talk, script, person, done):
+    @talk.tool
+    def keep(value: list) -> None:
+        """Keep it."""
+        done.append(value)
+
+    deep = "[" * 149 + "]" * 149
+    person("approve")
+    client = script(reply(None, call("keep", f'{{"value": {deep}}}')), "ok")
+    assert talk.chat("Go.").text == "ok"
+    assert json.dumps(done[0]) == deep
+    assert json.loads(client.last_messages[1]["tool_calls"][0]["function"]["arguments"]) == {"value": done[0]}
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
+    talk, script, person, monkeypatch, others
+):
+    begun, over = threading.Event(), threading.Event()
+
+    @talk.tool(read_only=True)
+    def read() -> str:
+        """Read for long."""
+        begun.set()
+        over.wait(20)
+        return "late"
+
+    def interrupted(*_):
+        assert begun.wait(20)
+        raise KeyboardInterrupt
+
+    calls = [call("read", {}, "c1"), *([NOTE] * others)]
+    client = script(reply(None, *calls), "Well.")
+    with monkeypatch.context() as patched:
+        patched.setattr("tract_jupyter.loop.calls.StepCalls._next", interrupted)
+        person(*["approve"] * others)
+        with pytest.raises(KeyboardInterrupt):
+            talk.chat("Go.")
+    over.set()
+    assert talk.chat(None).text == "Well."
+    unknown = "it began, and its outcome is not known: stopped by the person"
+    assert told(client) == [unknown, *(["not run: stopped by the person"] * others)]
+
+
+def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(talk, script):
+    begun, over = threading.Event(), threading.Event()
+
+    @talk.tool(read_only=True)
+    def read() -> str:
+        """Read for long."""
+        begun.set()
+        over.wait(20)
+        return "late"
+
+    client = script(reply(None, call("read", {}, "c1"), LOOK | {"id": "c2"}), "Well.")
+    talk.loop.parallel = 1
+    threading.Thread(target=lambda: begun.wait(20) and talk.loop.stop(), daemon=True).start()
+    talk.chat("Go.")
+    over.set()
+    talk.chat(None)
+    assert [text.split(":")[0] for text in told(client)] == [
+        "it began, and its outcome is not known",
+        "not run",
+    ]
+
+
+def test_a_read_that_ended_before_an_interrupt_has_its_answer(talk, script, monkeypatch):
+    client = script(reply(None, LOOK), "Well.")
+
+    def interrupted(_, came):
+        came.get(timeout=20)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tract_jupyter.loop.calls.StepCalls._next", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            talk.chat("Go.")
+    talk.chat(None)
+    assert told(client) == ["sunny in Rome"]
+
+
+@pytest.mark.parametrize("written", ["null", "", " ", None])
+def test_a_tool_without_parameters_is_called_however_that_is_written(talk, script, written):
+    @talk.tool(read_only=True)
+    def now() -> str:
+        """Tell the time."""
+        return "noon"
+
+    asked = call("now", {})
+    asked["function"]["arguments"] = written
+    client = script(reply(None, asked), "ok")
+    talk.chat("Go.")
+    assert told(client) == ["noon"]
 
 
 def test_a_tool_that_raises_is_an_answer(talk, script):

@@ -120,7 +120,13 @@ def tract_with_tools(path):
     [
         ("waits", ["not run: nobody decided about it, and the person went on with something else"]),
         ("begun", [f"it was begun, and the process ended meanwhile: {UNKNOWN}"]),
-        ("read", ["sunny", "not run: the person went on with something else before it was made"]),
+        (
+            "read",
+            [
+                "sunny",
+                "its outcome is not known: the process ended, and it may have begun. Call it again if you need it",
+            ],
+        ),
     ],
 )
 def test_what_a_process_left_is_told_as_it_is_known(tmp_path, how, words):

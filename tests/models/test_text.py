@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
-from tract_jupyter.models import counted, cut_middle, printable
+from tract_jupyter.models import counted, cut_middle, distinct, distinct_repr, printable
 
 
 @pytest.mark.parametrize("hidden", [
     "\x00", "\x1b", "\r", "\x0c", "\x85", "\x9b", "\u2028", "\ud800",  # a terminal's, and what ends a line somewhere
     "\u202e", "\u2066", "\u200e", "\u061c", "\u206f",  # what turns text around
     "\u200b", "\u200d", "\u2060", "\ufeff", "\xad", "\u034f", "\U000e0041", "\U000e0100", "\ufe0f",  # of no width
-    "\u3164", "\u115f", "\uffa0", "\u2800",  # letters that are seen as nothing
+    "\u3164", "\u115f", "\uffa0", "\u2800", "\ufffc", "\U00016fe4", "\U0001d159",  # seen as nothing
+    "\u2065", "\ufff0", "\U0001bca0", "\U00013430", "\U00013439", "\U000110bd", "\U000e0fff", "\ufe00", "\u0600",
 ])  # fmt: skip
 def test_what_cannot_be_seen_is_marked_and_columns_stay(hidden):
     assert printable(f"a{hidden}b") == "a\ufffdb"
@@ -20,6 +23,36 @@ def test_what_cannot_be_seen_is_marked_and_columns_stay(hidden):
 @pytest.mark.parametrize("text", ["", "a\tb\nc", "é ä 漢字 مرحبا שלום", "a\u0301", "⚠\ufe0f done ✔"])
 def test_other_text_stays(text):
     assert printable(text) == text
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("\u2764\ufe0f", "\u2764\ufe0f"), ("\u2b50\ufe0f", "\u2b50\ufe0f"), ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
+    ("漢\U000e0100", "漢\U000e0100"), ("漢\ufe00", "漢\ufe00"), ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\ufffd"),
+    ("1\ufe0f", "1\ufffd"), ("!\ufe0f", "!\ufffd"), ("→\ufe0f", "→\ufffd"), ("漢\U000e0100\U000e0101", "漢\U000e0100\ufffd"),
+    ("\u2764\ufe01", "\u2764\ufffd"), ("\ufe0f", "\ufffd"),
+])  # fmt: skip
+def test_a_variation_selector_stays_behind_an_emoji_or_an_ideograph_only(text, shown):
+    assert printable(text) == shown
+
+
+def test_all_that_is_ignorable_or_of_the_category_cf_is_marked():
+    ignorable = [
+        0xAD, 0x34F, 0x61C, range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810), range(0x200B, 0x2010),
+        range(0x202A, 0x202F), range(0x2060, 0x2070), 0x3164, range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0,
+        range(0xFFF0, 0xFFF9), range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D17B), range(0xE0000, 0xE1000),
+    ]  # fmt: skip
+    codes = [code for one in ignorable for code in ([one] if isinstance(one, int) else one)]
+    codes += [code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"]
+    assert [hex(code) for code in codes if printable(f"a{chr(code)}b") != "a\ufffdb"] == []
+
+
+def test_a_text_in_doubt_has_marks_and_a_note():
+    assert distinct("plain é\tx") == ("plain é\tx", "")
+    assert distinct("a\xa0b\u200b") == (
+        "a\ufffdb\ufffd", "hidden or unusual characters: column 2 U+00A0, column 4 U+200B"
+    )  # fmt: skip
+    assert "and 48 more (sha256 of the text: " in distinct("\u200b" * 80)[1]
+    assert distinct_repr({"a": "b\u2800c\ufe0f"}) == "{'a': 'b\\u2800c\\ufe0f'}"
 
 
 def test_the_line_ends_of_windows_are_line_ends():

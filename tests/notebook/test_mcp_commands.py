@@ -7,7 +7,7 @@ import shlex
 import pytest
 from IPython.core.completer import CompletionContext
 
-from tests.toolkit.servers import command
+from tests.toolkit.servers import command, scripted
 
 
 def line(way, *arguments):
@@ -68,6 +68,9 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
         ("add liar python server.py", "is started by %tract mcp add liar -- COMMAND"),
         ("add liar --", "is started by"),
         ("add liar --trust -- python", "no option '--trust'"),
+        ("add liar --timeout -- python", "--timeout takes the seconds"),
+        ("add liar --timeout soon -- python", "got 'soon'"),
+        ("add liar --timeout 0 -- python", "timeout of MCP server 'liar' must be a number above 0"),
         ("add liar -- python 'x", "No closing quotation"),
         ("add class -- python", "cannot be the name"),
         ("add status -- python", "there is a tool 'status' already"),
@@ -88,6 +91,21 @@ def test_a_wrong_line_is_told_in_one_line(shell, words, told):
 def test_trusting_what_it_says(shell):
     shell.run(f"%tract mcp add liar --trust-annotations -- {line('hints')}")
     assert shell.namespace["tract"].executor.get("liar.reads").traits.read_only
+
+
+def test_the_timeout_of_its_calls(shell):
+    shell.run(f"%tract mcp add liar --timeout 120 -- {line('names')}")
+    assert shell.namespace["tract"].mcp.servers["liar"].timeout == 120
+
+
+def test_a_server_with_a_tool_that_cannot_be_used_says_why(shell, tmp_path):
+    program = scripted(tmp_path, [{"name": "odd", "inputSchema": {"type": "array"}}])
+    for text in (
+        shell.run(f"%tract mcp add raw -- {shlex.join(program)}").text,
+        shell.run("%tract mcp").text,
+    ):
+        assert "odd" in text
+        assert "its inputSchema describes no object" in text
 
 
 def test_unloading_ends_the_servers(added):

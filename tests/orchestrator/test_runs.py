@@ -81,7 +81,9 @@ def test_the_reason_of_a_refusal_reaches_the_model_which_tries_otherwise(full, o
 def test_an_alternative_is_done_once_in_the_place_of_the_call(full, orchestrator):
     other = {"name": "annotate", "arguments": {"target_hash": "HEAD", "priority": "skip"}}
     made = orchestrator(thinks(None, compress(alternatives=[other])), "Good.")
-    full.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "choose", number=1))
+    full.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "choose", number=1), lambda ticket: click(ticket, "approve")
+    )
     result = made.run()
     (step,) = result.steps
     assert (step.tool_call.name, step.decision, step.result.success) == ("annotate", "modified", True)

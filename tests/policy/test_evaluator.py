@@ -311,6 +311,64 @@ def test_a_handler_decides_about_what_a_policy_wants(t):
     assert tags(t) == []
 
 
+@pytest.mark.parametrize("level", ["manual", "collaborative", "autonomous"])
+@pytest.mark.parametrize("operation", ["policy", "*"])
+@pytest.mark.parametrize(
+    ("decide", "came"),
+    [
+        (lambda pending: pending.approve(), (["began", "executed"], True)),
+        (lambda pending: pending.reject("not like this"), (["began", "rejected"], False)),
+    ],
+)
+def test_handlers_decide_first_at_every_level(t, level, operation, decide, came):
+    t.autonomy.ceiling = level
+    seen = []
+
+    def handler(pending):
+        if pending.operation == "policy":
+            seen.append(pending.action_type)
+            decide(pending)
+
+    t.on(operation, handler)
+    t.policies.add(Notes(tagging(autonomy=level)))
+    t.user("one")
+    assert seen == ["register_tag"]
+    assert (outcomes(t), "done" in tags(t)) == came
+    assert t.review.inbox() == []
+
+
+@pytest.mark.parametrize(
+    ("level", "last", "waits"),
+    [("manual", "told", 0), ("collaborative", "proposed", 1), ("autonomous", "executed", 0)],
+)
+def test_a_call_that_no_handler_takes_goes_its_usual_way(t, level, last, waits):
+    t.autonomy.ceiling = level
+    seen = []
+
+    def handler(pending):
+        seen.append(pending)
+        pending.pass_through()
+
+    t.on("policy", handler)
+    t.policies.add(Notes(tagging(autonomy=level)))
+    t.user("one")
+    t.user("two")
+    assert outcomes(t) == ["began", last]
+    assert len(t.review.inbox()) == waits
+    if waits:
+        seen[0].approve()
+        assert tags(t) == ["done"]
+
+
+def test_a_handler_that_leaves_a_call_open_leaves_one_proposal(t):
+    t.on("policy", lambda pending: None)
+    t.policies.add(Notes(tagging(autonomy="collaborative")))
+    t.user("one")
+    t.user("two")
+    assert outcomes(t) == ["began", "proposed"]
+    assert [stored.title for stored in t.review.inbox()] == ["Policy notes: register_tag"]
+
+
 def test_the_journal_and_the_effect_are_one_transaction(t, monkeypatch):
     append = t._repository.events.append
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from html.parser import HTMLParser
 
 import pytest
@@ -14,7 +15,7 @@ from tests.hooks.builtin.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis import split_lines
-from tract_jupyter.models import printable
+from tract_jupyter.models import distinct, distinct_repr, printable
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.notebook.panels import InboxPages, InboxRow, Panel, record_html, record_text
 from tract_jupyter.operations import ActionDef, OperationSpec
@@ -100,15 +101,20 @@ def plain(text):
 def bound(ticket):
     """All that the fingerprint of a fired operation, or of a proposal, covers: each text, and each value's repr."""
     spec = ticket.pending.spec
-    yield spec.description
+    yield printable(spec.description)
     for action in spec.actions.values():
-        yield action.description
-        yield from split_lines(action.code)
+        yield printable(action.description)
+        yield from shown_lines(action.code)
     for name, about in spec.fields.items():
         yield name
-        yield about.get("description", "")
+        yield printable(about.get("description", ""))
         if "default" in about:
-            yield repr(about["default"])
+            yield distinct_repr(about["default"])
+
+
+def shown_lines(code):
+    """The lines of code, with a mark for each character in doubt."""
+    return [distinct(line)[0] for line in split_lines(code)]
 
 
 def check_all_is_in_every_view(ticket, texts):
@@ -116,7 +122,7 @@ def check_all_is_in_every_view(ticket, texts):
     for name, view in shown.items():
         squeezed = plain(view.replace("↪", ""))
         for text in texts:
-            assert plain(printable(text)) in squeezed, (name, text)
+            assert plain(text) in squeezed, (name, text)
     html = Panel(ticket).view["body_html"]
     assert set(Texts(html).keys) == ticket.needed
 
@@ -147,7 +153,9 @@ def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, 
 @given(st.dictionaries(st.sampled_from("abc"), VALUES, min_size=3, max_size=3))
 def test_all_of_a_call_is_in_every_view(quiet, values):
     ticket = Ticket(tool_call(quiet, values), lambda _: None)
-    check_all_is_in_every_view(ticket, [text for name in values for text in (name, repr(values[name]))])
+    check_all_is_in_every_view(
+        ticket, [text for name in values for text in (name, distinct_repr(values[name]))]
+    )
 
 
 def tool_call(tract, values):
@@ -168,23 +176,26 @@ def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
 
     code = "\n".join(body)
     script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)
-    check_all_is_in_every_view(script, [*body, *([repr(name)] if name else [])])
+    lines = shown_lines(code)
+    check_all_is_in_every_view(script, [*lines, *([distinct_repr(name)] if name else [])])
     assume("\0" not in code)  # a handler with such code is refused
     handler = Ticket(quiet.hooks.propose_handler("gc", "guard", code), lambda _: None)
-    check_all_is_in_every_view(handler, [*body, "guard", "gc"])
+    check_all_is_in_every_view(handler, [*lines, "guard", "gc"])
 
 
 @given(TEXTS, st.booleans())
 def test_pieces_joined_are_the_text(text, is_bound):
     table = ValueTable("t", (ValueRow.of("a", "str", text, text),), "rows" if is_bound else "nothing")
     (row,) = shown_rows(table, "id")
-    for part, whole in ((row.value, printable(repr(text))), (row.description, printable(text))):
+    note = distinct(text)[1]
+    described = " ".join(filter(None, (printable(text), note and f"[description: {note}]")))
+    for part, whole in ((row.value, distinct_repr(text)), (row.description, described)):
         assert "".join(piece.text for piece in part) == whole
         assert all(0 < len(piece.text) <= LONGEST_PIECE for piece in part)
         assert all(bool(piece.key) is is_bound for piece in part)
     code = shown_code(CodeBlock("t", text))
     lines = ["".join(piece.text for piece in line.pieces) for line in code.lines]
-    assert lines == list(map(printable, split_lines(text)))[: len(lines)]
+    assert lines == shown_lines(text)[: len(lines)]
     assert "".join(split_lines(text)[len(lines) :]) == ""
 
 
@@ -237,7 +248,48 @@ def test_all_of_a_built_in_operation_is_in_every_view(make, tmp_path):
     with Tract.open(tmp_path / "t.db") as tract:
         tract.reviewer.channel = FakeChannel()
         ticket = Ticket(make(tract), lambda _: None)
-        texts = [printable(repr(leaf))[1:-1] for leaf in leaves(ticket.pending.fields)]
+        texts = [distinct_repr(leaf)[1:-1] for leaf in leaves(ticket.pending.fields)]
         for view in views(ticket).values():
             squeezed = plain(view)
             assert [text for text in texts if plain(text) not in squeezed] == []
+
+
+INDISTINCT = [
+    ("a\u200bb", "a\u200cb"), ("a\u200bb", "a\ufffdb"), ("ab", "a\u200bb"), ("a b", "a\xa0b"), ("a b", "a\u2003b"),
+    ("!", "!\ufe0f"), ("!\ufe01", "!\ufe02"), ("漢\U000e0100", "漢"), ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f"),
+    ("\u3164", "\u115f"), ("a\ufffcb", "a\U00016fe4b"), ("x\U0001d159", "x\u2800"), ("\U0001bca0", "\U0001bca3"),
+    ("\U00013430", "\U00013438"), ("e\u0301", "\xe9"), ("\u212b", "\xc5"), (";", "\u037e"), ("\u1112\u1161", "\ud558"),
+    ("a\U000e0041", "a\U000e0042"), ("a\\u200bb", "a\u200bb"),
+    ("a\u202eb [hidden or unusual characters: column 2 U+202E]", "a\u202eb"),
+    ("!" + "\ufe00" * 80, "!" + "\ufe00" * 79 + "\ufe01"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", INDISTINCT, ids=ascii)
+def test_what_differs_never_looks_alike(quiet, pair):
+    for make in (value_pending, code_pending):
+        one, other = (views(Ticket(make(quiet, text), lambda _: None)) for text in pair)
+        for name, view in one.items():
+            assert as_seen(view) != as_seen(other[name]), name
+
+
+def value_pending(tract, text):
+    return tool_call(tract, {"a": text, "b": 1, "c": 2})
+
+
+def code_pending(tract, text):
+    from tract_jupyter.scripts import PendingScript
+
+    return PendingScript(f"label = '{text}'", notebook_id="", tract=tract)
+
+
+def as_seen(view):
+    """Return the visible characters of a page, without ids, hashes and times."""
+    seen = "".join(
+        " " if unicodedata.category(char) == "Zs" else char
+        for char in unicodedata.normalize("NFC", view)
+        if unicodedata.category(char) not in {"Cf", "Cc", "Cn"}
+        and not (0xFE00 <= ord(char) <= 0xFE0F or ord(char) >= 0xE0000)
+        and char not in "\u2800\u3164\u115f\ufffc\U00016fe4\U0001d159"
+    )
+    return re.sub(r"\b(?:[0-9a-f]{8}|[0-9a-f]{16}|[0-9a-f]{64})\b|\d\d:\d\d(:\d\d)?", "", seen)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import anyio
 import pytest
@@ -17,18 +19,19 @@ from tests.toolkit.servers import until
 from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
+from tract_jupyter.operations import client_left
 from tract_jupyter.toolkit import McpServer, Permission, Traits
 
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
 HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}}, {})
 
 
-def with_client(t, use, *, profile="full", **options):
+def with_client(t, use, *, profile="full", seconds=0.2, **options):
     """What `use` returns, given the SDK's client of our server in this process."""
 
     async def run():
         async with Client(
-            mcp_server(t, *([profile] if profile else []), decision_timeout=0.2).server,
+            mcp_server(t, *([profile] if profile else []), decision_timeout=seconds).server,
             client_info=Implementation(name="editor", version="1"),
             **options,
         ) as client:
@@ -46,6 +49,10 @@ def call(t, name, arguments=None, **options):
     result = with_client(t, use, **options)
     (block,) = result.content
     return result.is_error, block.text, result.structured_content
+
+
+def refused(tool, reason):
+    return f"The call of {tool!r} was refused, and nothing was done. Reason: {reason}"
 
 
 # --- what is served
@@ -111,7 +118,8 @@ def test_a_profile_binds(tract, profile):
 def test_what_is_locked_is_not_served(tract):
     tract.executor.lock_tool("status", "not now")
     is_error, text, _ = call(tract, "status")
-    assert (is_error, "'status' is locked: not now" in text) == (True, True)
+    assert is_error
+    assert text.startswith(refused("status", "tool 'status' is locked: not now"))
 
 
 def test_mistakes_come_back_as_errors(tract, add):
@@ -135,14 +143,66 @@ def test_the_policy_knows_the_client(tract):
         return Permission.DENY
 
     tract.executor.permission = policy
-    assert call(tract, "status") == (True, "mcp:editor has no permission to call 'status'", None)
+    told = refused("status", "mcp:editor has no permission to call 'status'")
+    assert call(tract, "status") == (True, told, None)
     call(tract, "status", mode="legacy")
     assert asked == [("status", "mcp:editor")] * 2
 
 
 def test_what_needs_a_person_waits_in_the_inbox_and_is_refused_in_time(tract):
-    assert call(tract, "commit", MESSAGE) == (True, "nobody decided within 0.2 s", None)
+    told = refused("commit", "nobody decided within 0.2 s")
+    assert call(tract, "commit", MESSAGE) == (True, told, None)
     assert (tract.log(), tract.review.inbox()) == ([], [])
+
+
+@pytest.mark.parametrize("reason", ["not like this", ""])
+def test_a_rejection_says_that_nothing_was_done(tract, reason):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason=reason))
+    why = reason or "it was rejected, without a reason"
+    assert call(tract, "commit", MESSAGE) == (True, refused("commit", why), None)
+    assert tract.log() == []
+
+
+def test_a_client_is_told_of_progress_while_its_owner_decides(tract, add, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._PROGRESS_SECONDS", 0.01)
+    told, came = [], threading.Event()
+
+    async def on_progress(progress, total, message):
+        told.append((progress, message))
+        came.set()
+
+    async def use(client):
+        await client.call_tool("commit", MESSAGE, progress_callback=on_progress)
+        waited = list(told)
+        came.clear()
+        await client.call_tool("wait", {}, progress_callback=on_progress)
+        return waited
+
+    def wait():
+        return came.wait(60)
+
+    add(wait, traits=Traits(read_only=True))
+    waited = with_client(tract, use)
+    assert [progress for progress, _ in waited] == list(range(1, len(waited) + 1))
+    assert "Waiting for the owner's decision in their notebook" in dict(waited).values()
+    assert told[-1][1] == "Running"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_calls_that_wait_for_a_decision_hold_up_no_call_that_reads(tract, monkeypatch, mode):
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._AT_ONCE", 2)
+
+    async def use(client):
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(client.call_tool, "commit", {**MESSAGE, "message": str(number)})
+            await anyio.to_thread.run_sync(lambda: until(lambda: len(tract.review.inbox()) == 2))
+            answers = [await client.call_tool("status", {}) for _ in range(3)]
+            tasks.cancel_scope.cancel()
+        return answers
+
+    answers = with_client(tract, use, seconds=600, mode=mode)
+    assert [answer.is_error for answer in answers] == [False] * 3
 
 
 def test_a_notebook_asks_in_its_own_way(tract):
@@ -226,17 +286,59 @@ def owner(tmp_path):
 
 
 @pytest.fixture
-def served(owner, data_dir):
-    """The same store, served by the command line, and a client of that."""
+def serve(owner, data_dir):
+    """Serves the same store by the command line, and gives a client of that."""
     words = ["-m", "tract_jupyter", "mcp-server", owner.location, "--decision-timeout", "60"]
-    with McpServer("own", [sys.executable, *words], env={"JUPYTER_DATA_DIR": str(data_dir)}) as server:
-        server.start()
-        yield server
+    with ExitStack() as stack:
+
+        def make():
+            client = McpServer("own", [sys.executable, *words], env={"JUPYTER_DATA_DIR": str(data_dir)})
+            stack.enter_context(client).start()
+            return client
+
+        yield make
+
+
+@pytest.fixture
+def served(serve):
+    """Such a client."""
+    return serve()
+
+
+PING = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
+INITIALIZE = (
+    '{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, '
+    '"clientInfo": {"name": "x", "version": "1"}}}'
+)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    """What our server answers to a line on its stdin."""
+    path = tmp_path_factory.mktemp("raw") / "t.db"
+    with Tract.open(path):
+        pass
+    command = [sys.executable, "-m", "tract_jupyter", "mcp-server", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def ask(line):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        ask(INITIALIZE)
+        yield ask
+        process.stdin.close()
 
 
 def in_the_inbox(t):
-    """What waits there, to be decided."""
-    return t.operations.rebuild(until(t.review.inbox)[0])
+    """What waits there, to be decided; the last of it."""
+    return t.operations.rebuild(until(t.review.inbox)[-1])
+
+
+def left_in_the_inbox(t):
+    """What waits there although its client has gone."""
+    return until(lambda: (pending := in_the_inbox(t)) and client_left(pending.stored) and pending)
 
 
 def test_a_person_decides_in_another_process(owner, served):
@@ -271,8 +373,67 @@ def test_a_call_that_is_given_up_is_not_made_later(owner, served):
     served.call("status")
     with pytest.raises(McpTimeoutError):
         served.call("commit", MESSAGE, timeout=2)
-    in_the_inbox(owner).approve()
+    pending = left_in_the_inbox(owner)
+    told = pending.review_request()
+    assert "The client no longer waits for this call" in told.why
+    assert "The approval is kept for the identical call" in told.why
+    pending.approve()
+    assert "nothing ran. The decision is kept" in pending.note
     assert served.call("status")["commit_count"] == 0
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["gave up", "closed"])
+def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(owner, serve, is_closed):
+    served = serve()
+    served.call("status")
+    with pytest.raises(McpError):
+        served.call("commit", MESSAGE, timeout=2)
+    if is_closed:
+        served.close()
+        served = serve()
+    left_in_the_inbox(owner).approve()
+    with pytest.raises(McpTimeoutError):  # another call is another question
+        served.call("commit", {**MESSAGE, "message": "other"}, timeout=2)
+    left_in_the_inbox(owner).reject()
+    assert owner.log() == []
+    commit = served.call("commit", MESSAGE, timeout=60)["commit_hash"]
+    assert [info.commit_hash for info in owner.log()] == [commit]
+    assert owner.review.inbox() == []
+
+
+def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, served):
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(served.call, "commit", MESSAGE)
+        pending = in_the_inbox(owner)
+        assert "which carries the decision out" in pending.review_request().why
+        pending.approve()
+        assert "Handed to" in pending.note
+        assert asked.result(60)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message_id"),
+    [
+        ("{nonsense", -32700, None),
+        ('{"jsonrpc": "2.0", "id": 5, "method": "tools/list"', -32700, None),
+        ("\x00\xff", -32700, None),
+        ("[" * 10_000, -32700, None),
+        ("[]", -32600, None),
+        ("3", -32600, None),
+        ('{"id": 5, "method": "tools/list"}', -32600, 5),
+        ('{"jsonrpc": "2.0", "id": "a", "method": 3}', -32600, "a"),
+        ('{"jsonrpc": "2.0", "id": true, "method": 3}', -32600, None),
+        ('[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', -32600, None),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered(raw, line, code, message_id):
+    told = raw(line)
+    assert (told["id"], told["error"]["code"]) == (message_id, code)
+    assert raw(PING) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_a_blank_line_is_no_mistake(raw):
+    raw("\n\n" + PING)
 
 
 def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+from contextlib import contextmanager
 
 import pytest
 
 from tests.review.fakes import FakeChannel, click
-from tests.toolkit.servers import command, until
+from tests.toolkit.servers import command, scripted, until
 from tract_jupyter import Session, Tract
-from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
+from tract_jupyter.exceptions import (
+    McpError,
+    McpTimeoutError,
+    OperationExistsError,
+    ToolDeniedError,
+    ToolExecutionError,
+)
+from tract_jupyter.models import observing
 from tract_jupyter.review import Answer
-from tract_jupyter.toolkit import HELPERS, ToolBridge, Traits
+from tract_jupyter.toolkit import HELPERS, Patience, ToolBridge, Traits
 
 
 @pytest.fixture
@@ -125,11 +134,229 @@ def test_a_schema_that_cannot_be_used_costs_its_tool_only(tract, add_liar):
     assert set(tract.mcp.problems("liar")) == {"deep", "remote"}
 
 
-def test_what_it_says_about_answers_and_cannot_be_read_costs_its_tool_only(tract, add_liar):
+def test_what_it_says_about_answers_and_cannot_be_read_is_ignored(tract, add_liar):
     add_liar("no_json")
-    assert names_in(tract.tools.liar) == ["go"]
-    assert set(tract.mcp.problems("liar")) == {"nan"}
-    assert tract.tools.status()["branch"] == "main"
+    assert names_in(tract.tools.liar) == ["go", "nan"]
+    assert tract.mcp.problems("liar") == {}
+    assert tract.tools.liar.nan(n=1) == '{"n": 1}'
+
+
+@pytest.fixture
+def add_scripted(tract, tmp_path):
+    """Adds the server `raw`, whose tools and answers are given; see `servers.scripted`."""
+
+    def make(tools, answers=None, *, progress=None, capabilities=None, **options):
+        program = scripted(tmp_path, tools, answers, progress=progress, capabilities=capabilities)
+        return tract.mcp.add("raw", program, **options)
+
+    yield make
+    tract.close()
+
+
+def seen(tract, method):
+    """The parameters of the requests and notifications of a method that the server got."""
+    return [
+        one["params"]
+        for one in json.loads(tract.mcp.servers["raw"].call("seen"))
+        if one.get("method") == method
+    ]
+
+
+GOOD = {"name": "good", "inputSchema": {"type": "object", "properties": {}}}
+DONE = {"content": [{"type": "text", "text": "done"}]}
+ANY = {"type": "object"}
+NAMED = {"properties": {"q": {"type": "string"}}, "required": ["q"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        (None, {}),
+        ({}, {"anything": 1}),
+        (NAMED, {"q": "x"}),
+        ({"type": ["object", "null"], **NAMED}, {"q": "x"}),
+        ({"anyOf": [ANY, {"type": "object", **NAMED}]}, {"q": "x"}),
+        ({"allOf": [NAMED]}, {"q": "x"}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": NAMED}}, {"q": "x"}),
+    ],
+)
+def test_arguments_are_an_object_whether_the_schema_says_so_or_not(tract, add_scripted, schema, arguments):
+    add_scripted([GOOD, {"name": "odd", "inputSchema": schema}], {"odd": DONE})
+    assert tract.mcp.problems("raw") == {}
+    assert tract.tools.raw.odd(**arguments) == "done"
+    schemas = {tool["name"]: tool["input_schema"] for tool in tract.as_tools(format="anthropic")}
+    assert schemas["raw_odd"]["type"] == "object"
+    if schema is not None and "q" in str(schema):
+        assert "q" in schemas["raw_odd"]["properties"]
+
+
+def test_a_tool_without_a_schema_takes_nothing(tract, add_scripted):
+    add_scripted([{"name": "odd"}], {"odd": DONE})
+    assert tract.tools.raw.odd() == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "words"),
+    [
+        ({"inputSchema": ANY}, "(tool 2)", "no name"),
+        ({"name": 5, "inputSchema": ANY}, "(tool 2)", "no name"),
+        ("odd", "(tool 2)", "no name"),
+        ({"name": "odd", "inputSchema": "object"}, "odd", "no JSON Schema, but 'object'"),
+        ({"name": "odd", "inputSchema": True}, "odd", "no JSON Schema, but True"),
+        ({"name": "odd", "inputSchema": {"type": "array"}}, "odd", "no object, but 'array'"),
+        ({"name": "odd", "inputSchema": {"type": ["array", "null"]}}, "odd", "no object"),
+        ({"name": "odd", "inputSchema": {"type": 3}}, "odd", "no object, but 3"),
+        ({"name": "odd", "inputSchema": {"anyOf": [{"type": "array"}]}}, "odd", "describes no object"),
+        ({"name": "odd", "inputSchema": {"properties": 3}}, "odd", "properties"),
+    ],
+)
+def test_a_tool_that_cannot_be_used_is_left_out_with_the_reason(tract, add_scripted, tool, name, words):
+    add_scripted([GOOD, tool], {"good": DONE})
+    assert tract.tools.raw.good() == "done"
+    assert list(tract.mcp.problems("raw")) == [name]
+    assert words in tract.mcp.problems("raw")[name]
+
+
+@pytest.mark.parametrize("more", [
+    {"annotations": {"readOnlyHint": "maybe", "destructiveHint": 0, "openWorldHint": None}},
+    {"annotations": "read only"},
+    {"annotations": None, "description": 3, "title": ["x"], "execution": "later", "icons": 3, "_meta": 3},
+])  # fmt: skip
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_claim_that_is_none_counts_as_left_out(tract, add_scripted, more, trust):
+    add_scripted([GOOD, {**GOOD, "name": "odd", **more}], trust_annotations=trust)
+    good, odd = (tract.executor.get(f"raw.{name}") for name in ("good", "odd"))
+    assert (odd.traits, odd.description) == (good.traits, "")
+    assert not odd.traits.read_only
+
+
+# --- progress
+
+
+def test_progress_extends_the_time_and_is_shown(tract, add_scripted):
+    add_scripted([{**GOOD, "name": "slow"}], {"slow": DONE}, progress={"slow": [0.2, 15]}, timeout=2)
+    shown = []
+
+    @contextmanager
+    def watch(work):
+        yield
+        shown.append((work.what, work.done, work.total))
+
+    with observing(watch):
+        assert tract.tools.raw.slow() == "done"
+    assert shown == [("raw.slow: step 15", 100, 100)]
+
+
+def test_progress_does_not_extend_the_time_for_ever(tract, add_scripted):
+    server = add_scripted([GOOD], {"good": DONE}, progress={"good": [0.1, 1_000]}, longest_timeout=1)
+    with pytest.raises(
+        McpTimeoutError, match=r"did not end within 1 s, though it reported progress.*its effect"
+    ):
+        server.call("good")
+    until(lambda: seen(tract, "notifications/cancelled"))
+
+
+def test_the_limits_of_a_request_are_told_apart(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.connection.time.monotonic", lambda: now[0])
+    patience = Patience(10, 25)
+    assert (patience.seconds_left, patience.why_over()) == (10, "did not answer within 10 s")
+    now[0] = 9
+    patience.extend()
+    assert (patience.seconds_left, patience.why_over()) == (10, "reported no progress for 10 s")
+    now[0] = 18
+    patience.extend()
+    assert patience.seconds_left == 7
+    assert patience.why_over() == "did not end within 25 s, though it reported progress"
+    now[0] = 30
+    assert patience.seconds_left == 0
+
+
+# --- tasks and resources
+
+TASKS = {"tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}}}
+IN_TASKS = {**GOOD, "name": "job", "execution": {"taskSupport": "required"}}
+
+
+def task(status, **more):
+    return {
+        "taskId": "t1",
+        "status": status,
+        "pollInterval": 1,
+        "ttl": None,
+        "createdAt": "",
+        "lastUpdatedAt": "",
+        **more,
+    }
+
+
+def test_a_tool_that_only_runs_as_a_task_is_run_as_one(tract, add_scripted):
+    add_scripted([IN_TASKS], {
+        "job": {"task": task("working")},
+        "tasks/get": [task("working", statusMessage="half"), task("completed")], "tasks/result": DONE,
+    }, capabilities=TASKS)  # fmt: skip
+    assert tract.tools.raw.job() == "done"
+    assert seen(tract, "tools/call")[0]["task"] == {"ttl": 3_600_000}
+    assert [params["taskId"] for params in seen(tract, "tasks/get")] == ["t1", "t1"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "words", "is_cancelled"),
+    [
+        ({"job": {"error": "no tasks today"}}, "no tasks today", False),
+        ({"job": {"task": task("input_required")}}, "asks a question back", True),
+        ({"job": {"task": task("working")}, "tasks/get": {"error": "no such task"}}, "no such task", True),
+        ({"job": {"task": task("failed")}, "tasks/result": {**DONE, "isError": True}}, "done", False),
+        ({"job": {"task": task("cancelled")}, "tasks/result": {"error": "it was cancelled"}}, "it was cancelled", False),
+    ],
+)  # fmt: skip
+def test_a_task_that_fails(tract, add_scripted, answers, words, is_cancelled):
+    add_scripted([IN_TASKS], {"tasks/cancel": task("cancelled"), **answers}, capabilities=TASKS)
+    with pytest.raises(ToolExecutionError, match=words):
+        tract.tools.raw.job()
+    assert bool(seen(tract, "tasks/cancel")) is is_cancelled
+
+
+def test_a_task_that_takes_too_long_is_cancelled(tract, add_scripted):
+    answers = {"job": {"task": task("working", pollInterval=60_000)}, "tasks/cancel": task("cancelled")}
+    add_scripted([IN_TASKS], answers, capabilities=TASKS, timeout=0.5)
+    with pytest.raises(ToolExecutionError, match="did not answer within"):
+        tract.tools.raw.job()
+    until(lambda: seen(tract, "tasks/cancel"))
+
+
+def test_without_tasks_it_is_called_as_any_other_tool(tract, add_scripted):
+    add_scripted([IN_TASKS], {"job": DONE})
+    assert tract.tools.raw.job() == "done"
+    assert "task" not in seen(tract, "tools/call")[0]
+
+
+def test_resources_can_be_read(tract, add_scripted):
+    contents = [{"uri": "a://b", "text": "hi", "mimeType": "text/plain"}, {"uri": "a://c", "blob": "QUJD"}]
+    answers = {"resources/read": [{"contents": contents}, {"error": "no such resource"}]}
+    add_scripted([GOOD], answers, capabilities={"resources": {}})
+    assert names_in(tract.tools.raw) == ["good", "read_resource"]
+    assert (
+        tract.tools.raw.read_resource("a://b")
+        == "[resource a://b, text/plain]\nhi\n[resource a://c, 3 bytes]"
+    )
+    assert seen(tract, "resources/read") == [{"uri": "a://b"}]
+    with pytest.raises(ToolExecutionError, match="no such resource"):
+        tract.tools.raw.read_resource(uri="a://d")
+    with pytest.raises(ToolDeniedError, match="needs a decision"):
+        ToolBridge(tract.executor, actor="agent:1").call("raw.read_resource", {"uri": "a://b"})
+
+
+def test_a_server_s_own_tool_of_that_name_stays(tract, add_scripted):
+    own = {**GOOD, "name": "read-resource"}
+    add_scripted([own], {"read-resource": DONE}, capabilities={"resources": {}})
+    assert names_in(tract.tools.raw) == ["read_resource"]
+    assert tract.tools.raw.read_resource() == "done"
+
+
+def test_without_resources_there_is_no_tool_that_reads_them(tract, add_scripted):
+    add_scripted([GOOD])
+    assert names_in(tract.tools.raw) == ["good"]
 
 
 @pytest.mark.slow  # it is what a hostile server can make us read at most

@@ -34,7 +34,7 @@ from tract_jupyter.agents.rights import tools_of, toolsets_of
 from tract_jupyter.agents.running import AgentCaller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, repr_of_whole
 from tract_jupyter.toolkit import call_notes, current_caller
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Agents:
             if agent.is_adopted:
                 self._agents[key_of(agent.name)] = agent
 
+    @repr_of_whole
     def __repr__(self) -> str:
         active = [agent for agent in self if agent.state is AgentState.ACTIVE]
         told = (f"{one.name} (blocked)" if one.why_blocked else one.name for one in active)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span, split_lines
-from tract_jupyter.models import one_line
+from tract_jupyter.models import hidden_characters, one_line
 from tract_jupyter.review import ValueRow, by_rule
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ _FOUND: Final = (
     (
         "hidden characters",
         RiskLevel.HIGH,
-        re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"),
+        hidden_characters,
         "They are not visible, or turn the direction of text: a model may read what you do not.",
     ),
     (
         "control characters",
         RiskLevel.HIGH,
-        re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
+        re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").finditer,
         "A terminal may obey them.",
     ),
     (
@@ -37,7 +37,7 @@ _FOUND: Final = (
         re.compile(
             r"\b(?:approv\w+|permission\w*|without (?:asking|approval)|do(?: not|n't) ask|auto.?approve|consent)\b",
             re.IGNORECASE,
-        ),
+        ).finditer,
         "It speaks of who decides. That is you: nothing that it says changes what is asked.",
     ),
     (
@@ -46,7 +46,7 @@ _FOUND: Final = (
         re.compile(
             r"\b(?:ignore|disregard|override|forget)\b[^.\n]{0,40}\b(?:instruction|rule|prompt|above|previous)\w*",
             re.IGNORECASE,
-        ),
+        ).finditer,
         "It tells a model to pass over what it was told.",
     ),
     (
@@ -55,25 +55,25 @@ _FOUND: Final = (
         re.compile(
             r"\b(?:passwords?|api.?keys?|credentials?|private keys?|access tokens?|secrets?|\.env|\.ssh|id_rsa)\b",
             re.IGNORECASE,
-        ),
+        ).finditer,
         "It speaks of secrets.",
     ),
     (
         "addresses",
         RiskLevel.LOW,
-        re.compile(r"\b(?:https?|ftp|file|wss?)://[^\s)>\"']+", re.IGNORECASE),
+        re.compile(r"\b(?:https?|ftp|file|wss?)://[^\s)>\"']+", re.IGNORECASE).finditer,
         "What it calls may be sent there.",
     ),
     (
         "markup",
         RiskLevel.LOW,
-        re.compile(r"<\s*(?:script|iframe|img|svg|object|embed)\b|!\[[^\]]*\]\(", re.IGNORECASE),
+        re.compile(r"<\s*(?:script|iframe|img|svg|object|embed)\b|!\[[^\]]*\]\(", re.IGNORECASE).finditer,
         "It is shown as text here.",
     ),
     (
         "encoded text",
         RiskLevel.MEDIUM,
-        re.compile(r"\b[A-Za-z0-9+/]{120,}={0,2}"),
+        re.compile(r"\b[A-Za-z0-9+/]{120,}={0,2}").finditer,
         "Long runs without spaces may hide text.",
     ),
 )
@@ -84,8 +84,8 @@ def text_findings(text: str) -> tuple[Finding, ...]:
     starts = _line_starts(text)
     found = [
         Finding(name, Category.UNKNOWN, level, _span(starts, match), _quoted(match.group()), why, "", 1.0)
-        for name, level, pattern, why in _FOUND
-        for match in islice(pattern.finditer(text), _MOST)
+        for name, level, find, why in _FOUND
+        for match in islice(find(text), _MOST)
     ]
     if len(text) > _LONG:
         why = f"It has {len(text):,} characters. Read all of it: nothing is approved unread."

@@ -22,7 +22,7 @@ from tract_jupyter.analysis.limits import (
 from tract_jupyter.analysis.paths import WorkspacePaths
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
-from tract_jupyter.analysis.rules import RULES, Rule, all_rules
+from tract_jupyter.analysis.rules import RULES, Rule, all_rules, other_calls
 from tract_jupyter.analysis.rules.code import written_code
 from tract_jupyter.analysis.rules.settings import ALWAYS, RuleSettings
 from tract_jupyter.analysis.rules.text import VERDICT
@@ -183,6 +183,7 @@ class CodeAnalyzer:
         problems += self._collect(view, deadline, findings, inner=inner)
         findings += [_unknown(source, each) for each in problems]
         external = tuple(dict.fromkeys(view.external))
+        view.forget()
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
     def _collect(
@@ -190,7 +191,7 @@ class CodeAnalyzer:
     ) -> list[Exception]:
         """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
         mentions = (references.findings(view, deadline), references.stored(view), origins.findings(view))
-        sources = [*mentions, *(rule.check(view) for rule in self._rules())]
+        sources = [*mentions, other_calls.findings(view), *(rule.check(view) for rule in self._rules())]
         if not inner:
             sources.append(self._written(view, deadline))
         problems: list[Exception] = []
@@ -224,10 +225,16 @@ class CodeAnalyzer:
             if body is not None:
                 inner = self._analyze(Program(), body, deadline, view.tools)
                 yield from (finding.in_file(escape.span.line) for finding in inner.findings)
-        for call, text in written_code(view):
+
+        def is_grave(text: str) -> bool:
             inner = self._analyze(Program(), text, deadline, view.tools, inner=True)
-            # Prose is no Python, and not what this is about.
-            if any(finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings):
+            # Prose does not parse, and is not reported.
+            return any(
+                finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings
+            )
+
+        for call, text in written_code(view):
+            if view.look(is_grave, text):
                 yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")
 
 
@@ -267,6 +274,12 @@ def _read(
         if not has_escapes(code):
             return SourceText(code), None, (), error
     changed = transform(code, deadline)
+    try:
+        tree = parse(changed.code)
+    except _PARSE_ERRORS:
+        changed = transform(code, deadline, unknown_is_python=False)
+    else:
+        return SourceText(code, changed.code, changed.shifts), tree, changed.escapes, None
     source = SourceText(code, changed.code, changed.shifts)
     try:
         return source, parse(changed.code), changed.escapes, None

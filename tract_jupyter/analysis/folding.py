@@ -17,7 +17,18 @@ import string
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.tables.effects import effects
-from tract_jupyter.analysis.values import HOLE, MAX_CONST, MAX_MEMBERS, Const, Value, constant, lift
+from tract_jupyter.analysis.values import (
+    HOLE,
+    MAX_ALTERNATIVES,
+    MAX_CONST,
+    MAX_MEMBERS,
+    TOO_LONG,
+    Const,
+    Value,
+    constant,
+    is_small,
+    lift,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,11 +70,7 @@ def binary(operator: ast.operator, left: Value, right: Value) -> Value:
     if isinstance(operator, ast.Mult) and (left.items is not None or right.items is not None):
         return _repeated(left, right) if left.items is not None else _repeated(right, left)
     if isinstance(operator, ast.Mod) and left.texts:
-        return (
-            constant(*(_PERCENT.sub(HOLE, text) for text in left.texts))
-            if not right.consts
-            else lift(_percent, left, right)
-        )
+        return lift(_percent, left, right if right.consts else constant(HOLE))
     fold = _ARITHMETIC.get(type(operator))
     return lift(fold, left, right) if fold else Value()
 
@@ -79,8 +86,8 @@ def _add(left: Value, right: Value) -> Value:
     if left.consts and right.consts:
         return lift(_plus, left, right)
     if left.texts:
-        return constant(*(text + HOLE for text in left.texts))
-    return constant(*(HOLE + text for text in right.texts))
+        return lift(_plus, Value(consts=left.texts), constant(HOLE))
+    return lift(_plus, constant(HOLE), Value(consts=right.texts))
 
 
 def _plus(left: Const, right: Const) -> Const | None:
@@ -92,7 +99,12 @@ def _plus(left: Const, right: Const) -> Const | None:
 
 
 def _percent(left: Const, right: Const) -> Const | None:
-    return _PERCENT.sub(lambda _: str(right), left) if isinstance(left, str) else None
+    if isinstance(left, bytes):
+        left = left.decode("utf-8", "replace")
+    if not isinstance(left, str):
+        return None
+    new = str(right)
+    return _PERCENT.sub(lambda _: new, left) if left.count("%") * len(new) <= MAX_CONST else TOO_LONG
 
 
 def _times(left: Const, right: Const) -> Const | None:
@@ -133,7 +145,7 @@ def part(value: Value, bounds: tuple[int | None, int | None, int | None]) -> Val
     """Fold ``text[start:stop:step]``."""
     if bounds[2] == 0:
         return Value()
-    return constant(*(const[slice(*bounds)] for const in value.consts if not isinstance(const, int)))
+    return lift(lambda const: None if isinstance(const, int) else const[slice(*bounds)], value)
 
 
 def join_path(parts: list[Value]) -> Value:
@@ -159,12 +171,18 @@ def call(name: str, arguments: list[Value]) -> Value:
         return join_path(arguments)
     if name in _SAME and arguments:
         return Value(consts=arguments[0].consts)
-    if name in {"builtins.bytes", "builtins.bytearray"} and arguments and arguments[0].items is not None:
+    return _computed(name, arguments) if arguments else Value()
+
+
+def _computed(name: str, arguments: list[Value]) -> Value:
+    # A long encoded text says nothing about the decoded one.
+    small = Value(consts=tuple(filter(is_small, arguments[0].consts)))
+    if name in {"builtins.bytes", "builtins.bytearray"} and arguments[0].items is not None:
         return _of_codes(arguments[0].items)
     if name == "codecs.decode" and len(arguments) > 1:
-        return lift(_decoded, arguments[0], arguments[1])
+        return lift(_decoded, small, arguments[1])
     fold = _FUNCTIONS.get(name)
-    return lift(fold, arguments[0]) if fold and arguments else Value()
+    return lift(fold, arguments[0] if name == "builtins.str" else small) if fold else Value()
 
 
 def _of_codes(items: tuple[Value, ...]) -> Value:
@@ -202,10 +220,15 @@ def method(owner: Value, name: str, arguments: list[Value]) -> Value:
 def formatted(owner: Value, arguments: list[Value], named: Mapping[str, Value] | None = None) -> Value:
     """Fold ``"{}/{1}/{name}".format(...)``, with holes for what is not known."""
     fields = {**{str(index): value for index, value in enumerate(arguments)}, **(named or {})}
-    return constant(*(_formatted(text, fields) for text in owner.texts))
+    return lift(lambda text: _formatted(text, fields), Value(consts=owner.texts))
 
 
-def _formatted(text: str, fields: Mapping[str, Value]) -> str:
+def _formatted(text: Const, fields: Mapping[str, Value]) -> Const | None:
+    if not isinstance(text, str):
+        return None
+    longest = max((len(str(value.consts[0])) for value in fields.values() if value.consts), default=1)
+    if text.count("{") * longest > MAX_CONST:
+        return TOO_LONG
     position = iter(range(len(fields)))
 
     def filled(match: re.Match[str]) -> str:
@@ -224,13 +247,17 @@ def _cut(name: str) -> Callable[[Value, list[Value]], Value]:
 
 
 def _replaced(owner: Value, arguments: list[Value]) -> Value:
-    return lift(_replace, owner, *arguments[:2]) if len(arguments) > 1 else Value()
+    if len(arguments) < 2 or not arguments[0].consts:  # noqa: PLR2004 - old and new
+        return Value()
+    return lift(_replace, owner, arguments[0], arguments[1] if arguments[1].consts else constant(HOLE))
 
 
 def _split(owner: Value, arguments: list[Value]) -> Value:
     separator = arguments[0].texts[0] if arguments and arguments[0].texts else None
     if separator == "" or (arguments and separator is None):
         return Value()
+    if not is_small(owner.texts[0]):
+        return Value(items=(Value(consts=owner.texts[:1]),))
     return Value(items=tuple(constant(piece) for piece in owner.texts[0].split(separator)[:64]))
 
 
@@ -239,12 +266,14 @@ def _joined(separator: Value, parts: Value) -> Value:
         return Value(consts=parts.consts) if separator.consts == ("",) else Value()
     glue = separator.texts[0]
     pieces = [piece.texts[0] if piece.texts else HOLE for piece in parts.items]
-    return constant(glue.join(pieces)) if len(pieces) <= MAX_CONST else Value()
+    if sum(map(len, pieces)) + len(glue) * len(pieces) > MAX_CONST:
+        return Value(consts=tuple(dict.fromkeys(sorted(pieces, key=len, reverse=True)))[:MAX_ALTERNATIVES])
+    return constant(glue.join(pieces))
 
 
 def _replace(text: Const, old: Const, new: Const) -> Const | None:
     if isinstance(text, str) and isinstance(old, str) and isinstance(new, str):
-        return text.replace(old, new)
+        return text.replace(old, new) if text.count(old) * len(new) <= MAX_CONST else TOO_LONG
     return None
 
 

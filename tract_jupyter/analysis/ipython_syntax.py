@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.limits import Deadline
 from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _OPTIONS_ONLY = words("capture tract_script")
 """Those of them with no Python in their first line."""
 
 
-_SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^\s*[/,;]", re.MULTILINE)
+_SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^[^\S\n]*[/,;]", re.MULTILINE)
 
 
 def has_escapes(text: str) -> bool:
@@ -71,6 +72,33 @@ class Escape:
             return None
         return self.text.partition("\n")[2]
 
+    def unknown_text(self) -> str:
+        """Return the text that a magic gets of which nothing is known; nothing for any other escape."""
+        if self.name.startswith("tract"):
+            return ""
+        if self.kind == "line_magic":
+            return self.rest if self.name not in magics.LINE and not is_shell(self) else ""
+        return (
+            self.text.partition("\n")[2] if self.kind == "cell_magic" and not is_known_cell(self.name) else ""
+        )
+
+
+def is_known_cell(name: str) -> bool:
+    """Return True if the tables list a cell magic."""
+    return (
+        name in PYTHON_CELL_MAGICS
+        or name in magics.CELL
+        or name in magics.SHELL_CELL
+        or name.startswith("tract")
+    )
+
+
+def is_shell(escape: Escape) -> bool:
+    """Return True if the escape hands its text to a shell or another interpreter."""
+    if escape.kind == "cell_magic":
+        return escape.name in magics.SHELL_CELL
+    return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
+
 
 @dataclass(frozen=True, slots=True)
 class TransformedCode:
@@ -81,15 +109,22 @@ class TransformedCode:
     shifts: dict[int, int]
 
 
-def transform(text: str, deadline: Deadline | None = None) -> TransformedCode:
+def transform(
+    text: str, deadline: Deadline | None = None, *, unknown_is_python: bool = True
+) -> TransformedCode:
     """Replace IPython syntax by harmless Python; text without any comes back as it is.
+
+    Args:
+        text: A cell.
+        deadline: The limit of time.
+        unknown_is_python: Keep the body of a cell magic that is not known, as it may be Python.
 
     Raises:
         TooLongError: There is no time left.
     """
     lines = split_lines(text)
     shifts = _dedent(lines)
-    scanner = _Scanner(lines, shifts)
+    scanner = _Scanner(lines, shifts, unknown_is_python=unknown_is_python)
     scanner.run(deadline or Deadline(math.inf))
     return TransformedCode("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
 
@@ -134,7 +169,8 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
 class _Scanner:
     """A scanner that walks over logical lines and replaces those that are IPython's."""
 
-    def __init__(self, lines: list[str], shifts: dict[int, int]) -> None:
+    def __init__(self, lines: list[str], shifts: dict[int, int], *, unknown_is_python: bool) -> None:
+        self._unknown_is_python = unknown_is_python
         self.lines = lines
         self.shifts = shifts
         self.escapes: list[Escape] = []
@@ -166,10 +202,9 @@ class _Scanner:
         name, rest = match["name"], match["rest"]
         python = name in PYTHON_CELL_MAGICS
         self._note("cell_magic", name, rest, index, index if python else len(self.lines) - 1)
-        if python:
-            self.lines[index] = (
-                self._blanked(self.lines[index], 2 + len(name)) if rest and name not in _OPTIONS_ONLY else ""
-            )
+        if python or (self._unknown_is_python and not is_known_cell(name)):
+            with_code = python and rest and name not in _OPTIONS_ONLY
+            self.lines[index] = self._blanked(self.lines[index], 2 + len(name)) if with_code else ""
             return index + 1
         self.lines[index:] = [""] * (len(self.lines) - index)
         return len(self.lines)

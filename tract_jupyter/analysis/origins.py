@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
 from tract_jupyter.analysis.findings import Span
-from tract_jupyter.analysis.rules import Reference, all_rules, rules_for
+from tract_jupyter.analysis.rules import Reference, all_rules, other_calls, rules_for
 from tract_jupyter.analysis.rules.arguments import judged
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES, Rule
+from tract_jupyter.analysis.rules.other_calls import words_of
 from tract_jupyter.analysis.rules.settings import ALWAYS
 from tract_jupyter.analysis.source import SourceText
 from tract_jupyter.analysis.tables.effects import derived, effects
@@ -145,6 +146,7 @@ def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
         sources = (
             references.findings(inner, inner.deadline),
             references.stored(inner),
+            other_calls.findings(inner),
             *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
             findings(inner),
         )
@@ -260,11 +262,6 @@ def _sends(node: ast.Call, function: ast.Attribute, view: CodeView) -> Iterator[
 # verbs
 
 
-def _words_of(name: str) -> list[str]:
-    """Split a name into its words: ``create_market_order``, ``chat_postMessage``."""
-    return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
-
-
 _READS = words(
     """get list describe find is has count search fetch read head show view check exists iter scan lookup select
     query stat download load browse retrieve options peek page paginate watch"""
@@ -311,13 +308,13 @@ def _is_act(rule: str, root: str, rest: str) -> bool:
         return True
     verbs, [*before, last] = (
         _ACTS.get(rule, frozenset()),
-        [_words_of(part) for part in rest.strip(".").split(".")],
+        [words_of(part) for part in rest.strip(".").split(".")],
     )
     if verbs.isdisjoint(last) or last[0] in _READS - verbs:
         return False
     if rule != _NETWORK:
         return True
-    maker = _words_of(root.rpartition(".")[2])
+    maker = words_of(root.rpartition(".")[2])
     is_data = len(maker) == 1 and maker[0] in (_READS | verbs) - _MAKERS and root.rpartition(".")[2].islower()
     if is_data or any(not _SETTINGS.isdisjoint(part) for part in before):
         return False

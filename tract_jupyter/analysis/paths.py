@@ -21,6 +21,7 @@ _ORDINARY_HIDDEN = words("""
     .cache .ipynb_checkpoints .venv .tox .pytest_cache .mypy_cache .ruff_cache .hypothesis .gitignore .gitkeep
     .gitattributes .dockerignore .coverage .DS_Store .streamlit .dvc .dvcignore .editorconfig .keep
 """)
+_LONGEST = 4096
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
@@ -55,10 +56,16 @@ class WorkspacePaths:
 
     def locate(self, text: str) -> PathLocation:
         """Classify a path as the code writes it; ``values.HOLE`` stands for unknown pieces."""
+        if len(text) > _LONGEST:
+            return PathLocation.UNKNOWN  # no system opens it
         known = PathLocation.INSIDE if text in _DEVICES else self._known.get(text)
         if known is None:
             known = self._known[text] = self._classify(text)
         return known
+
+    def has_file(self, text: str) -> bool:
+        """Return True if there is a file at a path in the workspace."""
+        return len(text) <= _LONGEST and "\0" not in text and (Path(self.root or ".") / text).is_file()
 
     def has_module(self, name: str) -> bool:
         """Return True if the workspace itself has a module or package of this name."""

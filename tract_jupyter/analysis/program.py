@@ -372,6 +372,7 @@ class Program:
         binders: The nodes that bind a name of a scope, for names with an outer meaning.
         deleted: Names that some code deletes.
         members: What is put into containers, each with its key, by the name of the variable or ``.attribute``.
+        nodes: All nodes of all cells, in order.
     """
 
     def __init__(self) -> None:
@@ -386,7 +387,7 @@ class Program:
         self.binders: dict[tuple[NameScope, str], list[ast.AST]] = {}
         self.deleted: set[str] = set()
         self.members: dict[str, list[tuple[ast.expr | None, ast.expr]]] = {}
-        self._nodes: list[ast.AST] = []
+        self.nodes: list[ast.AST] = []
 
     def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
         """Note the node that binds a name, if the name means something without it."""
@@ -400,7 +401,7 @@ class Program:
         Raises:
             TooLongError: There is no time left.
         """
-        order, parent_of, scope_of = self._nodes, self.parent_of, self.scope_of
+        order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)
         self.cells[tree] = len(self.cells)
         stack: list[Child] = [(tree, self.module)]
@@ -437,7 +438,7 @@ class Program:
     @contextmanager
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
-        length, stars, deleted = len(self._nodes), dict(self.module.stars), set(self.deleted)
+        length, stars, deleted = len(self.nodes), dict(self.module.stars), set(self.deleted)
         tables: list[dict[Any, Any]] = [
             self.binders,
             self.members,
@@ -451,11 +452,11 @@ class Program:
         try:
             yield
         finally:
-            for node in self._nodes[length:]:
+            for node in self.nodes[length:]:
                 self.cells.pop(node, None)  # type: ignore[call-overload]
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
-            del self._nodes[length:]
+            del self.nodes[length:]
             self.module.stars, self.deleted = stars, deleted
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)

@@ -20,7 +20,6 @@ from tract_jupyter.analysis.values import (
     ASSUMED,
     GIVEN,
     HOLE,
-    MAX_CONST,
     REACHABLE,
     UNKNOWN,
     Value,
@@ -127,9 +126,9 @@ def attribute(owner: Value, name: str) -> Value:
 
 def constant_value(literal: object) -> Value:
     """Return the value of a literal. Floats and ``None`` are not tracked."""
-    if type(literal) is str and len(literal) <= MAX_CONST:  # most of them
-        return Value(consts=(literal,))
-    return constant(literal) if isinstance(literal, (str, bytes, int)) else UNKNOWN
+    if type(literal) is int:
+        return constant(literal)
+    return Value(consts=(literal,)) if isinstance(literal, (str, bytes, bool)) else UNKNOWN
 
 
 def _binary(resolver: Resolver, node: ast.BinOp) -> Value:

@@ -7,7 +7,7 @@ name bound to ``os`` in one branch and to a number in another one may still be `
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tract_jupyter.analysis.tables.effects import derived, effects
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterable
 
+
+MAX_NAME = 200
 
 REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
 """Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
@@ -37,6 +39,8 @@ ASSUMED = {
     "np": "numpy",
     "pd": "pandas",
     "Path": "pathlib.Path",
+    "HTML": "IPython.display.HTML",
+    "Markdown": "IPython.display.Markdown",
     "get_ipython": "IPython.get_ipython",
     "tools": "tools",
     "spark": "pyspark.sql.SparkSession()",
@@ -57,6 +61,8 @@ def canonical(dotted: str) -> str:
     Returns:
         Such as ``os.system`` or ``pathlib.Path``; unchanged where nothing is known.
     """
+    if len(dotted) > MAX_NAME:
+        return dotted
     parts = dotted.split(".")
     for index in range(len(parts) - 1, 0, -1):
         carried = parts[index] if parts[index] == "__builtins__" else parts[index].lstrip("_")
@@ -82,9 +88,12 @@ HOLE = "\ue000"
 ANY_MODULE = "?"
 """The dotted name of a module that was fetched by a name which is not known."""
 
+TOO_LONG = HOLE * 4097
+"""What a fold returns if its result is too long."""
+
 MAX_ALTERNATIVES = 8
 MAX_CONST = 4096
-MAX_NAME = 200
+"""The size of a folded constant. A literal may be longer, and folds leave it as it is."""
 MAX_MEMBERS = 1024
 
 _T = TypeVar("_T")
@@ -139,8 +148,8 @@ def named(*names: str) -> Value:
 
 
 def constant(*consts: Const | None) -> Value:
-    """Return a value of known constants; those that could not be folded (None) are left out."""
-    kept = tuple([const for const in consts if const is not None and _is_small(const)])
+    """Return a value of folded constants; those that could not be folded (None) are left out."""
+    kept = tuple([const for const in consts if const is not None and is_small(const)])
     if not kept:
         return UNKNOWN
     if len(kept) > 1:
@@ -148,7 +157,8 @@ def constant(*consts: Const | None) -> Value:
     return Value(consts=kept)
 
 
-def _is_small(const: Const) -> bool:
+def is_small(const: Const) -> bool:
+    """Return True if folds compute with a constant."""
     return const.bit_length() <= MAX_CONST if isinstance(const, int) else len(const) <= MAX_CONST
 
 
@@ -175,8 +185,20 @@ def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
 
 
 def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
-    """Apply a fold to every combination of constants. If one of the values has none, the result is unknown."""
+    """Apply a fold to every combination of constants. If one of the values has none, the result is unknown.
+
+    If a text or the result is too long, the result is one of the texts that it is made of.
+    """
     if any(not value.consts for value in values):
         return UNKNOWN
-    combinations = product(*(value.consts for value in values))
-    return constant(*(fold(*combination) for combination, _ in zip(combinations, range(16), strict=False)))
+    found: list[Const] = []
+    for combination in islice(product(*(value.consts for value in values)), _MAX_COMBINATIONS):
+        result = fold(*combination) if all(map(is_small, combination)) else TOO_LONG
+        if result is not None and is_small(result):
+            found.append(result)
+        elif isinstance(result, (str, bytes)):
+            found += [const for const in combination if const and not isinstance(const, int)]
+    return Value(consts=tuple(dict.fromkeys(found))[:MAX_ALTERNATIVES]) if found else UNKNOWN
+
+
+_MAX_COMBINATIONS = 16

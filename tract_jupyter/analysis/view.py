@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.ipython_syntax import Escape
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _Node = TypeVar("_Node", bound=ast.AST)
 OwnCode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+_T = TypeVar("_T")
+_Asked = TypeVar("_Asked")
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
@@ -72,7 +74,7 @@ _SETS_OWN = ("__setattr__", "__delattr__")
 _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CodeView:
     """The view of the code that rules get: its text, its nodes, what expressions stand for, IPython's escapes.
 
@@ -97,6 +99,7 @@ class CodeView:
     """The findings in functions of earlier cells, and the functions that these mention."""
     reported: set[OwnCode] = field(default_factory=set)
     """The functions of earlier cells that this code mentions."""
+    _results: dict[tuple[Callable[..., object], object], object] = field(default_factory=dict)
 
     @cached_property
     def own_code(self) -> frozenset[OwnCode]:
@@ -114,6 +117,22 @@ class CodeView:
     def calls(self) -> frozenset[ast.Call]:
         """The calls in this code."""
         return frozenset(self.of(ast.Call))
+
+    def look(self, find: Callable[[_Asked], _T], asked: _Asked) -> _T:
+        """Return the result of a search in a text, or in the view. It is made once, after a check of the clock.
+
+        Raises:
+            TooLongError: There is no time left.
+        """
+        key = (find, asked)
+        if key not in self._results:
+            self.deadline.check()
+            self._results[key] = find(asked)
+        return cast("_T", self._results[key])
+
+    def forget(self) -> None:
+        """Drop the results of searches, which may refer to this view: the tree is to go at once."""
+        self._results.clear()
 
     @cached_property
     def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:

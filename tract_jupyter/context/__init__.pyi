@@ -49,6 +49,7 @@ from .timeline import Prefix as Prefix
 from .timeline import Timelines as Timelines
 from .tokens import ApproximateCounter as ApproximateCounter
 from .tokens import TiktokenCounter as TiktokenCounter
+from .tokens import checked_counter as checked_counter
 from .tokens import default_counter as default_counter
 from .undo import QuestionNote as QuestionNote
 from .undo import UndoStep as UndoStep

@@ -227,7 +227,10 @@ class Files:
         known = self._known(content)
         if not attachments:
             return content, known
-        if content["content_type"] != "dialogue" or content["role"] != "user":
+        is_result = content["content_type"] == "tool_io" and content["direction"] == "result"
+        is_users = content["content_type"] == "dialogue" and content["role"] == "user"
+        # a result brings its files; no path of the workspace is read for it
+        if not is_users and not (is_result and all(isinstance(one, AttachedFile) for one in attachments)):
             raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         new = self.given(attachments)
         every = [*known, *new]

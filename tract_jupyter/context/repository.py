@@ -14,7 +14,7 @@ from tract_jupyter.context.files import Files
 from tract_jupyter.context.identity import find_or_make_tract
 from tract_jupyter.context.refs import Refs
 from tract_jupyter.context.timeline import Timelines
-from tract_jupyter.context.tokens import Corrections, default_counter
+from tract_jupyter.context.tokens import Corrections, checked_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.writer import Writer
 from tract_jupyter.exceptions import ContentError, EditTargetError
@@ -101,7 +101,7 @@ class Repository:
         self.toolsets = Toolsets(database, self.rows)
         self.writer.on_rollback = self.toolsets.keep_again
         self.types = ContentTypes()
-        self.corrections = Corrections(database, self.events, tokenizer or default_counter())
+        self.corrections = Corrections(database, self.events, checked_counter(tokenizer))
         self.files = Files(database, self.rows, self.types)
         self.commits = Commits(
             database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections,

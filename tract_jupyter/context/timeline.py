@@ -24,6 +24,7 @@ from tract_jupyter.models import (
     attachments_of,
     default_priority,
     no_reader,
+    repr_of_whole,
     role_of,
     text_of,
 )
@@ -96,6 +97,7 @@ class Prefix(Sequence[T_co]):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return repr(tuple(self))
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.context.timeline import Prefix
-from tract_jupyter.models import APPROXIMATE, Correction
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models import APPROXIMATE, Correction, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import Database, EventRows
 
 DEFAULT_ENCODING: Final = "o200k_base"
+_LONGEST_NAME: Final = 64
 
 # file name in tiktoken's cache (the sha1 of its address) and sha256 of the vocabulary: tiktoken_ext.openai_public
 _VOCABULARIES: Final = {
@@ -84,6 +86,27 @@ def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
     import tiktoken
 
     return TiktokenCounter(tiktoken.get_encoding(encoding_name))
+
+
+def checked_counter(tokenizer: TokenCounter | None) -> TokenCounter:
+    """Return the token counter to use: the given one, or the default one.
+
+    Raises:
+        ContentError: it has no name, or cannot count.
+    """
+    if tokenizer is None:
+        return default_counter()
+    name = getattr(tokenizer, "name", None)
+    if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME:
+        raise ContentError(
+            f"the tokenizer {brief_repr(tokenizer)} has no name of 1 to {_LONGEST_NAME} characters. Each count is "
+            "stored with that name: set the attribute name, such as 'my-model'"
+        )
+    if not callable(getattr(tokenizer, "count_text", None)):
+        raise ContentError(
+            f"the tokenizer {name!r} cannot count: give it a method count_text(text), which returns a number of tokens"
+        )
+    return tokenizer
 
 
 def _vocabulary_at_hand(encoding_name: str) -> bool:

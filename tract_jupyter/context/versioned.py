@@ -543,15 +543,23 @@ class VersionedContext:
         """The name of the current branch; None if HEAD is detached."""
         return self._repository.refs.position.branch
 
-    def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
+    def branch(
+        self, name: str, *, source: str | None = None, switch: bool = True, is_empty: bool = False
+    ) -> str | None:
         """Make a branch at `source` (HEAD by default), switch to it, and return its commit.
+
+        Args:
+            name: the name of the new branch.
+            source: a commit or a branch.
+            switch: make the new branch the current one.
+            is_empty: begin an empty history; `source` is ignored.
 
         Raises:
             InvalidBranchNameError: git would refuse the name.
             BranchExistsError: there is such a branch.
             CommitNotFoundError: `source` names nothing.
         """
-        return self._repository.refs.branch(name, source=source, switch=switch)
+        return self._repository.refs.branch(name, source=source, switch=switch, is_empty=is_empty)
 
     def switch(self, target: str) -> str | None:
         """Make a branch the current one and return its commit; `-` is the one before.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
-from tract_jupyter.models import one_line
+from tract_jupyter.models import one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
 
@@ -168,7 +170,7 @@ def _schema(pending: Describable, name: str) -> dict[str, Any]:
 
 def describe_api(pending: Describable) -> str:
     """Describe fields with types and meaning, and actions with signatures, in Markdown."""
-    lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
+    lines = [f"# {pending.operation}", "", _purpose(type(pending)), "", "## Fields", ""]
     lines += [
         f"- `{row.name}: {row.type}` = `{row.value}`{f': {row.description}' if row.description else ''}"
         for table in field_tables(pending)
@@ -185,7 +187,7 @@ def to_text(pending: Describable) -> str:
     """Write a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
-        (type(pending).__doc__ or "").strip(),
+        _purpose(type(pending)),
     ]
     lines += [f"  {row.name}: {row.value}" for table in field_tables(pending) for row in table.rows]
     if pending.rejection_reason:
@@ -193,7 +195,15 @@ def to_text(pending: Describable) -> str:
     if pending.error:
         lines.append(f"  failed with: {pending.error}")
     lines.append(f"  actions: {', '.join(_offered(pending))}")
-    return "\n".join(line for line in lines if line)
+    return printable("\n".join(line for line in lines if line))
+
+
+_SECTIONS: Final = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields):$", re.MULTILINE)
+
+
+def _purpose(cls: type) -> str:
+    """Return the docstring without its sections, which describe the constructor."""
+    return _SECTIONS.split(inspect.cleandoc(cls.__doc__ or ""), maxsplit=1)[0].strip()
 
 
 def unfinished_text(unfinished: StoredDecision | None) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter import prompts
 from tract_jupyter.exceptions import CassetteError, ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import Reply, StopSignal, ended_by, redacted, side_by_side
-from tract_jupyter.models import brief_repr, cut_middle, one_line, parse_message, sha256
+from tract_jupyter.models import brief_repr, cut_middle, one_line, parse_message, repr_of_whole, sha256
 from tract_jupyter.review import Look, check_wait
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class ModelReviewer:
         self.most_cleared = most_cleared
         self._client = client
 
+    @repr_of_whole
     def __repr__(self) -> str:
         who = "the model for 'review'" if self._client is None else type(self._client).__name__
         return f"<ModelReviewer: asks {who}, {self.timeout:g} s for each call>"

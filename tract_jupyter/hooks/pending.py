@@ -27,7 +27,14 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.introspection import gated, offered, reading
-from tract_jupyter.models import PendingStatus, brief_repr, canonical_json, check_text, printable
+from tract_jupyter.models import (
+    PendingStatus,
+    brief_repr,
+    canonical_json,
+    check_text,
+    printable,
+    repr_of_whole,
+)
 from tract_jupyter.review import (
     Question,
     ReviewRequest,
@@ -605,6 +612,7 @@ class Pending:
         """Print it for people."""
         print(introspection.to_text(self))  # noqa: T201 # that is what it is for
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.pending_id[:8]}: {self.status}{_detail(self)}>"
 

@@ -3,7 +3,8 @@
 * How a model is asked: `http` is what clients share (addresses, keys, retries, bounds); `failures` what can go wrong,
   `sse` a reply that comes in pieces. Each dialect is a translation: `openai` of chat completions, `responses` of
   OpenAI's Responses, `anthropic` of Anthropic's Messages; `messages` is what they translate into, and `blocks`
-  keeps a reply as its provider wrote it, and says how long that may be sent back. `call` asks any client, in a call
+  keeps a reply as its provider wrote it, and says how long that may be sent back. `thinking` finds reasoning in the
+  text of a reply; `property_names` replaces names in schemas that a provider refuses. `call` asks any client, in a call
   that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can be kept and sent
   again. `acting` is the core of every tool loop. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of

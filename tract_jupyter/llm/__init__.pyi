@@ -72,5 +72,6 @@ from .spending import output_limit as output_limit
 from .spending import reported_cost as reported_cost
 from .spending import request_tokens as request_tokens
 from .sse import ReplyStream as ReplyStream
+from .thinking import split_thought as split_thought
 from .workers import AskedHereWarning as AskedHereWarning
 from .workers import RequestWorkers as RequestWorkers

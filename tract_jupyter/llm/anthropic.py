@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
+    from tract_jupyter.llm.property_names import PropertyNames
     from tract_jupyter.llm.sse import Assembly
 
 ANTHROPIC: Final = "https://api.anthropic.com"
@@ -114,7 +115,7 @@ class AnthropicClient(HTTPClient):
         blocks: SentBlocks,
     ) -> dict[str, Any]:
         self._check_options(options, model)
-        tools = [_tool(tool) for tool in checked_tools(options)]
+        tools = [_tool(tool, blocks.property_names) for tool in checked_tools(options)]
         if _THINKS.search(model) and "reasoning_effort" not in options:
             options.setdefault("thinking", {"type": "adaptive"})
         body = {"cache_control": {"type": "ephemeral"}, **_options(options), "model": model, "stream": stream}
@@ -264,7 +265,7 @@ def _tool_choice(given: object, *, at_once: object, any_tools: bool) -> dict[str
     return choice
 
 
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+def _tool(tool: dict[str, Any], names: PropertyNames) -> dict[str, Any]:
     """Return a tool as Anthropic takes it; its own ones, such as those that its servers run, as they are."""
     if "function" not in tool:
         return tool
@@ -272,6 +273,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
         sent = anthropic_tool(tool)
     except ContentError as error:
         raise LLMConfigError(str(error)) from None
+    sent["input_schema"] = names.schema(sent["name"], sent["input_schema"])
     return {**sent, "strict": True} if tool["function"].get("strict") else sent
 
 
@@ -366,29 +368,37 @@ def _says_something(message: Mapping[str, Any]) -> bool:
 def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
     """Return a message of the assistant as blocks: those that came, if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
-    came = blocks.of(message, lambda found: _says_same(found, message, calls))
+    uses = [_use(call, blocks.property_names) for call in calls]
+    came = blocks.of(message, lambda found: _says_same(found, message, uses))
     if came:
-        return _as_sent(came, calls)
+        return _as_sent(came, uses)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
     said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
-    uses = (
-        {"type": "tool_use", "id": one.id, "name": provider_name(one.name), "input": one.sent_values()}
-        for one in calls
-    )
     return [*said, *uses]
 
 
-def _says_same(blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
+def _use(call: RawCall, names: PropertyNames) -> dict[str, Any]:
+    name = provider_name(call.name)
+    return {"type": "tool_use", "id": call.id, "name": name, "input": names.sent(name, call.sent_values())}
+
+
+def _says_same(
+    blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], uses: list[dict[str, Any]]
+) -> bool:
     """Return True if a message was not changed since its blocks came, but for ids that no thought is bound to."""
-    came = [(one.get("name"), one.get("input")) for one in blocks if one.get("type") == "tool_use"]
-    same_calls = came == [(one.name, one.sent_values()) for one in calls]
+    came = [_made(one) for one in blocks if one.get("type") == "tool_use"]
+    same_calls = came == [_made(one) for one in uses]
     same_text = _text(blocks).strip() == text_of(message.get("content")).strip()
-    return same_calls and same_text and thought_before(blocks, _as_sent(blocks, calls), _THOUGHTS)
+    return same_calls and same_text and thought_before(blocks, _as_sent(blocks, uses), _THOUGHTS)
 
 
-def _as_sent(blocks: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict[str, Any]]:
+def _made(use: Mapping[str, Any]) -> tuple[str, Any]:
+    return provider_name(str(use.get("name") or "")), use.get("input")
+
+
+def _as_sent(blocks: Sequence[dict[str, Any]], uses: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the blocks of a reply with the ids that its calls have now."""
-    of_message = iter(calls)
+    of_message = iter(uses)
     return [
         _named(one, next(of_message)) if one.get("type") == "tool_use" else one
         for one in blocks
@@ -396,8 +406,8 @@ def _as_sent(blocks: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dic
     ]
 
 
-def _named(block: dict[str, Any], call: RawCall) -> dict[str, Any]:
-    return {**block, "id": call.id, "name": provider_name(call.name)}
+def _named(block: dict[str, Any], use: dict[str, Any]) -> dict[str, Any]:
+    return {**block, "id": use["id"], "name": use["name"]}
 
 
 def _can_go(block: Mapping[str, Any]) -> bool:
@@ -641,9 +651,9 @@ def _index(event: Mapping[str, Any]) -> int:
 
 
 def _input(text: str) -> dict[str, Any]:
-    """Return the input of a call; what is not a JSON object is kept as it came."""
+    """Return the input of a call. Null means no arguments; a text that is not a JSON object is kept unchanged."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {INVALID_JSON: text}
+        return {INVALID_JSON: text}
+    return {} if value is None else value if isinstance(value, dict) else {INVALID_JSON: text}

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from tract_jupyter.llm.property_names import PropertyNames
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -135,6 +137,8 @@ class SentBlocks:
         self._first = firsts[-1] if firsts else 0
         self.sent: list[int] = []
         """The replies whose blocks are sent, by their number among the replies."""
+        self.property_names = PropertyNames()
+        """The names of properties that this request replaces, as the provider refuses them."""
 
     def add(self, *parts: Any) -> None:
         """Note what is sent, in its order; chat completions bind nothing, and need not."""
@@ -173,8 +177,11 @@ class SentBlocks:
         return self._hash.hexdigest()
 
     def bind(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to the request, with its blocks bound to what was sent."""
+        """Bind the blocks of the reply to the request, give arguments the names of the tools, and return the reply."""
         for choice in reply.get("choices") or ():
+            for call in choice["message"].get("tool_calls", ()):
+                function = call["function"]
+                function["arguments"] = self.property_names.restored(function["name"], function["arguments"])
             found = ProviderBlocks.of(choice["message"])
             if found is not None:
                 bound = replace(found, prefix=self.prefix, is_first=self._leaves_out)

@@ -13,10 +13,11 @@ from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, REFUSED
 from tract_jupyter.llm.reply import CONTEXT_FULL, Reply
+from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -195,12 +196,21 @@ def ask_model(
     ModelCall().check()  # a client that cannot be ended is not asked again
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
-    streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
-    response = client.chat(messages, **streamed, **offered, **fields["options"])
+    options = {**offered, **fields["options"]}
+    if on_delta is None or not can_stream(client):
+        response = client.chat(messages, **options)
+    else:
+        thoughts = ThoughtStream()
+        response = client.chat(messages, on_delta=lambda one: _give(on_delta, thoughts.of(one)), **options)
+        _give(on_delta, thoughts.rest())
     reply = Reply.of(response)
     if reply.nothing_said:
         raise LLMResponseError(f"{reply.nothing_said}. Nothing was committed")
-    named, message = {"model": reply.model} if reply.model else {}, response["choices"][0]["message"]
+    named = {"model": reply.model} if reply.model else {}
+    message = {
+        **response["choices"][0]["message"],
+        **({"reasoning": reply.reasoning} if reply.reasoning else {}),
+    }
     return {
         # half a character, which cannot be stored, is not worth the reply
         "response_text": reply.text.encode(errors="replace").decode(),
@@ -283,6 +293,11 @@ def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
 
 def _limit_text(options: Mapping[str, Any]) -> str:
     return " and ".join(f"{name}={options[name]:,}" for name in _LIMITS if options.get(name) is not None)
+
+
+def _give(on_delta: Callable[[Delta], object], pieces: Iterable[Delta]) -> None:
+    for piece in pieces:
+        on_delta(piece)
 
 
 def can_stream(client: LLMClient) -> bool:

@@ -22,7 +22,7 @@ from tract_jupyter.llm.reading import read_place
 from tract_jupyter.llm.recording import CassettePlace, RecordedModel, RecordedTrack, Recorder, SentRequest
 from tract_jupyter.llm.redaction import Redaction
 from tract_jupyter.llm.replay import PlayedTrack, Player
-from tract_jupyter.models import brief_repr, counted
+from tract_jupyter.models import brief_repr, counted, repr_of_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -289,6 +289,7 @@ class Cassette:
         if kind is None and report is not None and report.unused:
             raise CassetteError(f"{report}. What comes after the replay belongs behind its end")
 
+    @repr_of_whole
     def __repr__(self) -> str:
         track = self.track
         if track is None:

@@ -107,6 +107,7 @@ class ConfiguredLLM:
         self.replies: ModelOperation = "chat"
         self.workers: RequestWorkers | None = None
         self.follows: Callable[[], ConfiguredLLM | None] | None = None
+        self._without_images: set[str] = set()
         self._own = _Choice(None, {}, {})
 
     @property
@@ -311,4 +312,5 @@ class ConfiguredLLM:
             self.cassette,
             self._read,
             self.workers,
+            without_images=self._without_images,
         )

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import LLMConfigError, LLMResponseError
 from tract_jupyter.llm.call import can_stream
+from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.keys import KeySource, Secret
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel, SentRequest
-from tract_jupyter.models import brief_repr, no_reader, with_parts
+from tract_jupyter.models import brief_repr, has_attached_results, no_reader, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -250,6 +251,7 @@ class ConfiguredClient:
         cassette: records them, or serves what was recorded; of attachments their hashes.
         read: gives the bytes of attachments.
         workers: make them; None for this process.
+        without_images: the models that refused images before; they are sent none of results of tools.
     """
 
     def __init__(
@@ -262,8 +264,11 @@ class ConfiguredClient:
         cassette: Cassette | None = None,
         read: Reader = no_reader,
         workers: RequestWorkers | None = None,
+        *,
+        without_images: set[str] | None = None,
     ) -> None:
         self._read = read
+        self._without_images = set() if without_images is None else without_images
         self._connection = connection
         self._cassette = cassette
         self._workers = workers
@@ -295,13 +300,17 @@ class ConfiguredClient:
             if self._workers is not None:
                 client = self._workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
-            return self._spending.ask(
-                client,
-                with_parts(messages, self._read),
-                {**sent, **streamed},
-                asked=asked,
-                operation=self._operation,
-            )
+
+            def ask(*, with_results: bool) -> Any:
+                return self._spending.ask(
+                    client,
+                    with_parts(messages, self._read, with_results=with_results),
+                    {**sent, **streamed},
+                    asked=asked,
+                    operation=self._operation,
+                )
+
+            return self._with_images(asked.shown, messages, ask)
 
         def described() -> SentRequest:
             kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
@@ -310,6 +319,22 @@ class ConfiguredClient:
         if self._cassette is None:
             return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
         return self._cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
+
+    def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
+        """Ask with the images of results of tools, and once more without them if they are refused.
+
+        The user did not choose them, and a refused image would fail each later request, too.
+        """
+        if not has_attached_results(messages) or model in self._without_images:
+            return ask(with_results=False)
+        try:
+            return ask(with_results=True)
+        except Exception as error:
+            if not is_about_images(error):
+                raise
+            if takes_no_attachments(error):
+                self._without_images.add(model)
+        return ask(with_results=False)
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
         """Return which replies a request would send back with their raw blocks, by their number among the replies.
@@ -326,6 +351,7 @@ class ConfiguredClient:
         """Return what a request with these tokens costs; None if the price is unknown."""
         return self._spending.account.prices.cost(self._connection.asked(self._options.get("model")), usage)
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<{self._connection}>" if isinstance(self._client, Clients) else repr(self._client)
 

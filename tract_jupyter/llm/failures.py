@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.call import ModelCall
 
 
+NO_ATTACHMENTS: Final = (
+    r"(?i)(image|vision|multimodal|mmproj|\bpdf\b|document block|input_file|file content).{0,80}"
+    r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
+    r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
+    r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)"
+)
+"""How providers and servers say that a model takes no images or files."""
+_ABOUT_IMAGES: Final = re.compile(r"(?i)\bimages?\b|image_url|input_image")
+
+
+def takes_no_attachments(error: Exception) -> bool:
+    """Return True if an error says that the model takes no images or files."""
+    return re.search(NO_ATTACHMENTS, str(error)) is not None
+
+
+def is_about_images(error: Exception) -> bool:
+    """Return True if an error is about images: the model takes none, or one of them is damaged."""
+    return takes_no_attachments(error) or _ABOUT_IMAGES.search(str(error)) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of failure: the code and reason of its error, whether it may pass, and what to do."""
@@ -131,13 +151,18 @@ class Failures:
         """Return the error for one that came with status 200, as within a stream."""
         return self._classified(error, "it says: ")
 
-    def reply_of(self, body: bytes) -> dict[str, Any]:
+    def reply_of(self, body: bytes, response: httpx.Response) -> dict[str, Any]:
         """Read a whole reply.
 
         Raises:
             LLMRequestError: it is not a JSON object, or it tells of an error.
         """
         reply = json_of(body)
+        if not body.strip():
+            status = f"HTTP {response.status_code} {one_line(response.reason_phrase, 100)}".strip()
+            raise self.error(
+                f"its answer is empty ({status})", f"Check {self._about['url']}", is_transient=False
+            )
         if not isinstance(reply, dict):
             begins = one_line(self._masked(body[:_LONGEST_ANSWER].decode("utf-8", "replace")), 100)
             raise self.error(

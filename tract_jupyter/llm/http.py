@@ -21,15 +21,16 @@ from urllib.parse import urlsplit
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
-from tract_jupyter.llm.failures import Failures, json_of
-from tract_jupyter.llm.keys import masked
+from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
+from tract_jupyter.llm.keys import masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
-from tract_jupyter.models import Delta, brief_repr
+from tract_jupyter.llm.thinking import ThoughtStream
+from tract_jupyter.models import Delta, brief_repr, repr_of_whole
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -47,14 +48,12 @@ MAX_REPLY: Final = 32 * 1024 * 1024
 _LONGEST_OWN_PAUSE: Final = 8.0
 _SECRET_HEADER: Final = re.compile(r"key|token|auth|cookie|secret", re.IGNORECASE)
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
-_OK: Final = 200
+_NO_CONTENT: Final = 204
 _DONE: Final = b"[DONE]"
+_IS_STREAM: Final = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 _ATTACHMENTS: Final = {
-    r"(?i)(image|vision|multimodal|mmproj|\bpdf\b|document block|input_file|file content).{0,80}"
-    r"(not support|unsupported|not allowed|only supported|not available|required for|is not a)"
-    r"|(not support|unsupported|support).{0,30}(image|vision|\bpdf\b|file input|document)"
-    r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)":
+    NO_ATTACHMENTS:
         "This model does not take such attachments: ask one that does, as "
         "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
 }  # fmt: skip
@@ -143,6 +142,7 @@ class HTTPClient(ABC):
             about_url=self.about_url,
             hints={**self.hints, **_ATTACHMENTS},
         )
+        self._repeated = repeatable(self.secrets)
         self._about_model = (
             about_model or f"give one to {type(self).__name__}(model), or as chat(messages, model=...)"
         )
@@ -152,6 +152,7 @@ class HTTPClient(ABC):
         self._is_closed = False
         self._ssl: ssl.SSLContext | None = None
 
+    @repr_of_whole
     def __repr__(self) -> str:
         key = ", with a key" if "Authorization" in self._headers else ""
         return f"<{type(self).__name__} {self.model or 'no model'} at {self.base_url}{key}>"
@@ -392,7 +393,13 @@ class HTTPClient(ABC):
         body = b"".join(came)
         came.clear()
         try:
-            return request.blocks.bind(self._read(self._failures.reply_of(body), request.model))
+            if _IS_STREAM.match(body):  # some servers always stream
+                assembly = self._assembly(request.model)
+                for _ in self._deltas([body], assembly):
+                    pass
+                return self._received(assembly.reply(), request)
+            said = self._failures.reply_of(body, response)
+            return self._received(self._read(said, request.model), request)
         except LLMRequestError as error:
             said = json_of(body)
             error.reported = _usage_of(said.get("usage")) if isinstance(said, dict) else None
@@ -420,29 +427,40 @@ class HTTPClient(ABC):
 
     def _pieces(self, call: ModelCall, request: _Prepared) -> Iterator[Delta | dict[str, Any]]:
         assembly = self._assembly(request.model)
-        characters = WholeCharacters()
+        characters, thoughts = WholeCharacters(self._repeated), ThoughtStream()
         came: list[bytes] = []
         try:
             with self._answer(call, request.body) as response:
                 kind = response.headers.get("content-type", "")
-                if "application/json" in kind or "text/html" in kind:  # the latter has no reply, as is told
+                is_empty = response.status_code == _NO_CONTENT
+                if is_empty or "application/json" in kind or "text/html" in kind:  # the latter has no reply
                     reply = self._whole(response, request, came)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
                     return
-                for delta in self._deltas(response, assembly):
-                    yield characters.of(delta)
+                for delta in self._deltas(self._bounded(response), assembly):
+                    yield from thoughts.of(characters.of(delta))
         except LLMRequestError as error:
-            error.partial = assembly.partial()
+            error.partial = masked_in(assembly.partial(), self._repeated)
             error.reported = error.reported or _usage_of(assembly.usage()) or _usage_of_cut(came)
             raise error.with_traceback(None) from None  # as above
-        yield request.blocks.bind(assembly.reply())
+        for delta in characters.rest():
+            yield from thoughts.of(delta)
+        yield from thoughts.rest()
+        yield self._received(assembly.reply(), request)
 
-    def _deltas(self, response: httpx.Response, assembly: Assembly) -> Iterator[Delta]:
+    def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
+        """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
+        reply = masked_in(reply, self._repeated)
+        return request.blocks.bind(reply)
+
+    def _deltas(self, parts: Iterable[bytes], assembly: Assembly) -> Iterator[Delta]:
         import httpx
 
+        is_empty = True
         try:
-            for name, data in events(self._bounded(response)):
+            for name, data in events(parts):
+                is_empty = False
                 if data == _DONE:
                     assembly.is_complete = True
                     return
@@ -456,7 +474,8 @@ class HTTPClient(ABC):
             if not assembly.is_complete:  # else only the usage is missing
                 raise
         if not assembly.is_complete:
-            raise self._failures.error("the stream ended before the reply did", is_transient=True)
+            no_event = ", and has no event" if is_empty else ""
+            raise self._failures.error(f"the stream ended before the reply did{no_event}", is_transient=True)
 
     @contextmanager
     def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
@@ -468,7 +487,7 @@ class HTTPClient(ABC):
             self._http() as http,
             http.stream("POST", url, headers=self._headers, content=body, extensions=trace) as response,
         ):
-            if response.status_code != _OK:
+            if not response.is_success:
                 raise self._failures.refused(response, b"".join(self._bounded(response)))
             yield response
 

@@ -8,9 +8,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from tract_jupyter.exceptions import LLMConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 KEYRING_SERVICE: Final = "tract_jupyter"
 """The service under which keys are looked for in the system's keyring; the user is the provider's name."""
@@ -49,6 +53,35 @@ class Secret(str):
 def masked(key: Any) -> Any:
     """Return a key as a text that no repr shows; anything else as it is."""
     return Secret(key) if isinstance(key, str) else key
+
+
+_SHORTEST: Final = 12
+_SHORTEST_WITH_DIGIT: Final = 8
+
+
+def repeatable(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return the secrets that are masked in replies, the longest first.
+
+    A short word such as "lm-studio" is not a real key, and may occur in a reply.
+    """
+    found = {one for one in secrets if len(one) >= _SHORTEST or
+             (len(one) >= _SHORTEST_WITH_DIGIT and any(map(str.isdigit, one)))}  # fmt: skip
+    forms = [*found, *(quote(one, safe="") for one in found)]
+    return tuple(masked(one) for one in sorted(set(forms), key=len, reverse=True))
+
+
+def masked_in(value: Any, secrets: Sequence[str]) -> Any:
+    """Return JSON data with `***` in the place of secrets."""
+    try:
+        if isinstance(value, str):
+            for secret in secrets:
+                value = value.replace(secret, "***")
+            return value
+        if isinstance(value, dict):
+            return {masked_in(name, secrets): masked_in(one, secrets) for name, one in value.items()}
+        return [masked_in(one, secrets) for one in value] if isinstance(value, list) else value
+    except RecursionError:  # nested too deeply to be stored
+        return None
 
 
 def key_lines(source: str) -> list[int]:

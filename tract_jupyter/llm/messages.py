@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.llm.thinking import split_thought
 from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
 
 CHARACTERS_PER_TOKEN: Final = 4
 """About so many, where nothing better counts."""
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+"""The names that servers have for the text of the reasoning."""
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which arguments are sent back that are not a JSON object."""
 
@@ -221,14 +224,18 @@ class WrittenReply:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response in the form between rooms."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        reasoning, text = split_thought(self.text or "", self.reasoning)
+        message: dict[str, Any] = {"role": "assistant", "content": self.text and (text or None)}
         if self.refusal:
             message["refusal"] = self.refusal
         if self.calls:
             _name_calls(self.calls, self.outer.get("id"))
             message["tool_calls"] = [call.to_dict() for call in self.calls]
-        if self.reasoning:
-            message |= {"reasoning": self.reasoning, "reasoning_field": self.reasoning_field}
+        if reasoning:
+            message |= {
+                "reasoning": reasoning,
+                "reasoning_field": self.reasoning_field if self.reasoning else "content",
+            }
         if self.blocks is not None:
             message["provider_blocks"] = self.blocks.to_dict()
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
@@ -266,26 +273,21 @@ def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> Finish
     return known or ("tool_calls" if calls else "refusal" if refusal else "stop")
 
 
+_LAST_TOKEN: Final = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|[.eE][+-]?|\\?u?[\da-fA-F]{0,4}")
+"""The end of a JSON text that was cut within a word, a number or an escape."""
+
+
 def is_unfinished(text: str) -> bool:
-    """Return True if a text is only the beginning of a JSON text, or empty."""
+    """Return True if a text is the beginning of a JSON object or list, which was cut. A blank text is none."""
     try:
-        json.loads(text)
-    except RecursionError:
-        pass
-    except ValueError:
-        pass
-    else:
+        json.loads(text, strict=False)  # a line break within a text is invalid, and cuts nothing
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :]
+        was_cut = not rest.strip() or error.msg.startswith("Unterminated string")
+        return text.lstrip()[:1] in {"{", "["} and (was_cut or _LAST_TOKEN.fullmatch(rest) is not None)
+    except (ValueError, RecursionError):  # a number that is too long, or nested too deeply
         return False
-    depth, quoted, escaped = 0, False, False
-    for character in text:
-        if quoted:
-            quoted = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            quoted = True
-        else:
-            depth += (character in "{[") - (character in "}]")
-    return quoted or depth > 0 or not text.strip()
+    return False
 
 
 def sound(text: str) -> str:

@@ -16,6 +16,7 @@ from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.http import HTTPClient
 from tract_jupyter.llm.messages import (
     CUT_REASONS,
+    REASONING_FIELDS,
     WrittenCall,
     WrittenReply,
     checked_tools,
@@ -28,6 +29,7 @@ from tract_jupyter.llm.messages import (
     text_of,
 )
 from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.llm.thinking import split_thought
 from tract_jupyter.models import Delta, brief_repr
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 OPENAI: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
-REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-"""The names that servers have for the text of the reasoning."""
 _DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
 # they refuse a message that calls tools without its reasoning, be it empty
 _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
@@ -183,7 +183,9 @@ def _says_the_same(raw: Mapping[str, Any], message: Mapping[str, Any], calls: li
     is_same = [(one.name, one.sent_values()) for one in made] == [
         (one.name, one.sent_values()) for one in said
     ]
-    return is_same and sound(text_of(raw.get("content"))) == text_of(message.get("content"))
+    thought = next((str(raw[name]) for name in REASONING_FIELDS if raw.get(name)), "")
+    text = split_thought(sound(text_of(raw.get("content"))), thought).text
+    return is_same and text == text_of(message.get("content"))
 
 
 def _sent_call(call: dict[str, Any], place: int, came: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +246,9 @@ def _calls(given: list[dict[str, Any]], said: str | None) -> list[WrittenCall]:
 
 def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
     """Return True if a call was cut before its arguments were complete, whatever the provider says."""
-    if isinstance(call.given.get("function"), dict) and not call.given["function"].get("arguments"):
+    function = call.given.get("function")
+    written = function.get("arguments") if isinstance(function, dict) else call.arguments
+    if not (written.strip() if isinstance(written, str) else written):
         return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else it has none
     return is_unfinished(call.arguments)
 
@@ -270,7 +274,8 @@ class _Call:
     @property
     def is_complete(self) -> bool:
         """True if its arguments are a JSON text."""
-        return not is_unfinished("".join(self.arguments))
+        text = "".join(self.arguments)
+        return bool(text.strip()) and not is_unfinished(text)
 
     def raw(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": "".join(self.arguments)}

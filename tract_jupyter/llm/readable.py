@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import LLMResponseError
+from tract_jupyter.exceptions import ContentError, LLMResponseError
 from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED
 from tract_jupyter.llm.reply import RawCall, finish_of_reply
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 REASON: Final = "why_unreadable"
 """Stands beside `INVALID_JSON`, the arguments that could not be read, and says why."""
 _LONGEST_RAW: Final = 500
+_DEEPEST: Final = 150
+"""Levels of arguments. A commit has 200 at most, and wraps the arguments in some of its own."""
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
@@ -149,7 +152,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
     written = function.get("arguments") if isinstance(function, dict) else None
     if call.get("cut"):
         return _unread(raw.arguments if written else "", _CUT.format(reason=finish))
-    if finish in CUT_REASONS and is_last and written in (None, "", "{}", {}):
+    if finish in CUT_REASONS and is_last and raw.arguments == "{}":
         return _unread("", _CUT.format(reason=finish))  # whatever it takes without arguments
     try:
         # RawCall.values knows no duplicates and takes NaN, which has no JSON form
@@ -160,7 +163,10 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _unread(raw.arguments, why)
     if not isinstance(found, dict):
         return _unread(raw.arguments, f"the arguments are a JSON object, not {type(found).__name__}")
-    return _storable(found)
+    try:
+        return _storable(found)
+    except ContentError as error:
+        return _unread(raw.arguments, f"the arguments cannot be stored: {error}")
 
 
 def _no_constant(name: str) -> None:
@@ -176,10 +182,22 @@ def _unread(text: str, why: str) -> dict[str, Any]:
 
 
 def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments without half characters, which can be neither stored nor sent."""
+    """Return arguments without half characters, which can be neither stored nor sent.
+
+    Raises:
+        ContentError: they are nested too deeply, or have a number without a JSON form.
+    """
+    depth, level = 0, list[Any]([arguments])
+    while level:
+        depth += 1
+        parts = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for one in parts if isinstance(one, dict | list)]
+    if depth > _DEEPEST:
+        raise ContentError(f"they are nested {depth} levels deep, and {_DEEPEST} is the most")
     text = json.dumps(arguments, ensure_ascii=False)
     clean = _encodable(text)
     stored: dict[str, Any] = arguments if clean == text else json.loads(clean)
+    canonical_json(stored)
     return stored
 
 

@@ -18,7 +18,7 @@ from tract_jupyter.llm.connections import Credential, ModelConnection, checked_n
 from tract_jupyter.llm.keys import KeySource, masked
 from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
 from tract_jupyter.llm.providers import CHAT, EXAMPLE, PROVIDERS, provider_of, unknown_model
-from tract_jupyter.models import brief_repr, check_choice
+from tract_jupyter.models import brief_repr, check_choice, repr_of_whole
 
 if TYPE_CHECKING:
     from tract_jupyter.llm.configured import ModelOperation
@@ -141,6 +141,12 @@ class Models(Mapping[str, ModelConnection]):
         if key is None or "/" in name:
             raise unknown_model(name, self)
         return _checked(ModelConnection.of_provider(PROVIDERS["openai"], name, key=key))
+
+    def take_over(self, other: Models) -> None:
+        """Use another tract's models, keys, budget and bill from now on. The other tract is not used any more."""
+        self._connections, self._credentials = dict(other._connections), dict(other._credentials)
+        self.default.take_over(other.default)
+        self.default.spending.account = other.default.spending.account
 
     def configure(
         self,
@@ -373,6 +379,7 @@ class Models(Mapping[str, ModelConnection]):
             if one.connection == name:
                 del self._credentials[one.name]
 
+    @repr_of_whole
     def __repr__(self) -> str:
         lines = [*self.asked, *(str(self[name]) for name in self)]
         lines += [

@@ -11,8 +11,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
 from tract_jupyter.llm.acting import ActingCall
 from tract_jupyter.llm.blocks import ProviderBlocks
-from tract_jupyter.llm.messages import INVALID_JSON, REFUSED, Usage, dicts, finish_of, is_unfinished
-from tract_jupyter.models import ToolCall, brief_repr, canonical_json, plain, provider_name, safe_repr
+from tract_jupyter.llm.messages import (
+    INVALID_JSON,
+    REASONING_FIELDS,
+    REFUSED,
+    Usage,
+    dicts,
+    finish_of,
+    is_unfinished,
+)
+from tract_jupyter.llm.thinking import split_thought
+from tract_jupyter.models import (
+    NO_ARGUMENTS,
+    ToolCall,
+    brief_repr,
+    canonical_json,
+    plain,
+    provider_name,
+    safe_repr,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +54,10 @@ class RawCall(NamedTuple):
         """Read as much as can be read of the call at a place; without an id, it gets `call_<place>`."""
         function = given.get("function")
         function = function if isinstance(function, dict) else {}
-        # of one that was cut, nothing is not "no arguments"
-        arguments = function.get("arguments") or ("" if given.get("cut") else "{}")
+        arguments = function.get("arguments") or ""
         text = arguments if isinstance(arguments, str) else _as_text(arguments)
+        if text.strip() in NO_ARGUMENTS and not given.get("cut"):
+            text = "{}"
         return cls(given, str(given.get("id") or f"call_{place}"), str(function.get("name") or ""), text)
 
     @property
@@ -126,19 +144,21 @@ class Reply:
             raise LLMResponseError(
                 f"the reply's tool_calls are {brief_repr(calls)}, and should be a list of dicts"
             )
-        model, usage, thought = response.get("model"), response.get("usage"), message.get("reasoning")
+        model, usage = response.get("model"), response.get("usage")
+        known = next((message[name] for name in REASONING_FIELDS if _is_text(message.get(name))), "")
+        thought, text = split_thought(_text(message), known)
         finish = finish_of_reply(response)
         # a refused reply does nothing
         raw_calls = (
             () if finish in REFUSED else tuple(RawCall.of(given, place) for place, given in enumerate(calls))
         )
         return cls(
-            _text(message),
+            text,
             raw_calls,
             model if isinstance(model, str) and model else None,
             counts_of(usage) if isinstance(usage, dict) else {},
             finish or None,
-            thought if isinstance(thought, str) else "",
+            thought,
             response,
         )
 
@@ -282,14 +302,17 @@ def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
     return found
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
 def _text(message: Mapping[str, Any]) -> str:
-    """Return the text: of a list of parts the text of all, or else the model's refusal."""
+    """Return the text (of a list of parts, their texts), followed by the refusal if there is one."""
     content = message.get("content")
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
-    if not content:
-        content = message.get("refusal") or ""
-    if not isinstance(content, str):
+    said = [one for one in (content, message.get("refusal")) if one]
+    if not all(isinstance(one, str) for one in said):
         raise LLMResponseError(f"the reply's content is {brief_repr(content)}, and should be a text")
-    return content
+    return "\n\n".join(said)

@@ -335,9 +335,9 @@ def _call(item: Mapping[str, Any], *, ended: object) -> WrittenCall:
 
 
 def _is_cut(item: Mapping[str, Any], *, ended: object) -> bool:
-    arguments = str(item.get("arguments") or "")
+    arguments = str(item.get("arguments") or "").strip()
     status = item.get("status")
-    if status == "incomplete" or (arguments and is_unfinished(arguments)):
+    if status == "incomplete" or is_unfinished(arguments):
         return True
     # without arguments, the end of the item or of the response tells
     return not arguments and status != "completed" and ended != "completed"

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.llm.keys import masked_in
 from tract_jupyter.llm.messages import sound
 from tract_jupyter.models import Delta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def events(parts: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
@@ -88,19 +89,41 @@ class Assembly(Protocol):
 
 
 class WholeCharacters:
-    """Deltas of whole characters: the first half of one is held back until the second one, which may come apart."""
+    """Deltas with whole characters and masked secrets. The beginning of either is held back until the rest arrives.
 
-    def __init__(self) -> None:
-        self._held: dict[tuple[str, int], str] = {}
+    Args:
+        secrets: texts to mask.
+    """
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self._secrets = secrets
+        self._held: dict[tuple[str, int], Delta] = {}
 
     def of(self, delta: Delta) -> Delta:
         """Return the delta with whole characters."""
         place = (delta.kind, delta.index)
-        text = self._held.pop(place, "") + delta.text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._held[place], text = text[-1], text[:-1]
-        text = sound(text)
+        held = self._held.pop(place, None)
+        text = masked_in((held.text if held else "") + delta.text, self._secrets)
+        cut = self._begins(text)
+        if cut < len(text):
+            self._held[place] = replace(delta, text=text[cut:])
+        text = sound(text[:cut])
         return delta if text == delta.text else replace(delta, text=text)
+
+    def rest(self) -> Iterator[Delta]:
+        """Yield the text that is held back at the end of the stream."""
+        for delta in self._held.values():
+            yield replace(delta, text=sound(delta.text))
+
+    def _begins(self, text: str) -> int:
+        """Return the place of an unfinished character or secret at the end of a text; the length without one."""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            return len(text) - 1
+        longest = max(map(len, self._secrets), default=1) - 1
+        places = range(max(0, len(text) - longest), len(text))
+        return next(
+            (one for one in places if any(key.startswith(text[one:]) for key in self._secrets)), len(text)
+        )
 
 
 def deltas_of(reply: dict[str, Any]) -> Iterator[Delta]:
@@ -108,8 +131,7 @@ def deltas_of(reply: dict[str, Any]) -> Iterator[Delta]:
     message = reply["choices"][0]["message"]
     if message.get("reasoning"):
         yield Delta("reasoning", message["reasoning"])
-    said = message["content"] or message.get("refusal")
-    if said:
+    for said in filter(None, (message["content"], message.get("refusal"))):
         yield Delta("text", said)
     for place, call in enumerate(message.get("tool_calls", ())):
         yield Delta("tool_call", call["function"]["arguments"], place, call["function"]["name"])

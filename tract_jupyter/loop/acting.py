@@ -6,7 +6,7 @@ Each reply is committed before its calls are carried out, and each answer as soo
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
@@ -17,7 +17,7 @@ from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
-from tract_jupyter.prompts import FAILED, not_run
+from tract_jupyter.prompts import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,11 +92,10 @@ class AnswerStore:
                 kept: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
                     kept[CALLS] = answer.made
-                made.append(
-                    self.results.commit(
-                        ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
-                    )
-                )
+                told = ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                if answer.images and not is_watched:  # a handler decides about texts
+                    told = replace(told, options={**told.options, "attachments": answer.images})
+                made.append(self.results.commit(told))
             if over:
                 self.journal.forget(over)
         return made
@@ -235,8 +234,7 @@ class ActingTurn(StoredTurn):
             step = StepCalls(said.commit_hash, calls, known, self.machinery)
         closed = {call.id: answer for call, answer in step.close(why)}
         known = self.answers.journal.of(said.commit_hash)
-        told = CallAnswer(not_run(why), is_error=True)
-        answers = [(call, _known(known, call) or closed.get(call.id) or told) for call in calls]
+        answers = [(call, _known(known, call) or closed[call.id]) for call in calls]
         self._answer(answers, 20_000, said.commit_hash)
         if self.observer is not None:
             self.observer.step_over(said.commit_hash)

@@ -13,6 +13,7 @@ from tract_jupyter.toolkit import for_model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tract_jupyter.models import AttachedFile
     from tract_jupyter.toolkit import ToolResult
 
 LARGEST: Final = 20_000_000
@@ -36,6 +37,7 @@ class CallAnswer(NamedTuple):
         note: what a person changed of the call.
         made: how many calls were made for it: 0 if it was not carried out; a script's calls are more.
         timeless: the text without what a run measured, such as its seconds; empty if that is all of it.
+        images: what the model is shown with it.
     """
 
     text: str
@@ -43,6 +45,7 @@ class CallAnswer(NamedTuple):
     note: str = ""
     made: int = 0
     timeless: str = ""
+    images: tuple[AttachedFile, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -66,7 +69,7 @@ def answer_of(result: ToolResult) -> CallAnswer:
             shown.error if len(shown.error) <= _LONGEST_ERROR else f"{shown.error[:_LONGEST_ERROR]} … (cut)"
         )
         return CallAnswer(text, is_error=True)
-    return CallAnswer(_as_text(shown.output), timeless=_timeless(shown.output))
+    return CallAnswer(_as_text(shown.output), timeless=_timeless(shown.output), images=shown.images)
 
 
 def _timeless(output: Any) -> str:

@@ -25,11 +25,13 @@ from tract_jupyter.prompts import (
     APPROVED_BEFORE,
     BEGUN_BEFORE,
     END_UNKNOWN,
-    LATE,
     NOT_ENDED,
+    READ_UNKNOWN,
+    TOO_MANY_CHOICES,
     UNDECIDED,
     UNSIGNED,
     WENT_ON,
+    also_refused,
     ended_reading,
     ended_running,
     not_run,
@@ -37,10 +39,12 @@ from tract_jupyter.prompts import (
     removed_tool,
     unknown_tool,
 )
-from tract_jupyter.review import MODEL_REVIEWER, checking, deciding
+from tract_jupyter.review import MODEL_REVIEWER, checking
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit import (
+    Alternative,
     CallNotes,
+    PendingToolCall,
     PreparedCall,
     ToolResult,
     allowing,
@@ -68,6 +72,8 @@ _HEARTBEAT = 0.02
 """Seconds between two looks at calls that are made in lanes."""
 _PATIENCE = 2.0
 """Seconds that an interrupted step waits for these calls to end."""
+_MOST_CHOICES = 8
+"""How many times another call may be chosen in the place of one call, each time instead of the last choice."""
 
 
 class EndedCall(NamedTuple):
@@ -107,6 +113,11 @@ class _Call:
     asked: ActingCall
     prepared: PreparedCall | None = None
     approval: Approval | None = None
+    chosen_at: Any = None
+    """The question at which another call was chosen that is not prepared yet."""
+    replaced: str = ""
+    """What the model is told about a call that another one was chosen in the place of."""
+    choices: int = 0
     note: str = ""
     decision: str = ""
     waits: bool = False
@@ -125,13 +136,27 @@ class _Call:
         return self.prepared.tool.lane(self.prepared.values)
 
 
+class OpenQuestion(NamedTuple):
+    """A question about a call that waits for a decision.
+
+    Attributes:
+        question: the pending.
+        prepared: the call that it is about: that of the model, or the one that the user chose in its place.
+        replaced: see `_Call`.
+    """
+
+    question: Any
+    prepared: PreparedCall | None
+    replaced: str = ""
+
+
 @dataclass(frozen=True)
 class Machinery:
     """What the calls of a turn are carried out with.
 
     Attributes:
         offered: what the model was sent.
-        asked: what this process has asked about calls that wait, by the ids of the calls; of this branch.
+        asked: the questions of this process about calls that wait, by the ids of the calls; of this branch.
         at_tools: has what tools do happen where HEAD is for them.
         carry_out: a user's function in the place of making a call.
         parallel: how many calls that only read may run at once.
@@ -144,7 +169,7 @@ class Machinery:
     meter: TurnMeter
     stop: StopSignal
     offered: OfferedTools
-    asked: dict[str, Any]
+    asked: dict[str, OpenQuestion]
     at_tools: Callable[[], AbstractContextManager[object]] = nullcontext
     carry_out: CarryOut | None = None
     parallel: int = 8
@@ -234,13 +259,13 @@ class StepCalls:
         """Return what came of a call that has its answer."""
         call = next(one for one in self._calls if one.asked.id == asked.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
-        made = call.is_begun or (call.reads and answer.made > 0)
+        made = answer.made > 0 if call.reads else call.is_begun
         if prepared is None:
             return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
-        """Return an answer for each call that has none, which says why; what was asked about them is withdrawn."""
+        """Return the answer of each call; one that has none yet is told why. Open questions are withdrawn."""
         with self._lock:
             self._closed = True
         ended = []
@@ -248,12 +273,12 @@ class StepCalls:
             if call.answer is None:
                 told = END_UNKNOWN if call.asked.id in self.known else not_run(why)
                 if call.is_begun:
-                    told = ended_running(why)
+                    told = ended_reading(why) if call.reads else ended_running(why)
                 call.answer, call.waits = CallAnswer(told, is_error=True), False
-                ended.append((call.asked, call.answer))
-            question = self.machinery.asked.pop(call.asked.id, None)
-            if question is not None:
-                _withdraw(question, why)
+            ended.append((call.asked, call.answer))
+            waiting = self.machinery.asked.pop(call.asked.id, None)
+            if waiting is not None:
+                _withdraw(waiting.question, why)
         return ended
 
     # --- before
@@ -302,24 +327,30 @@ class StepCalls:
         return None
 
     def _ask(self) -> None:
-        """Have a person decide about all calls that need it, in one list."""
-        to_ask: list[tuple[_Call, Any]] = []
-        for call in self._calls:
-            question = None if call.prepared is None else call.prepared.question
-            if question is None or call.prepared is None:
-                continue
-            earlier = self.machinery.asked.get(call.asked.id)
-            if earlier is not None:
-                self.machinery.reviewer.catch_up(earlier)
-                question = earlier
-            if not question.status.is_open or (
-                not self._doubt(call) and earlier is None and self._settled(question)
-            ):
-                self._decided(call, question)
-            else:
-                to_ask.append((call, question))
-        if to_ask:
-            self._ask_together(to_ask)
+        """Ask the user about all calls that need it, in one list; then about the calls chosen in their place."""
+        calls = self._calls
+        while calls:
+            to_ask = [
+                (call, question) for call in calls if (question := self._open_question(call)) is not None
+            ]
+            if to_ask:
+                self._ask_together(to_ask)
+            calls = [call for call in calls if call.chosen_at is not None and self._take_instead(call)]
+
+    def _open_question(self, call: _Call) -> Any | None:
+        """Return the question about a call that the user has to decide; None if it is decided, or needs none."""
+        if call.prepared is None or call.prepared.question is None:
+            return None
+        question, earlier = call.prepared.question, self.machinery.asked.get(call.asked.id)
+        if earlier is not None:
+            question, call.prepared, call.replaced = earlier
+            self.machinery.reviewer.catch_up(question)
+        if not question.status.is_open or (
+            not self._doubt(call) and earlier is None and self._settled(question)
+        ):
+            self._decided(call, question)
+            return None
+        return question
 
     def _settled(self, question: Any) -> bool:
         """Return True if it is decided without asking a person; False also if the turn was stopped meanwhile."""
@@ -336,7 +367,7 @@ class StepCalls:
     def _ask_together(self, to_ask: list[tuple[_Call, Any]]) -> None:
         machinery = self.machinery
         for call, question in to_ask:
-            machinery.asked[call.asked.id] = question
+            machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
             if machinery.observer is not None:
                 twin = machinery.reviewer.twin(question)  # a process that has ended may have asked it before
                 machinery.observer.asked(call.asked.id, (twin or question).pending_id)
@@ -349,60 +380,65 @@ class StepCalls:
                 self._give_up(call, question)
             return
         for (call, _), question in zip(to_ask, asked, strict=True):
-            machinery.asked[call.asked.id] = question
+            machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
             self._decided(call, question)
 
     def _give_up(self, call: _Call, question: Any) -> None:
-        """Answer a call that the turn was stopped before; what was approved until then is not carried out."""
+        """Answer a call that the turn was stopped before; an approval until then is not carried out."""
         why = self.machinery.stop.why
-        question = self.machinery.asked.pop(call.asked.id, question)
+        waiting = self.machinery.asked.pop(call.asked.id, None)
+        question = question if waiting is None else waiting.question
         is_refused = question.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
         _withdraw(question, why)
         call.answer = CallAnswer(refused(refusal(question)) if is_refused else not_run(why), is_error=True)
 
     def _decided(self, call: _Call, question: Any) -> None:
-        """Note what a person decided about a call."""
+        """Note the decision about a call, or about the call that was chosen in its place."""
         if question.status is PendingStatus.PENDING or call.prepared is None:
             call.waits = True
             return
         self.machinery.asked.pop(call.asked.id, None)
+        instead = getattr(question, "instead", None)
         if self.machinery.observer is not None:
-            self.machinery.observer.decided(call.asked.id, question)
-        if getattr(question, "instead", None) is not None:
-            self._take_instead(call, question)
-            return
+            made = Alternative(question.tool_name, dict(question.call_arguments)) if call.replaced else None
+            self.machinery.observer.decided(call.asked.id, question, instead or made)
         if question.status is not PendingStatus.APPROVED:
             call.decision = "rejected"
             why = refusal(question)
             is_by_model = question.decision is not None and question.decision.channel == MODEL_REVIEWER
-            call.answer = CallAnswer(not_run(why) if is_by_model else refused(why), is_error=True)
+            told = not_run(why) if is_by_model else refused(why)
+            if instead is not None:
+                call.chosen_at, call.replaced = question, told
+                return
+            told = also_refused(call.replaced, why) if call.replaced else told
+            call.answer = CallAnswer(told, is_error=True)
             return
         approved = dict(question.call_arguments)
-        call.note = changes(call.prepared.values, approved)
+        changed = changes(call.prepared.values, approved)
+        call.note = ". ".join(filter(None, (call.replaced, changed)))
         call.decision = "modified" if call.note else "approved"
         call.prepared = call.prepared._replace(values=approved)
         call.approval = question.approval
 
-    def _take_instead(self, call: _Call, question: Any) -> None:
-        """Take the call that a person chose in the place of this one; the choice is its approval, once."""
-        name, arguments, _ = question.instead
-        refused_text = refused(refusal(question))
-        call.prepared, call.decision = None, "rejected"
-        found = self.machinery.toolset.prepare(name, arguments)
+    def _take_instead(self, call: _Call) -> bool:
+        """Take the call that was chosen in the place of this one. True if it has to be decided about in its turn.
+
+        The choice approves nothing: that call was not on display as a request, with its traits and its details.
+        """
+        question, call.chosen_at = call.chosen_at, None
+        instead: Alternative = question.instead
+        call.prepared, call.choices = None, call.choices + 1
+        if call.choices > _MOST_CHOICES:
+            call.answer = CallAnswer(also_refused(call.replaced, TOO_MANY_CHOICES), is_error=True)
+            return False
+        found = self.machinery.toolset.prepare(instead.name, instead.arguments, doubt=self._doubt(call))
         if isinstance(found, ToolResult):
-            call.answer = CallAnswer(f"{refused_text}. That could not be done: {found.error}", is_error=True)
-            return
-        chosen = found.question
-        if chosen is not None:
-            decision = question.decision
-            try:
-                with deciding(decision.channel, decision.decided_by):
-                    chosen.approve()
-            except TractError as error:
-                call.answer = CallAnswer(f"{refused_text}. That could not be done: {error}", is_error=True)
-                return
-            call.approval = chosen.approval
-        call.prepared, call.note, call.decision = found, refused_text, "modified"
+            call.answer = CallAnswer(also_refused(call.replaced, found.error), is_error=True)
+            return False
+        call.prepared, call.note, call.decision = found, call.replaced, "modified"
+        if isinstance(found.question, PendingToolCall):
+            found.question.take_place_of(question)
+        return found.question is not None
 
     def _check_stop(self) -> None:
         if self.machinery.stop.is_set():
@@ -518,23 +554,32 @@ class StepCalls:
 
     def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
         why = self._why_not()
+        with self._lock:
+            if self._is_left(call):
+                return
+            call.is_begun = not why
         answer = CallAnswer(why, is_error=True) if why else self._made(call)
         with self._lock:
-            if self._closed or call.answer is not None:
-                return  # nobody waits for it any more
+            if self._is_left(call):
+                return
             if keeps and not why:
                 self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
 
+    def _is_left(self, call: _Call) -> bool:
+        """Return True if the turn does not wait for a call any more."""
+        return self._closed or call.answer is not None
+
     def _leave(self, calls: Iterable[_Call]) -> None:
-        """Answer the calls that are not waited for any more; what they read is nobody's."""
+        """Answer the calls that are not waited for any more. What they read is not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
-        told = LATE.format(limit=limit) if is_late else ended_reading(self.machinery.stop.why)
+        why = limit if is_late else self.machinery.stop.why
         with self._lock:
             for call in calls:
                 if call.answer is None:
+                    told = ended_reading(why) if call.is_begun else not_run(why)
                     call.answer = CallAnswer(told, is_error=True)
 
     def _made(self, call: _Call) -> CallAnswer:
@@ -597,7 +642,7 @@ class StepCalls:
 
 
 def left_answer(
-    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object]
+    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object], *, reads: bool
 ) -> CallAnswer:
     """Return the answer of a call that was left open, and is not made any more, as the person says something else.
 
@@ -605,10 +650,11 @@ def left_answer(
         known: what the journal says of it.
         question: what was asked about it in this process. It is withdrawn.
         catch_up: has the question follow what was decided elsewhere.
+        reads: whether it only reads, so that the journal does not say that it began.
     """
     if known is not None and known.answer is not None:
         return known.answer
-    told = not_run(WENT_ON)
+    told = READ_UNKNOWN if reads else not_run(WENT_ON)
     if question is not None:
         catch_up(question)
         is_open = question.status.is_open

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.turn import StoredTurn
     from tract_jupyter.models import Attachment, ChatResponse, CommitInfo, Delta
     from tract_jupyter.review import Decision
-    from tract_jupyter.toolkit import CallNotes
+    from tract_jupyter.toolkit import Alternative, CallNotes
 
 BEGIN_EVENT: Final = "turn.began"
 """The row of the beginning of a turn that somebody looked on: of its question, and the tools that its model has."""
@@ -126,6 +126,7 @@ class CallEnded:
         script: what a script did, as `ScriptResult.to_note`; None for other calls, and if nobody knows.
         commit: the hash of the answer.
         pending: that in which a person was asked before it was carried out; empty if nobody was.
+        instead: the `name` and `arguments` of the call that the user chose in its place; None for none.
     """
 
     call_id: str
@@ -139,6 +140,7 @@ class CallEnded:
     script: Mapping[str, Any] | None = None
     commit: str = ""
     pending: str = ""
+    instead: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class TurnObserver:
         self._took: dict[str, float] = {}
         self._notes: dict[str, CallNotes] = {}
         self._decisions: dict[str, tuple[str, Decision]] = {}
+        self._instead: dict[str, dict[str, Any]] = {}
         self._step_calls: dict[str, dict[str, Any]] = {}
 
     def observe(self, turn: StoredTurn) -> ChatResponse:
@@ -244,10 +247,12 @@ class TurnObserver:
         """Tell that a person is asked about a call."""
         self._tell(CallAsked(call_id, pending_id))
 
-    def decided(self, call_id: str, question: Any) -> None:
-        """Note who decided about a call."""
+    def decided(self, call_id: str, question: Any, instead: Alternative | None = None) -> None:
+        """Note the decision about a call, or about the call that was chosen in its place."""
         if question.decision is not None:
             self._decisions[call_id] = (question.pending_id, question.decision)
+        if instead is not None:
+            self._instead[call_id] = {"name": instead.name, "arguments": instead.arguments}
 
     @contextmanager
     def making(self, call_id: str, notes: CallNotes) -> Iterator[None]:
@@ -273,9 +278,11 @@ class TurnObserver:
             call_id, message.content, answer.is_error, answer.made,
             info.token_count, None if seconds is None else round(seconds, 3), decision,
             asked, None if notes is None else notes.script, info.commit_hash, pending_id,
+            self._instead.get(call_id),
         )  # fmt: skip
         kept = {
             "seconds": told.seconds, "pending": pending_id, "asked": list(told.asked), "script": told.script,
+            "instead": told.instead,
         }  # fmt: skip
         self._step_calls[call_id] = {
             name: value for name, value in kept.items() if value not in (None, "", [])

@@ -100,7 +100,7 @@ class CallJournal:
         Raises:
             StoreError: that cannot be stored.
         """
-        self._note(commit, [call_id, answer])
+        self._note(commit, [call_id, answer._replace(images=())])  # the text describes them
 
     def forget(self, commit: str) -> None:
         """Forget the calls of a message, whose answers are committed.

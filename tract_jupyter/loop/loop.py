@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ActingCall, Cassette, Price
     from tract_jupyter.loop.acting import AnswerStore
     from tract_jupyter.loop.answers import ShownAnswer
-    from tract_jupyter.loop.calls import AfterStep, CarryOut
+    from tract_jupyter.loop.calls import AfterStep, CarryOut, OpenQuestion
     from tract_jupyter.loop.events import TurnEvent
     from tract_jupyter.loop.stored import PastTurn
     from tract_jupyter.loop.turn import Offer, TurnStore
@@ -136,7 +136,7 @@ class ToolLoop:
         self._is_anew = False
         self._turns = 0
         self._ended = threading.Condition()
-        self._asked: dict[str | None, dict[str, Any]] = {}  # by branch, and by the call's id
+        self._asked: dict[str | None, dict[str, OpenQuestion]] = {}  # by branch, and by the call's id
         self._had: dict[str | None, Toolset] = {}  # by branch: the tools of its last turn in this process
 
     def stop(self) -> None:
@@ -408,7 +408,10 @@ class ToolLoop:
             (
                 call,
                 left_answer(
-                    known.get(call.id), self._question_of(call, toolset), self._reviewer(toolset).catch_up
+                    known.get(call.id),
+                    self._question_of(call, toolset),
+                    self._reviewer(toolset).catch_up,
+                    reads=toolset is not None and toolset.reads(call.name),
                 ),
             )
             for call in calls
@@ -422,9 +425,9 @@ class ToolLoop:
     def _question_of(self, call: ActingCall, toolset: Toolset | None) -> Any | None:
         """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""
         here = self._store.repository.refs.position.branch
-        question = self._asked.get(here, {}).pop(call.id, None)
-        if question is not None or toolset is None:
-            return question
+        waiting = self._asked.get(here, {}).pop(call.id, None)
+        if waiting is not None or toolset is None:
+            return None if waiting is None else waiting.question
         anew = getattr(toolset.prepare(call.name, call.arguments), "question", None)
         if anew is None:
             return None

@@ -269,7 +269,15 @@ def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallE
         script if isinstance(script, dict) else None,
         message.commit_hash,
         str(known.get("pending") or ""),
+        _instead(known.get("instead")),
     )
+
+
+def _instead(kept: object) -> dict[str, Any] | None:
+    """Return the call that was chosen in the place of another one, as it was kept; None for anything else."""
+    if not isinstance(kept, dict) or not isinstance(kept.get("arguments"), dict):
+        return None
+    return {"name": str(kept.get("name")), "arguments": kept["arguments"]}
 
 
 def _own_tokens(message: Message) -> int:

@@ -28,6 +28,7 @@ from tract_jupyter.llm import (
     finish_of_reply,
     output_limit,
     request_tokens,
+    split_thought,
     tokens_of,
     why_over,
 )
@@ -397,7 +398,7 @@ class StoredTurn:
 
     def _keep_pieces(self, why: str = "") -> None:
         """Commit what had come of a reply when it was stopped, marked as not whole."""
-        text = "".join(self._pieces)
+        text = split_thought("".join(self._pieces)).text
         self._pieces.clear()
         if not text.strip():
             return

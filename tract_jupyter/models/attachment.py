@@ -36,6 +36,10 @@ MOST_FILES: Final = 20
 MOST_PIXELS: Final = 8_000
 """Of an image's width or height; providers refuse larger ones."""
 LONGEST_NAME: Final = 200
+OF_RESULTS: Final = (
+    "[These are attachments of the tool results above, in this order. The user did not send them.]"
+)
+"""Stands with the attachments of results of tools."""
 
 Kind = Literal["image", "PDF", "text"]
 PDF: Final = "application/pdf"
@@ -390,19 +394,41 @@ def anthropic_block(part: Mapping[str, Any]) -> dict[str, Any] | None:
 _DATA_URL: Final = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
 
 
-def with_parts(messages: Iterable[Mapping[str, Any]], read: Reader) -> list[Any]:
+def with_parts(
+    messages: Iterable[Mapping[str, Any]], read: Reader, *, with_results: bool = True
+) -> list[Any]:
     """Return messages as they go to a client: with the bytes of the attachments that they name.
+
+    Those of results of tools follow the results in a message of the user: not every dialect has a place within.
 
     Args:
         messages: in the form between rooms, some with `attachments`.
         read: gives the bytes of a hash.
+        with_results: send those of results of tools, too.
     """
-    return [
-        one
-        if "attachments" not in one
-        else _with_parts(one, [Attachment(**each) for each in one["attachments"]], read)
-        for one in messages
-    ]
+    made: list[Any] = []
+    of_results: list[Attachment] = []
+    for one in messages:
+        named = [Attachment(**each) for each in one.get("attachments") or ()]
+        if of_results and one.get("role") != "tool":
+            made.append(_of_results(of_results, read))
+            of_results = []
+        if one.get("role") == "tool":
+            of_results += named if with_results else ()
+            made.append({name: value for name, value in one.items() if name != "attachments"})
+        else:
+            made.append(_with_parts(one, named, read) if named else one)
+    return [*made, _of_results(of_results, read)] if of_results else made
+
+
+def has_attached_results(messages: Iterable[Mapping[str, Any]]) -> bool:
+    """Return True if a result of a tool, in the form between rooms, has attachments."""
+    return any(one.get("role") == "tool" and one.get("attachments") for one in messages)
+
+
+def _of_results(attachments: Sequence[Attachment], read: Reader) -> dict[str, Any]:
+    told = "\n".join([OF_RESULTS, *map(str, attachments)])
+    return {"role": "user", "content": attached_parts(attachments, told, read)}
 
 
 def _with_parts(message: Mapping[str, Any], attachments: list[Attachment], read: Reader) -> dict[str, Any]:

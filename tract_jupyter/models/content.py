@@ -86,13 +86,21 @@ class DialogueContent(Content):
 
 
 class ToolIOContent(Content):
-    """A tool's call or result."""
+    """A tool's call or result. A result may have attachments, such as images."""
 
     content_type: Literal["tool_io"] = "tool_io"
     tool_name: str
     direction: Literal["call", "result"]
     payload: dict[str, Any]
     status: str | None = None
+    attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
+
+    @field_validator("attachments")
+    @classmethod
+    def _of_a_result(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
+        if given and info.data.get("direction", "result") != "result":
+            raise ValueError("only the result of a tool has attachments, and not the call")
+        return given
 
 
 class ReasoningContent(Content):
@@ -192,7 +200,9 @@ class ContentTypes:
                 return self._custom_dict(content)
         valid = validate_content(content)
         fields = dict(valid.__dict__)  # iterating a model takes ten times as long
-        if isinstance(valid, DialogueContent):  # without attachments it is what it was before there were any
+        if isinstance(
+            valid, DialogueContent | ToolIOContent
+        ):  # without attachments it is what it was before there were any
             del fields["attachments"]
             if valid.attachments:
                 fields["attachments"] = [one.model_dump() for one in valid.attachments]
@@ -279,7 +289,7 @@ def role_of(content: Mapping[str, Any]) -> str:
 
 def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
     """Return the attachments of the message."""
-    given = content.get("attachments") if content["content_type"] == "dialogue" else None
+    given = content.get("attachments") if content["content_type"] in {"dialogue", "tool_io"} else None
     return tuple(Attachment(**one) for one in given) if given else ()
 
 

@@ -359,7 +359,8 @@ def sent_message(message: Message) -> dict[str, Any]:
         }
     if message.is_error and message.role == "tool":
         shape["is_error"] = True
-    return {**shape, **message.provider_fields} if message.role == "assistant" else shape
+    blocks = message.provider_fields.get("provider_blocks")
+    return {**shape, "provider_blocks": blocks} if blocks and message.role == "assistant" else shape
 
 
 def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) -> dict[str, Any]:

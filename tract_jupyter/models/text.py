@@ -2,31 +2,126 @@
 
 from __future__ import annotations
 
+import hashlib
 import keyword
 import re
 import unicodedata
+from functools import wraps
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
 
 _BRIEF = 60
 
-# what moves a terminal's cursor, turns the text around, cannot be seen, or cannot be encoded; and variation selectors
-# within a word, where they make another name that looks the same (behind a symbol they make it an emoji)
-_UNSHOWABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    "|(?<=\\w)[\ufe00-\ufe0f]"
+# Controls, surrogates and noncharacters; Unicode's Default_Ignorable_Code_Point and category Cf; glyphs without ink.
+# A variation selector is not hidden if it is the only one behind an emoji (FE0F) or an ideograph.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+_IGNORABLE = (
+    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
+_BLANK = "\u2800\u2d7f\ufffc\U0001107f\U00013441\U00013442\U00016fe4\U0001d159"
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_IDEOGRAPHS = (
+    "\u2e80-\u2fdf\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# emoji that are black and white signs without a selector, so that it is seen
+_TEXT_EMOJI = (
+    "\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1\u23f2\u23f8-\u23fa\u24c2"
+    "\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f"
+    "\u2638-\u263a\u2640\u2642\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e\u2692\u2694-\u2697\u2699\u269b\u269c\u26a0"
+    "\u26a7\u26b0\u26b1\u26c8\u26cf\u26d1\u26d3\u26e9\u26f0\u26f1\u26f4\u26f7-\u26f9\u2702\u2708\u2709\u270c\u270d\u270f"
+    "\u2712\u2714\u2716\u271d\u2721\u2733\u2734\u2744\u2747\u2763\u2764\u27a1\u2934\u2935\u2b05-\u2b07\u3030\u303d\u3297"
+    "\u3299\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f321\U0001f324-\U0001f32c\U0001f336\U0001f37d\U0001f396\U0001f397"
+    "\U0001f399-\U0001f39b\U0001f39e\U0001f39f\U0001f3cb-\U0001f3ce\U0001f3d4-\U0001f3df\U0001f3f3\U0001f3f5\U0001f3f7"
+    "\U0001f43f\U0001f441\U0001f4fd\U0001f549\U0001f54a\U0001f56f\U0001f570\U0001f573-\U0001f579\U0001f587\U0001f58a-\U0001f58d"
+    "\U0001f590\U0001f5a5\U0001f5a8\U0001f5b1\U0001f5b2\U0001f5bc\U0001f5c2-\U0001f5c4\U0001f5d1-\U0001f5d3"
+    "\U0001f5dc-\U0001f5de\U0001f5e1\U0001f5e3\U0001f5e8\U0001f5ef\U0001f5f3\U0001f5fa\U0001f6cb\U0001f6cd-\U0001f6cf"
+    "\U0001f6e0-\U0001f6e5\U0001f6e9\U0001f6f0\U0001f6f3"
+)
+_COLOUR_EMOJI = (
+    "\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be"
+    "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    "\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55\U0001f004\U0001f0cf\U0001f18e\U0001f191-\U0001f19a\U0001f1e6-\U0001f202"
+    "\U0001f21a\U0001f22f\U0001f232-\U0001f23a\U0001f250\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
+    "\U0001f7e0-\U0001f7f0\U0001f900-\U0001f9ff\U0001fa70-\U0001faff"
+)
+_KEYCAP = "(?:(?<=[#*0-9])\ufe0f(?=\u20e3))"
+_ALWAYS = f"[{_CONTROLS}{_IGNORABLE}{_BLANK}]"
+_HIDDEN = re.compile(
+    f"{_ALWAYS}|(?!{_KEYCAP}|(?<=[{_TEXT_EMOJI}{_COLOUR_EMOJI}])\ufe0f"
+    f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe02\U000e0100-\U000e01ef])[{_SELECTORS}]"
+)
+_INDISTINCT = re.compile(f"{_ALWAYS}|\ufffd|(?!{_KEYCAP}|(?<=[{_TEXT_EMOJI}])\ufe0f)[{_SELECTORS}]")
+_JAMO = range(0x1161, 0x1200)  # vowels and final consonants, which join the letter before
+_MARK = "\ufffd"
+_MOST_NOTED = 32
+
+
+def hidden_characters(text: str) -> Iterator[re.Match[str]]:
+    """Yield the characters of a text that are not visible, or change the direction of text; no control characters."""
+    return (match for match in _HIDDEN.finditer(text) if unicodedata.category(match[0]) != "Cc")
 
 
 def printable(text: str, limit: int | None = None) -> str:
     """Return the first `limit` characters, with a mark for each that cannot be shown; line ends and tabs stay."""
     shown = text if limit is None else text[:limit]
-    return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
+    return _HIDDEN.sub(_MARK, shown.replace("\r\n", "\n"))
+
+
+def distinct(text: str) -> tuple[str, str]:
+    """Return a text that nothing else looks like: with a mark for each character in doubt, and a note about them.
+
+    In doubt is a character that cannot be shown, and one that looks like another or like nothing: other spaces, marks
+    that have a letter of their own, a selector that changes nothing. The note names each, with its column from 1.
+    Texts that differ only in such characters have the same marks and other notes; it is empty if there are none.
+    """
+    places = _doubtful(text)
+    if not places:
+        return text, ""
+    marked = list(text)
+    for place in places:
+        marked[place] = _MARK
+    named = ", ".join(f"column {place + 1} U+{ord(text[place]):04X}" for place in places[:_MOST_NOTED])
+    more = len(places) - _MOST_NOTED
+    if more > 0:
+        rest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        named += f" and {more:,} more (sha256 of the text: {rest})"
+    return "".join(marked), f"hidden or unusual characters: {named}"
+
+
+def distinct_repr(value: Any) -> str:
+    """Return the repr, with an escape for each character in doubt; see `distinct`."""
+    text = repr(value)
+    places = _doubtful(text)
+    if not places:
+        return text
+    parts = list(text)
+    for place in places:
+        code = ord(text[place])
+        parts[place] = f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 # as repr
+    return "".join(parts)
+
+
+def _doubtful(text: str) -> list[int]:
+    """Return the places of the characters that a reader cannot tell from others, or does not see."""
+    if text.isascii() and text.isprintable():
+        return []
+    places = {match.start() for match in _INDISTINCT.finditer(text)}
+    places |= {at for at, char in enumerate(text) if not char.isprintable() and char not in "\t\n"}
+    if not unicodedata.is_normalized("NFC", text):
+        places |= {at for at, char in enumerate(text) if _is_combined(char)}
+    return sorted(places)
+
+
+def _is_combined(char: str) -> bool:
+    """Return True if a character joins the one before, or is another spelling of a character."""
+    return unicodedata.combining(char) > 0 or ord(char) in _JAMO or unicodedata.normalize("NFC", char) != char
 
 
 def shortened(text: str, limit: int) -> str:
@@ -73,6 +168,22 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except Exception:  # noqa: BLE001 # it may raise anything
         return f"<{type(value).__name__} that cannot be shown>"
+
+
+Self = TypeVar("Self")
+
+
+def repr_of_whole(method: Callable[[Self], str]) -> Callable[[Self], str]:
+    """Decorate a `__repr__`: it also works for an object whose constructor failed, as tracebacks show such objects."""
+
+    @wraps(method)
+    def described(self: Self) -> str:
+        try:
+            return method(self)
+        except AttributeError:
+            return f"<{type(self).__name__}, not completely constructed>"
+
+    return described
 
 
 def brief_repr(value: Any) -> str:

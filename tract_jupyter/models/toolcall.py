@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json
+
+NO_ARGUMENTS: Final = frozenset({"", "null"})
+"""What models write, besides `{}`, as the arguments of a call without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def _text(given: Any) -> str:
 
 
 def _arguments(given: Any) -> dict[str, Any]:
-    if given is None or given == "":
+    if given is None or (isinstance(given, str) and given.strip() in NO_ARGUMENTS):
         return {}
     value = json.loads(given) if isinstance(given, str) else given
     if not isinstance(value, dict):

@@ -21,7 +21,7 @@ from tract_jupyter.notebook.config import TractJupyter
 from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
 from tract_jupyter.notebook.progress import ProgressBars, progress_place
-from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, withdraw
+from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, restore, withdraw
 from tract_jupyter.review import naming_cells
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ class _Loaded:
     until_unloaded: ExitStack
     until_greeted: ExitStack = field(default_factory=ExitStack)
 
+    def restore_names(self, _info: object) -> None:
+        """Put `tract` and `tools` back if the last cell removed them."""
+        restore(self.notebook, self.names)
+
 
 def load(shell: InteractiveShell) -> None:
     """Register magics, completions and settings; put `tract` and `tools` into the namespace. Opens nothing yet."""
@@ -58,7 +62,7 @@ def load(shell: InteractiveShell) -> None:
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
     shell.input_transformers_cleanup.extend((await_waiting_cells, run_questions))
-    for event, callback in _events(notebook):
+    for event, callback in _events(loaded):
         shell.events.register(event, callback)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(loaded.matcher)
@@ -86,7 +90,7 @@ def unload(shell: InteractiveShell) -> None:
         shell.configurables.remove(configurable)  # type: ignore[arg-type] # see `load`
     for transformer in (await_waiting_cells, run_questions):
         shell.input_transformers_cleanup.remove(transformer)
-    for event, callback in _events(loaded.notebook):
+    for event, callback in _events(loaded):
         shell.events.unregister(event, callback)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
@@ -101,7 +105,7 @@ def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
     def tell(_result: object = None) -> None:
         loaded.until_greeted.close()
         loaded.notebook.tells_store = True
-        print(_greeting(loaded.notebook.config, list(loaded.names), taken))  # noqa: T201 # the one line that says so
+        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the one line that says so
 
     if getattr(shell.displayhook, "exec_result", None) is None:  # no cell loads it
         tell()
@@ -111,9 +115,10 @@ def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
     loaded.until_greeted.callback(shell.events.unregister, "post_run_cell", tell)
 
 
-def _events(notebook: NotebookSession) -> tuple[tuple[str, Callable[[Any], None]], ...]:
-    waiting = notebook.waiting
+def _events(loaded: _Loaded) -> tuple[tuple[str, Callable[[Any], None]], ...]:
+    notebook, waiting = loaded.notebook, loaded.notebook.waiting
     return (
+        ("pre_run_cell", loaded.restore_names),
         ("pre_run_cell", tell_of_keys),
         ("pre_run_cell", waiting.begin),
         ("post_run_cell", waiting.end),
@@ -121,13 +126,13 @@ def _events(notebook: NotebookSession) -> tuple[tuple[str, Callable[[Any], None]
     )
 
 
-def _greeting(config: TractJupyter, names: list[str], taken: list[str]) -> str:
+def _greeting(notebook: NotebookSession, names: list[str], taken: list[str]) -> str:
     from tract_jupyter import __version__
 
     ready = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} ready" if names else "ready"
-    line = f"tract_jupyter {__version__}: {ready}; the context is kept in {config.store}. %tract help tells more."
+    line = f"tract_jupyter {__version__}: {ready}; the context is kept in {notebook.store}. %tract help tells more."
     for name in taken:
-        setting = "tract_name" if name == config.tract_name else "tools_name"
+        setting = "tract_name" if name == notebook.config.tract_name else "tools_name"
         line += (
             f"\n{name!r} is a variable of yours and was left alone; for another name: "
             f"%config TractJupyter.{setting} = '{name}_'"
@@ -228,7 +233,7 @@ _OPTIONS = {
     "tract_profile": ("--activate", "--check"),
     "tract_agent": ("--tools", "--toolsets", "--model", "--description", "--budget", "--check"),
     "tract_chat": (
-        "--model", "--profile", "--direct", "--plan", "--cells", "--vars", "--files", "--retry", "--out",
+        "--model", "--profile", "--direct", "--plan", "--cells", "--error", "--vars", "--files", "--retry", "--out",
     ),
 }  # fmt: skip
 

@@ -420,7 +420,12 @@ class TractMagics(Magics):
         nargs="+",
         default=(),
         metavar="N",
-        help="Send cells along, with what they printed: 3 for the last three, [4] for In [4], [4-6].",
+        help="Send cells along, with their outputs and tracebacks: 3 for the last three, [4] for In [4], [4-6].",
+    )
+    @argument(
+        "--error",
+        action="store_true",
+        help="Send the last cell that failed along, with its traceback. An empty cell asks for an explanation.",
     )
     @argument(
         "--vars",
@@ -466,7 +471,7 @@ class TractMagics(Magics):
         given = self._options(self.tract_chat, line, "sent")
         options = ChatOptions(
             given.model, given.profile, given.direct, given.plan, tuple(given.cells), tuple(given.vars),
-            tuple(given.files), given.retry, given.out,
+            tuple(given.files), given.error, given.retry, given.out,
         )  # fmt: skip
         return AwaitedWork("%%tract_chat", run_cell(self._notebook, cell, options))
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 from IPython.display import display, update_display
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import OperationError, in_one_line, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE, StopSignal
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
-from tract_jupyter.notebook.script_cell import Worker
+from tract_jupyter.notebook.script_cell import QUEUED, Worker
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, escaped
 from tract_jupyter.notebook.views.styles import output_html
@@ -130,8 +130,6 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
             )  # fmt: skip
 
     written = await _ended(notebook, work, shown, stop)
-    if written is None:
-        return
     if options.out:
         notebook.shell.user_ns[options.out] = written
     if not written.is_active and not stop.is_set():
@@ -140,14 +138,13 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
 
 async def _ended(
     notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
-) -> WrittenOperation | None:
-    """Wait for the end, and show it; None if it was stopped before anything came of it."""
+) -> WrittenOperation:
+    """Wait for the end, and show it."""
     try:
         written = await _result(notebook, work, shown, stop)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
         shown.end(f"{STOPPED}; nothing was activated")
-        if notebook.front_end.has_kernel:
-            return None
+        in_one_line(error, QUEUED)
         raise
     except Exception as error:
         shown.end(f"failed: {one_line(str(error), _LINE)}")
@@ -169,7 +166,7 @@ async def _result(
     except asyncio.CancelledError:
         stop.set()
         await worker.ended()
-        if worker.result is not None:
+        if worker.result is not None and worker.result.is_active:  # it was activated just before
             return worker.result
         raise
 

@@ -8,7 +8,7 @@ import secrets
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from IPython.display import display, update_display
 
@@ -191,6 +191,8 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
         yield "", "", f"and {len(failed) - _MOST_FAILURES:,} more"
 
 
+QUEUED: Final = "Stopped. Queued cells did not run."
+"""What a stopped cell says in the place of a traceback: its display says what was stopped."""
 _REFRESHED_EVERY = 4  # heartbeats
 
 

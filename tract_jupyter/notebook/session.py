@@ -10,8 +10,10 @@ import tempfile
 import threading
 import types
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from tract_jupyter.exceptions import LLMError, StoreError
 from tract_jupyter.notebook.chat.standing import TurnsOnDisplay
@@ -21,6 +23,7 @@ from tract_jupyter.notebook.waiting import WaitingLine
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.llm import Models
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.config import TractJupyter
@@ -66,7 +69,7 @@ class LazyTract:
     def __repr__(self) -> str:
         if self._notebook.is_open:
             return repr(self._notebook.tract)
-        return f"<Tract in {self._notebook.config.store}, not opened yet>"
+        return f"<Tract in {self._notebook.store}, not opened yet>"
 
 
 class LazyTools(types.ModuleType):
@@ -113,6 +116,12 @@ def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
     return put, taken
 
 
+def restore(notebook: NotebookSession, put: dict[str, Any]) -> None:
+    """Put names back that `%reset` or `del` removed."""
+    for name, value in put.items():
+        notebook.shell.user_ns.setdefault(name, value)
+
+
 def withdraw(notebook: NotebookSession, put: dict[str, Any]) -> None:
     """Remove what `inject` put there, unless the user has given the name to something else since."""
     namespace = notebook.shell.user_ns
@@ -128,6 +137,9 @@ ELSEWHERE = "%config TractJupyter.store = '~/tract.db'"
 """What is typed to keep the context in another place."""
 
 _MEMORY = ":memory:"  # as `Tract.open` has it; its module would import SQLAlchemy at `%load_ext`
+
+_models: WeakKeyDictionary[InteractiveShell, Models] = WeakKeyDictionary()
+"""The models that were chosen in a shell; they are used until the kernel ends, also after `%reload_ext`."""
 
 _used: set[str] = set()
 """The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
@@ -156,11 +168,16 @@ class NotebookSession:
         self.agent_tree: LiveTree | None = None
         """The tree of agents that is on display and follows them."""
         self._watch: AgentWatch | None = None
+        self._continued = ""
+        """Which earlier conversation goes on, until the first turn of this kernel shows it."""
+        self.shows_continued = False
+        """True if the cell that runs shows by itself which conversation goes on."""
         self._agents_folder = ""
         """The setting for agents' files that the tract goes by."""
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
         config.observe(self._on_store, "store")
+        config.observe(self._on_model, "model")
 
     @property
     def tract(self) -> Tract:
@@ -189,6 +206,24 @@ class NotebookSession:
             if self._watch is None:
                 self._watch = AgentWatch(tract)
             return self._watch
+
+    @property
+    def store(self) -> str:
+        """The setting `store`, with the notebook's name in the place of `{notebook}`."""
+        return self.config.store.replace("{notebook}", self.notebook_name or "tract")
+
+    @property
+    def notebook_name(self) -> str:
+        """The notebook's file name without its suffix; empty if the front end does not tell it.
+
+        A notebook outside the kernel's folder gets a digest of its path, as another one may have the same name.
+        """
+        path = notebook_path(self.shell)
+        if path is None:
+            return ""
+        if not path.is_absolute() or path.parent == self._folder:
+            return path.stem
+        return f"{path.stem}-{sha256(str(path).encode()).hexdigest()[:8]}"
 
     @property
     def lock_path(self) -> Path:
@@ -227,7 +262,7 @@ class NotebookSession:
 
         Nothing is opened, and nothing stays behind.
         """
-        store = self.config.store
+        store = self.store
         problem = "" if "://" in store or store == _MEMORY else _refusal(Path(self._path_of(store)))
         return problem and (
             f"{store} cannot be written: {problem}, so nothing can be kept there. For another place: "
@@ -258,6 +293,7 @@ class NotebookSession:
                 self._watch.close()
                 self._watch = None
             if self._tract is not None:
+                _models[self.shell] = self._tract.models
                 self._tract.close()
                 self._tract = None
 
@@ -266,7 +302,7 @@ class NotebookSession:
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.review import RecordedDecisions, Trust
 
-        store = self.config.store
+        store = self.store
         try:
             place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
             with working(
@@ -283,19 +319,39 @@ class NotebookSession:
         self._apply_settings(tract)
         if not _is_here(self._folder):  # a cell went elsewhere before the first one that needs the tract
             tract.workspace.default = self._folder
-        if self.config.model:
-            try:
-                tract.models.use(self.config.model)
-            except (
-                LLMError
-            ) as error:  # such as an address in the environment that is none: the rest can be used
-                print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
+        if self.shell in _models:
+            tract.models.take_over(_models[self.shell])
+        elif self.config.model:
+            self._use_model(tract)
         tract.reviewer.channel = NotebookChannel(
             self.front_end,
             RecordedDecisions(self.lock_path, Trust(), _used, self._cell),
             changed=self.waiting.refresh,
         )
+        if replay is None:
+            self._continued = self._earlier(tract)
+            if self._continued and not self.shows_continued:
+                print(f"{self._continued} To start a new one: %tract chat new")  # noqa: T201 # before any request
         return tract
+
+    def _earlier(self, tract: Tract) -> str:
+        """Return a sentence about the conversation that goes on in this kernel; empty if it is a new one."""
+        status = tract.status()
+        if status.head is None or not status.message_count:
+            return ""
+        from tract_jupyter.models import counted
+        from tract_jupyter.notebook.views.html import ago
+
+        is_own = self.notebook_name and "{notebook}" in self.config.store
+        whose = f"{self.notebook_name}.ipynb" if is_own else self.store
+        last = ago(tract.get_commit(status.head).created_at, datetime.now(UTC))
+        messages = counted(status.message_count, "message")
+        return f"Continues the conversation of {whose}: {messages}, the last one {last}."
+
+    def take_continued(self) -> str:
+        """Return a sentence for the first turn in this kernel, if an earlier conversation goes on; else nothing."""
+        continued, self._continued = self._continued, ""
+        return continued
 
     def cell_name(self) -> str:
         """Return the id of the cell that runs, or `In [3]`; empty if a click runs this."""
@@ -322,13 +378,27 @@ class NotebookSession:
         if self._tract is not None:
             self._apply_settings(self._tract)
 
+    def _on_model(self, _change: object) -> None:
+        """Ask the model of the setting from now on, in the place of an earlier choice."""
+        _models.pop(self.shell, None)
+        if self._tract is not None and self.config.model:
+            self._use_model(self._tract)
+
+    def _use_model(self, tract: Tract) -> None:
+        try:
+            tract.models.use(self.config.model)
+        except (
+            LLMError
+        ) as error:  # such as an invalid address in the environment: everything else can be used
+            print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
+
     def _on_store(self, _change: object) -> None:
         """Say where the context is kept from now on, or from when on: what is open stays open."""
-        told = f"The context is kept in {self.config.store}."  # in place of what was printed on loading
+        told = f"The context is kept in {self.store}."  # in place of what was printed on loading
         if self._tract is not None:
             told = (
                 f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
-                f"{self.config.store}."
+                f"{self.store}."
             )
         if self.tells_store or self._tract is not None:
             print(told)  # noqa: T201 # the answer to a magic

@@ -21,6 +21,7 @@ from .pending import blocks_of as blocks_of
 from .pending import known_names_of as known_names_of
 from .pending import unreviewed_text as unreviewed_text
 from .rebuilding import RemotePending as RemotePending
+from .rebuilding import client_left as client_left
 from .registry import OperationRegistry as OperationRegistry
 from .registry import make_dynamic_pending_class as make_dynamic_pending_class
 from .rehearsal import Rehearsal as Rehearsal

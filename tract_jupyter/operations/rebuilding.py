@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredPending
 
 
+_CLIENT = "mcp:"
+"""How the actors of MCP clients begin."""
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
@@ -117,6 +119,11 @@ class RemotePending(FieldPending):
         """Return the request as it was shown there."""
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
+        if client_left(self.stored):
+            here = (
+                f"The client no longer waits for this call: it gave up or was closed ({self.actor}). If you approve "
+                "it, nothing runs now. The approval is kept for the identical call of this client."
+            )
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
@@ -133,10 +140,21 @@ class RemotePending(FieldPending):
         self._hand_over()
 
     def _hand_over(self) -> None:
+        if client_left(self.tract.review.ledger.get(self.pending_id) or self.stored):
+            self.note = (
+                f"The client no longer waits ({self.actor}), so nothing ran. The decision is kept: if the client "
+                "makes the identical call again, that call uses it and you are not asked again."
+            )
+            return
         self.note = (
             f"Handed to {process_text(self.stored.origin)}. If that has ended, it was not run: run its cell again, and "
             "the approval counts there."
         )
+
+
+def client_left(stored: StoredPending) -> bool:
+    """Return True if an MCP client made the call, and no longer waits for it."""
+    return stored.actor.startswith(_CLIENT) and not is_waited_for(stored)
 
 
 def stored_asking_block(stored: StoredPending) -> CodeBlock | None:

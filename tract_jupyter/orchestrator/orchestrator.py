@@ -23,6 +23,7 @@ from tract_jupyter.models import (
     check_text,
     digest,
     effective_autonomy,
+    repr_of_whole,
 )
 from tract_jupyter.orchestrator.assessment import Assessment
 from tract_jupyter.orchestrator.config import OrchestratorConfig, OrchestratorState, checked_config
@@ -109,6 +110,7 @@ class Orchestrator:
         self._ended = threading.Event()
         self._ended.set()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         whose = self._tract.family.agent_id[:12]
         return f"<Orchestrator of {whose}: {self.state}, {self.config.autonomy_ceiling} at most>"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tract_jupyter.policy.saved import PolicyStore, Slot
     from tract_jupyter.policy.view import Watch
     from tract_jupyter.storage import PendingRows
-    from tract_jupyter.toolkit import PolicyCalls
+    from tract_jupyter.toolkit import PendingPolicy, PolicyCalls
 
 OUTCOMES: Final = (
     "executed", "proposed", "told", "rejected", "denied", "failed", "began", "interrupted", "skipped",
@@ -352,16 +352,13 @@ class PolicyEvaluator:
         level: AutonomyLevel,
         about: dict[str, Any],
     ) -> bool:
-        action, name = actions[0], slot.name
-        if level is AutonomyLevel.MANUAL:
-            self._noted(slot, "told", about)
-            self._say(
-                f"Policy {name} would {action.action_type}: {reason} (Autonomy is manual: nothing was done.)"
-            )
-            return True
+        action, is_manual = actions[0], level is AutonomyLevel.MANUAL
         try:
-            if action.action_type == ORCHESTRATE:
+            if action.action_type == ORCHESTRATE and not is_manual:
                 self._orchestrate(slot, reason, level, about)
+            elif is_manual and not self.calls.has_handlers:
+                self._noted(slot, "told", about)
+                self._tell(slot, about)
             else:
                 self._use_tool(slot, actions, reason, level, about)
         except _LostError:
@@ -372,6 +369,12 @@ class PolicyEvaluator:
                 slot.stop(one.about, one.condition)
             self._failed(slot, about, error)
         return True
+
+    def _tell(self, slot: Slot, about: dict[str, Any]) -> None:
+        self._say(
+            f"Policy {slot.name} would {about['action']}: {about['reason']} "
+            "(Autonomy is manual: nothing was done.)"
+        )
 
     def _orchestrate(self, slot: Slot, reason: str, level: AutonomyLevel, about: dict[str, Any]) -> None:
         """Start an orchestrator, which asks about its steps itself; not beside a run that is not over."""
@@ -396,34 +399,51 @@ class PolicyEvaluator:
         level: AutonomyLevel,
         about: dict[str, Any],
     ) -> None:
-        """Call a tool, or propose that, as the level permits it."""
+        """Have handlers decide about a call of a tool; if none does, call it or propose that, as the level permits."""
         action, name = actions[0], slot.name
         tool, actor = self.calls.tool(action.action_type, action.params), policy_actor(name)
         permission = self.ceiling().permission(tool, level, actor)
-        if permission is Permission.DENY:
+        is_told = level is AutonomyLevel.MANUAL
+        if permission is Permission.DENY and not is_told:
             why = self.ceiling().why_not(tool, level, actor)
             self._noted(slot, "denied", {**about, "error": why})
             self._say(f"Policy {name} was not allowed to {action.action_type}: {why}")
             return
-        if permission is Permission.ASK:
+        if permission is Permission.ASK and not self.calls.has_handlers:
             self._propose(slot, actions, reason, about)
             return
 
+        def propose(pending: PendingPolicy) -> None:
+            raise UndecidedError(f"{pending.title!r} waits in '%tract inbox'", self.calls.keep(pending))
+
+        def tell(_: PendingPolicy) -> None:
+            self._tell(slot, about)
+            raise _ToldError
+
+        unhandled = tell if is_told else propose if permission is Permission.ASK else None
+
         def call() -> object:
             return self.calls.apply(
-                name, action.action_type, action.params, reason=reason, permission=Permission.ALLOW
-            )
+                name, action.action_type, action.params, reason=reason, permission=Permission.ALLOW,
+                unhandled=unhandled,
+            )  # fmt: skip
 
         if tool.traits.open_world or self.calls.is_decided_by_handlers(tool):
-            self._in_two_steps(slot, about, call)
+            self._in_two_steps(slot, about, call, actions)
             return
         with triggered(f"policy {name}"), self.repository.database.write() as connection:
             self._claim(connection, slot, "executed", about)
             call()
         self._count(slot)
 
-    def _in_two_steps(self, slot: Slot, about: dict[str, Any], call: Callable[[], object]) -> None:
-        """Store that it begins, do it, and store the end."""
+    def _in_two_steps(
+        self,
+        slot: Slot,
+        about: dict[str, Any],
+        call: Callable[[], object],
+        actions: Sequence[PolicyAction] = (),
+    ) -> None:
+        """Store that it begins, do it, and store the end. What stays open is the proposal of these actions."""
         at = self.watch.clock().isoformat()
         slot.memory["began"] = {
             "process": this_process(), "action": about["action"], "reason": about["reason"], "at": at
@@ -435,6 +455,9 @@ class PolicyEvaluator:
                 call()
         except UndecidedError as error:
             outcome, more = "proposed", {"pending_id": getattr(error.pending, "pending_id", "")}
+            self._keep_open(slot, actions, more["pending_id"])
+        except _ToldError:
+            outcome = "told"
         except RejectedError as error:
             outcome, more = "rejected", {"error": _words(error)}
         except Exception:
@@ -457,14 +480,17 @@ class PolicyEvaluator:
             view.memory = slot.own
             fired(view)
 
+    def _keep_open(self, slot: Slot, actions: Sequence[PolicyAction], pending_id: str) -> None:
+        for one in actions if pending_id else ():
+            slot.stopped.remove([one.about, one.condition])
+            slot.open[one.about] = [pending_id, one.condition]
+
     def _propose(self, slot: Slot, actions: list[PolicyAction], reason: str, about: dict[str, Any]) -> None:
         """Ask a person, who finds it in the inbox."""
         action = actions[0]
         with triggered(f"policy {slot.name}"), self.repository.database.write() as connection:
             pending = self.calls.propose(slot.name, action.action_type, action.params, reason=reason)
-            for one in actions:
-                slot.stopped.remove([one.about, one.condition])
-                slot.open[one.about] = [pending.pending_id, one.condition]
+            self._keep_open(slot, actions, pending.pending_id)
             self._claim(connection, slot, "proposed", {**about, "pending_id": pending.pending_id})
         self._count(slot)
 
@@ -560,6 +586,10 @@ class PolicyEvaluator:
     def _warn(self, slot: Slot, text: str) -> None:
         with suppress(Warning):  # where warnings are errors: the commit stands
             warn(f"policy {slot.name!r}: {text}. What was committed stands", PolicyWarning)
+
+
+class _ToldError(Exception):
+    """Raised if no handler decides and the level is manual."""
 
 
 class _LostError(Exception):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, TractError, nearest
-from tract_jupyter.models import AutonomyLevel, brief_repr, canonical_json, check_limit
+from tract_jupyter.models import AutonomyLevel, brief_repr, canonical_json, check_limit, repr_of_whole
 from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.evaluator import OUTCOMES, PolicyEvaluator
 from tract_jupyter.policy.protocols import ORCHESTRATE, check_name, check_policy, wanted_of
@@ -64,6 +64,7 @@ class PolicyRow:
 class PolicyRows(list[PolicyRow]):
     """Policies by priority; shown as a table."""
 
+    @repr_of_whole
     def __repr__(self) -> str:
         lines = [
             f"{row.name}  {row.type}, on {'/'.join(row.fires_on) or '?'}, priority {row.priority}: {row.state}"
@@ -96,6 +97,7 @@ class Policies:
         self.evaluator = evaluator
         evaluator.look_again()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         rows = self.list()
         on = sum(row.state == "on" for row in rows)

@@ -19,6 +19,7 @@ from .orchestrator import REASONING as REASONING
 from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
 from .replies import CONTINUE as CONTINUE
+from .replies import EXPLAIN as EXPLAIN
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
 from .replies import PLAN as PLAN
@@ -45,6 +46,8 @@ from .tool_calls import NO_PERMISSION as NO_PERMISSION
 from .tool_calls import NOT_GRANTED as NOT_GRANTED
 from .tool_calls import NOTHING_ABOVE as NOTHING_ABOVE
 from .tool_calls import OF_A_TRACT_ABOVE as OF_A_TRACT_ABOVE
+from .tool_calls import READ_RESOURCE_DESCRIPTION as READ_RESOURCE_DESCRIPTION
+from .tool_calls import RUNS as RUNS
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS
@@ -53,6 +56,8 @@ from .tool_calls import SERVER_INSTRUCTIONS as SERVER_INSTRUCTIONS
 from .tool_calls import TO_BE_FOUND as TO_BE_FOUND
 from .tool_calls import TOLD_NOT_DONE as TOLD_NOT_DONE
 from .tool_calls import TOO_LARGE as TOO_LARGE
+from .tool_calls import WAITS_FOR_OWNER as WAITS_FOR_OWNER
+from .tool_calls import refused_call as refused_call
 from .tool_calls import undecided as undecided
 from .tool_descriptions import SELF as SELF
 from .tool_descriptions import SUPERVISOR as SUPERVISOR
@@ -62,14 +67,16 @@ from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import END_UNKNOWN as END_UNKNOWN
 from .turns import FAILED as FAILED
 from .turns import FIGURES as FIGURES
-from .turns import LATE as LATE
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
+from .turns import READ_UNKNOWN as READ_UNKNOWN
 from .turns import TASK_CANCELLED as TASK_CANCELLED
+from .turns import TOO_MANY_CHOICES as TOO_MANY_CHOICES
 from .turns import TRACT_CLOSED as TRACT_CLOSED
 from .turns import UNDECIDED as UNDECIDED
 from .turns import UNSIGNED as UNSIGNED
 from .turns import WENT_ON as WENT_ON
+from .turns import also_refused as also_refused
 from .turns import changed as changed
 from .turns import cut_note as cut_note
 from .turns import ended_reading as ended_reading

@@ -24,6 +24,8 @@ def consulting_request(instruction: str, shown: str) -> str:
     return f"{instruction}\n\nThe operation that waits:\n{shown}"
 
 
+EXPLAIN: Final = "Explain this error, and how to fix it."
+"""The message of `--error` in an empty cell."""
 PLAN: Final = """\
 Only plan this time. You have no tools now, and nothing runs. Say in a few numbered steps what you would do: which \
 tools you would call with what, what each step would change, what could go wrong, and what you would need to know \

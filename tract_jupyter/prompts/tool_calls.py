@@ -77,7 +77,19 @@ NAMED: Final = "# and {count} more: {names}\n"
 TO_BE_FOUND: Final = "# and {count} more: tools_search finds them{spaces}\n"
 
 
-SERVER_INSTRUCTIONS = """\
+READ_RESOURCE_DESCRIPTION: Final = (
+    "Read a resource of this server by its URI, such as one that an answer links to. Not for other addresses."
+)
+SERVER_INSTRUCTIONS: Final = """\
 These tools work on a versioned, token-counted context and fire the operations that its owner has approved. \
 Tools that only read answer at once. Any other call waits until its owner allows it in their notebook, for at most \
-{seconds:g} seconds. A call that comes back as an error was not carried out; its text says why, and what is allowed."""
+{seconds:g} seconds. If you stop waiting earlier, the owner can still decide: make the identical call again later. A \
+call that is refused was not carried out; the error gives the reason."""
+WAITS_FOR_OWNER: Final = "Waiting for the owner's decision in their notebook"
+RUNS: Final = "Running"
+"""Progress messages for a client that waits for a call."""
+
+
+def refused_call(tool: str, why: str) -> str:
+    """Return the error of a call over MCP that was not allowed."""
+    return f"The call of {tool!r} was refused, and nothing was done. Reason: {why}"

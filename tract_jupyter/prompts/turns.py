@@ -17,6 +17,9 @@ END_UNKNOWN: Final = (
     "it was begun, and the process ended meanwhile: whether it was carried out is not known. "
     "Look before you do it again"
 )
+READ_UNKNOWN: Final = (
+    "its outcome is not known: the process ended, and it may have begun. Call it again if you need it"
+)
 NOTHING: Final = "(no output)"
 FIGURES: Final = "{count} drawn, for the person: a notebook shows it below the cell, and you do not see it"
 BEGUN_BEFORE: Final = (
@@ -37,7 +40,7 @@ NEW_LATER: Final = (
     "with tract.loop.offer_anew()."
 )
 NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
-LATE: Final = "not ended: {limit}"
+TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call that you need"
 
 
 def not_run(why: str) -> str:
@@ -51,13 +54,23 @@ def ended_running(why: str) -> str:
 
 
 def ended_reading(why: str) -> str:
-    """Return what a call is told that only read, and was not waited for."""
-    return f"{why} before it ended"
+    """Return the answer of a read-only call that began, and whose result did not come before the turn ended."""
+    return f"it began, and its outcome is not known: {why}"
 
 
 def refused(reason: str) -> str:
     """Return what a call is told that a person turned down."""
     return f"not run: the person refused it: {reason}"
+
+
+def also_refused(told: str, why: str) -> str:
+    """Return the answer of a call if the call that was chosen in its place was not made either.
+
+    Args:
+        told: the answer about the choice.
+        why: the reason for the chosen call.
+    """
+    return f"{told}. That call was not run either: {why}"
 
 
 def changed(values: Iterable[tuple[str, str, str]]) -> str:

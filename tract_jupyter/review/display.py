@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis import split_lines
-from tract_jupyter.models import printable
+from tract_jupyter.models import distinct, printable
 from tract_jupyter.review.request import CHOICES, MOST_CHARACTERS
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ class DisplayedPiece(NamedTuple):
 
 
 class ShownLine(NamedTuple):
-    """A line of code; with its number, as findings and tracebacks count."""
+    """A line of code; with its number, as findings and tracebacks count, and a note about the marks in it."""
 
     number: int
     pieces: tuple[DisplayedPiece, ...]
+    hidden: str = ""
 
 
 class ShownCode(NamedTuple):
@@ -103,16 +104,15 @@ def shown_code(block: CodeBlock) -> ShownCode:
     """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
     place = () if block.binds == "nothing" else place
-    lines = _lines(block.code)
-    cut = [[(number, text) for text in _chunks(line)] for number, line in enumerate(lines, block.first_line)]
-    texts = [text for line in cut for _, text in line]
-    pieces = iter(_keyed(texts, *place))
+    lines = [distinct(line) for line in _lines(block.code)]
+    cut = [_chunks(text) for text, _ in lines]
+    pieces = iter(_keyed([text for line in cut for text in line], *place))
     shown = tuple(
-        ShownLine(number, tuple(next(pieces) for _ in line))
-        for number, line in enumerate(cut, block.first_line)
+        ShownLine(number, tuple(next(pieces) for _ in line), note)
+        for number, (line, (_, note)) in enumerate(zip(cut, lines, strict=True), block.first_line)
     )
     described = _keyed(_cut(block.description), *place and ("description", *place))
-    headed = _keyed(_cut(printable(block.header)), *place and ("header", *place))
+    headed = _keyed(_cut(_in_line(block.header)), *place and ("header", *place))
     return ShownCode(described, headed, shown)
 
 
@@ -125,12 +125,12 @@ def shown_choice(choice: TextChoice, pending_id: str) -> ShownChoice:
     """Cut a choice into lines. They count for the question that they are a part of."""
     of = (pending_id, choice.name)
     other = None if choice.decided in CHOICES else choice.decided
-    sides = [() if text is None else printable(text).split("\n") for text in (choice.ours, choice.theirs)]
+    sides = [() if text is None else _choice_lines(text) for text in (choice.ours, choice.theirs)]
     lines = list(dict.fromkeys([*sides[0], *sides[1]]))
     pieces = dict(zip(lines, _keyed(lines, "sides", *of), strict=True))
     ours, theirs = (tuple(pieces[line] for line in side) for side in sides)
     decided = _keyed([choice.said], "decided", *of) if choice.decided is not None else ()
-    written = () if other is None else _keyed(printable(other).split("\n"), "other", *of)
+    written = () if other is None else _keyed(_choice_lines(other), "other", *of)
     return ShownChoice(ours, theirs, decided, written)
 
 
@@ -165,12 +165,25 @@ def showable(request: ReviewRequest) -> ReviewRequest:
 
 def _lines(code: str) -> list[str]:
     """Split code into lines as Python counts them; the end of the last one begins no other."""
-    lines = [printable(line) for line in split_lines(code)]
+    lines = list(split_lines(code))
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+
+
+def _choice_lines(text: str) -> list[str]:
+    return [_in_line(line) for line in text.replace("\r\n", "\n").split("\n")]
+
+
+def _in_line(text: str) -> str:
+    """Return a text with marks, and the note about them behind it."""
+    marked, note = distinct(text)
+    return f"{marked} [{note}]" if note else marked
 
 
 def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     of = (pending_id, table.title, row.name, row.type, row.value, row.description)
+    row = replace(
+        row, description=" ".join(filter(None, (row.description, row.hidden and f"[{row.hidden}]")))
+    )
     bound = {"nothing": (), "values": ("name", "value")}.get(
         table.binds, ("name", "type", "value", "description")
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models import canonical_json, printable, safe_repr
+from tract_jupyter.models import canonical_json, distinct, distinct_repr, printable, safe_repr
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
 from tract_jupyter.review.decision import Subject
 
@@ -56,13 +56,17 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A named value with its type and meaning; `of` makes one that shows all of a value."""
+    """A named value with its type and meaning; `of` makes one that shows all of a value.
+
+    `hidden` names the characters that are marks in its texts.
+    """
 
     name: str
     type: str
     value: str
     description: str = ""
     is_cut: bool = False
+    hidden: str = ""
 
     @classmethod
     def of(cls, name: str, type_: str, value: Any, description: str = "") -> ValueRow:
@@ -71,12 +75,16 @@ class ValueRow:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
             canonical_json(value)
-            return cls(name, type_, repr(value), description)
+            return cls(name, type_, distinct_repr(value), description)
         except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
             return cls(name, type_, safe_repr(value), description, is_cut=True)
 
     def __post_init__(self) -> None:
-        _make_printable(self, "name", "type", "value", "description")
+        parts = ("name", "type", "value", "description")
+        notes = {part: distinct(getattr(self, part))[1] for part in parts}
+        told = "; ".join(f"{part}: {note}" for part, note in notes.items() if note)
+        object.__setattr__(self, "hidden", printable(self.hidden or told))
+        _make_printable(self, *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +299,7 @@ _TABLE = {
     "summary": _TEXT,
     "binds": _TEXT,
     "heads": [_TEXT],
-    "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
+    "rows": [dict.fromkeys(("name", "type", "value", "description", "hidden"), _TEXT)],
 }
 _CHOICE = {
     **dict.fromkeys(("name", "title"), _TEXT),

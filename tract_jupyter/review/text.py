@@ -42,7 +42,8 @@ def bound_lines(request: ReviewRequest) -> Iterator[str]:
             continue
         findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
         yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
-        yield from (line for _, line in _numbered(block, code))
+        for (_, line), shown in zip(_numbered(block, code), code.lines, strict=True):
+            yield from (line, *_hidden(shown.hidden))
     for choice in request.choices:
         yield from _choice_lines(choice, request)
     for table in request.tables:
@@ -66,7 +67,7 @@ def block_text(block: CodeBlock) -> str:
 
 def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
     """Yield each line with its number, as in a listing; `>` marks the one that asked."""
-    for number, pieces in code.lines:
+    for number, pieces, _ in code.lines:
         mark = ">" if number == block.marked else " "
         yield number, f"{mark}{number:4}  {_joined(pieces)}"
 
@@ -87,9 +88,14 @@ def _block_lines(block: CodeBlock) -> list[str]:
         remedy = "" if f.remedy in told else f" {f.remedy}"
         told.add(f.remedy)
         by_line.setdefault(f.span.line, []).append(f"       ^ {f.level.value} {f.code}: {f.reason}{remedy}")
-    for number, line in _numbered(block, code):
-        lines += [line, *by_line.get(number, [])]
+    for (number, line), shown in zip(_numbered(block, code), code.lines, strict=True):
+        lines += [line, *by_line.get(number, []), *_hidden(shown.hidden)]
     return lines
+
+
+def _hidden(note: str) -> list[str]:
+    """Return the note below a line of code about the marks in it, if there is one."""
+    return [f"       ^ {note}"] if note else []
 
 
 def _findings_lines(block: CodeBlock) -> list[str]:

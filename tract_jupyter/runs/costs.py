@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import CommitNotFoundError, LLMError, TractError
 from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
 from tract_jupyter.loop import CONTINUES
-from tract_jupyter.models import COMPRESSED_FROM, check_limit, counted, warn
+from tract_jupyter.models import COMPRESSED_FROM, check_limit, counted, repr_of_whole, warn
 from tract_jupyter.storage import APPEND
 
 if TYPE_CHECKING:
@@ -259,6 +259,7 @@ class Costs:
         """Let the session spend what it wants; nothing happens if there is no budget."""
         self._account.budget = None
 
+    @repr_of_whole
     def __repr__(self) -> str:
         report = self()
         limit = "" if report.budget is None else f"; budget: {report.budget}"

@@ -235,8 +235,8 @@ def provider_role(role: str, *, has_developer: bool = False) -> str:
 
 
 def system_text(messages: Iterable[RunMessage]) -> str:
-    """Return all system messages, joined by a blank line (X09)."""
-    return "\n\n".join(one.content for one in messages if one.role == Role.SYSTEM)
+    """Return all system messages that are not blank, joined by a blank line (X09)."""
+    return "\n\n".join(one.content for one in messages if one.role == Role.SYSTEM and one.content.strip())
 
 
 def _keyed(message: RunMessage | Mapping[str, Any], place: int) -> RunMessage:

@@ -494,9 +494,9 @@ class CommitRows:
         return (commits.c.tract_id == self.tract_id,)
 
 
-_DIALOGUE: Final = "dialogue"
+_WITH_ATTACHMENTS: Final = ("dialogue", "tool_io")
 _ATTACHED: Final = b'{"attachments":['
-"""How the content of a dialogue that has attachments begins: keys are sorted."""
+"""How a content that has attachments begins: keys are sorted."""
 
 
 def attached_contents(connection: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, bytes]]:
@@ -506,7 +506,7 @@ def attached_contents(connection: Connection, *where: ColumnElement[bool]) -> It
         commits, commits.c.content_hash == blobs.c.content_hash
     )
     for row in connection.execute(
-        query.where(commits.c.content_type == _DIALOGUE, begins, *where).distinct()
+        query.where(commits.c.content_type.in_(_WITH_ATTACHMENTS), begins, *where).distinct()
     ):
         yield row.content_hash, row.payload
 
@@ -518,7 +518,7 @@ def attached_hashes(payload: bytes) -> set[str]:
 
 def has_attachments(entry: Entry) -> bool:
     """Return True if a commit has attachments. Costs next to nothing."""
-    return entry.content_type == _DIALOGUE and (entry.payload or b"").startswith(_ATTACHED)
+    return entry.content_type in _WITH_ATTACHMENTS and (entry.payload or b"").startswith(_ATTACHED)
 
 
 def checked(content_hash: str, payload: object) -> bytes:

@@ -39,6 +39,7 @@ from .executor import failed as failed
 from .executor import refusal as refusal
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer
+from .mcp.connection import Patience as Patience
 from .mcp.server import InboxChannel as InboxChannel
 from .mcp.tools import McpTools as McpTools
 from .names import HELPERS as HELPERS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CodeDecisionError, ContentError, TractError
-from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy
+from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy, repr_of_whole
 from tract_jupyter.prompts import NO_PERMISSION, TOLD_NOT_DONE
 from tract_jupyter.storage import whole_context
 from tract_jupyter.toolkit.callers import Permission, call_notes, current_caller, default_permission
@@ -56,6 +56,7 @@ class Autonomy:
         self._executor = executor
         self._above = above
 
+    @repr_of_whole
     def __repr__(self) -> str:
         more = ", destructive tools too" if self.allows_destructive else ""
         return f"<Autonomy: {self.ceiling} at most{more}>"

@@ -390,9 +390,15 @@ class PendingToolCall(ToolQuestion):
         self.take_instead(self.alternatives[number - 1])
 
     def take_instead(self, chosen: Alternative, reason: str = "") -> None:
-        """Reject this call, as another one is chosen in its place, which whoever asked is to make."""
+        """Reject this call, as another one is chosen in its place. The caller then asks about that one."""
         self.instead = chosen
         self.reject(reason or f"{chosen} was chosen in its place")
+
+    def take_place_of(self, other: Any) -> None:
+        """Have this call be the one that was chosen at another question, whose call is an alternative now."""
+        before = Alternative(other.tool_name, dict(other.call_arguments), other.reasoning)
+        self.reasoning = other.instead.why
+        self.alternatives = (before, *(one for one in other.alternatives if one is not other.instead))
 
     @property
     def offered_actions(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from tract_jupyter.toolkit.pendings import Approval, ToolPending
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks import ActionChoice, Firing, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -94,6 +94,7 @@ class PolicyCalls:
         *,
         reason: str = "",
         permission: Permission | None = None,
+        unhandled: Callable[[PendingPolicy], object] | None = None,
     ) -> Any:
         """Call a tool because a policy says so, and return its result.
 
@@ -107,6 +108,7 @@ class PolicyCalls:
             reason: why, for whoever decides.
             permission: instead of the executor's, where the level of autonomy says otherwise. What the executor denies
                 stays denied.
+            unhandled: is called if no handler decides, instead of the permission; it may raise.
 
         Raises:
             ParameterError: the values do not fit the tool.
@@ -120,7 +122,7 @@ class PolicyCalls:
         if permission is Permission.ALLOW and not self._firing.bus.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)
-        return self._firing.result(pending, unhandled=_default(permission, pending))
+        return self._firing.result(pending, unhandled=unhandled or _default(permission, pending))
 
     def propose(
         self,
@@ -135,7 +137,11 @@ class PolicyCalls:
         It is in the inbox until it is decided.
         """
         _, fields = self._wanted(policy_name, action_type, action_params, reason)
-        return self._firing.keep(self._pending(fields))
+        return self.keep(self._pending(fields))
+
+    def keep(self, pending: PendingPolicy) -> PendingPolicy:
+        """Put a pending into the inbox; return the open one that asks the same, if there is one."""
+        return self._firing.keep(pending)
 
     def tool(self, action_type: str, action_params: Mapping[str, Any]) -> ToolDefinition:
         """Return the tool that a policy wants to call.
@@ -148,10 +154,14 @@ class PolicyCalls:
         tool.parameters.validate(action_params)
         return tool
 
+    @property
+    def has_handlers(self) -> bool:
+        """True if handlers are asked about calls of policies."""
+        return self._firing.bus.listens("policy")
+
     def is_decided_by_handlers(self, tool: ToolDefinition) -> bool:
         """Return True if handlers decide about calls of policies, or about what the tool does."""
-        bus = self._firing.bus
-        return bus.listens("policy") or bus.listens(tool.name)
+        return self.has_handlers or self._firing.bus.listens(tool.name)
 
     def _wanted(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from itertools import islice
@@ -13,7 +14,7 @@ from tract_jupyter.exceptions import (
     ToolDeniedError,
     ToolExecutionError,
 )
-from tract_jupyter.models import brief_repr, canonical_json, printable
+from tract_jupyter.models import AttachedFile, brief_repr, canonical_json, printable
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -21,9 +22,14 @@ _LONGEST_ERROR: Final = 4_000
 class ToolResult(NamedTuple):
     """The result of a call.
 
-    `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
-    if there was one; `denied` tells a refusal from a failure; `replayed` says that it is that of an earlier run of
-    a script, and nothing was called.
+    Attributes:
+        output: the handler's own value.
+        error: the problem, and what is allowed.
+        cause: the exception, if there was one.
+        denied: it was refused. False if it failed.
+        replayed: it is the result of an earlier run of a script, and nothing was called.
+        told: the text for a model, if it is not made from the output.
+        images: what a model is shown with it.
     """
 
     tool_name: str
@@ -33,17 +39,25 @@ class ToolResult(NamedTuple):
     cause: BaseException | None = None
     denied: bool = False
     replayed: bool = False
+    told: str | None = None
+    images: tuple[AttachedFile, ...] = ()
 
     def __str__(self) -> str:
-        return str(self.output) if self.success else f"Error: {self.error}"
+        return (
+            (str(self.output) if self.told is None else self.told) if self.success else f"Error: {self.error}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""
         if not self.success:
-            told: dict[str, Any] = {"error": self.error, **({"denied": True} if self.denied else {})}
-            return told
+            return {"error": self.error, **({"denied": True} if self.denied else {})}
+        told: dict[str, Any] = {} if self.told is None else {"told": self.told}
+        if self.images:
+            told["images"] = [
+                [one.attachment.name, base64.b64encode(one.data).decode()] for one in self.images
+            ]
         try:
-            return {"output": json.loads(canonical_json(self.output))}
+            return {"output": json.loads(canonical_json(self.output)), **told}
         except ContentError:
             return {"shown": brief_repr(self.output), "type": type(self.output).__name__}
 
@@ -53,14 +67,15 @@ class ToolResult(NamedTuple):
         if "error" in told:
             return cls(name, success=False, error=told["error"], denied=told.get("denied", False))
         if "output" in told:
-            return cls(name, success=True, output=told["output"])
+            images = (AttachedFile.of(file, base64.b64decode(data)) for file, data in told.get("images", ()))
+            return cls(name, success=True, output=told["output"], told=told.get("told"), images=tuple(images))
         shown = str(told["shown"])
         # a class of that name, as errors about it say the name
         kind = type(str(told.get("type")).replace("\0", ""), (), {"__repr__": lambda _: shown})
         return cls(name, success=True, output=kind())
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the bare output, for code.
+        """Return the bare output, for code. `str()` of a dict or list gives the text for a model, if there is one.
 
         Args:
             arguments: of the call, for the error.
@@ -71,10 +86,40 @@ class ToolResult(NamedTuple):
         """
         __tracebackhide__ = True
         if self.success:
-            return self.output
+            return self.output if self.told is None else _with_content(self.output, self.told)
         kind = ToolDeniedError if self.denied else ToolExecutionError
         given = arguments if isinstance(arguments, Mapping) else {}  # a model may have sent anything
         raise kind(self.tool_name, given, self.error) from self.cause
+
+
+class StructuredDict(dict[str, Any]):
+    """A dict that a tool returned with a text for a model: `content`, which `str()` gives as well."""
+
+    content = ""
+
+    def __str__(self) -> str:
+        return self.content
+
+
+class StructuredList(list[Any]):
+    """A list that a tool returned with a text for a model: `content`, which `str()` gives as well."""
+
+    content = ""
+
+    def __str__(self) -> str:
+        return self.content
+
+
+def _with_content(value: Any, content: str) -> Any:
+    made: StructuredDict | StructuredList
+    if isinstance(value, dict):
+        made = StructuredDict(value)
+    elif isinstance(value, list):
+        made = StructuredList(value)
+    else:
+        return value
+    made.content = content
+    return made
 
 
 def result_of(name: str, output: Any) -> ToolResult:
@@ -100,14 +145,15 @@ def for_model(result: ToolResult, limit: int) -> ToolResult:
     """Return the result for a model: JSON data of at most `limit` bytes, or why it cannot be shown."""
     if not result.success:
         return result._replace(error=printable(result.error, _LONGEST_ERROR))
+    shown = result.output if result.told is None else result.told.encode(errors="replace").decode()
     try:
-        text = canonical_json(result.output)
+        text = canonical_json(shown)
     except ContentError as error:
         return _not_shown(result, prompts.NO_JSON.format(tool=result.tool_name, reason=error))
     size = len(text.encode())
     if size > limit:
         return _not_shown(result, prompts.TOO_LARGE.format(tool=result.tool_name, size=size, limit=limit))
-    return result._replace(output=json.loads(text))
+    return result._replace(output=json.loads(text), told=None)
 
 
 def _not_shown(result: ToolResult, error: str) -> ToolResult:

@@ -134,7 +134,9 @@ class Exchanged:
             result: of the call; of a failed one, the error is what a model is told.
             rough: the characters of both, estimated.
         """
-        told = result.output if result.success else result.error
+        told = result.error
+        if result.success:
+            told = result.output if result.told is None else result.told
         if self.calls < _COUNTED_CALLS and self._read_characters < _COUNTED_CHARACTERS:
             tokens = self._counted(name) + self._counted(arguments) + self._counted(told)
         else:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models import brief_repr, printable
+from tract_jupyter.models import brief_repr, printable, repr_of_whole
 from tract_jupyter.models.schema import stub_source, type_text
 from tract_jupyter.toolkit.callers import USER, current_caller
 from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
@@ -67,7 +67,7 @@ class ToolBridge:
                     rough_size(arguments), rough_size(result.output),
                 )
             )  # fmt: skip
-        return result.output if result.success else result.value(arguments)
+        return result.output if result.success and result.told is None else result.value(arguments)
 
 
 class ToolsModule(types.ModuleType):
@@ -101,6 +101,7 @@ class ToolsModule(types.ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__["__helpers__"].names(), *HELPERS})
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<{self.__name__}: {', '.join(dir(self))}>"
 

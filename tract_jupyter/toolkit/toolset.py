@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
-from tract_jupyter.models import check_choice, check_dict, check_text, digest
+from tract_jupyter.models import check_choice, check_dict, check_text, digest, repr_of_whole
 from tract_jupyter.models.schema import strict_schema
 from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
@@ -88,6 +88,7 @@ class Toolset:
         self._overrides = dict(overrides or {})
         self._check_overrides()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Toolset {self.profile.name!r} of {self.actor}: {', '.join(self.tools())}>"
 
@@ -176,8 +177,17 @@ class Toolset:
 
     def has(self, name: str) -> bool:
         """Return True if a tool of that name, or of that name for providers, belongs to the profile."""
+        return self.get(name) is not None
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name, or of that name for providers, if it belongs to the profile."""
         tool = self._executor.get(name)
-        return tool is not None and self.profile.has(tool)
+        return tool if tool is not None and self.profile.has(tool) else None
+
+    def reads(self, name: str) -> bool:
+        """Return True if a tool only reads."""
+        tool = self._executor.get(name)
+        return tool is not None and tool.traits.read_only
 
     def why_not(self, name: str) -> str:
         """Return why a tool that there was cannot be called now; empty if it can be."""
@@ -188,8 +198,9 @@ class Toolset:
         return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
-        """Return the names, for providers, that look most like one."""
-        return get_close_matches(name, list(self._provided()), n=most, cutoff=_LIKENESS)
+        """Return the names, for providers, that look most like one, whatever their case."""
+        lower = {one.lower(): one for one in self._provided()}
+        return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool and return its output.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.context import read_files
 from tract_jupyter.exceptions import AttachmentError, CodeDecisionError
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, repr_of_whole
 from tract_jupyter.toolkit.callers import call_notes, current_caller
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Workspace:
         self._default = folder
         self._executor = executor
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<Workspace: {', '.join(map(str, self.roots)) or 'no folder'}>"
 

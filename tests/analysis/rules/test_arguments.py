@@ -14,6 +14,24 @@ DECIDED = [
     ("TJ101", "import graphviz\ngraphviz.Digraph(engine='/tmp/x')"),
     ("TJ101", "import matplotlib as mpl\nmpl.rcParams.update({'animation.ffmpeg_path': './x'})"),
     ("TJ101", "import pytesseract\nsetattr(pytesseract.pytesseract, 'tesseract_cmd', path)"),
+    ("TJ105", "df.query('@f(a)')"),
+    ("TJ105", "df.query('price > @df.price.mean().to_csv(\"/tmp/x\")')"),
+    ("TJ105", "df.query('@pd.io.common.os.system(1)')"),
+    ("TJ102", "class A(BaseModel):\n    x: \"__import__('os').system('x')\""),
+    ("TJ102", "class A(BaseModel):\n    x: List[\"eval('1')\"]"),
+    ("TJ102", "def f(x: 'exec(y)'): pass"),
+    ("TJ102", "async def f() -> \"open('x')\": pass"),
+    ("TJ102", "TypeAdapter(\"__import__('os')\")"),
+    ("TJ102", "create_model('A', x=(\"__import__('os')\", ...))"),
+    ("TJ501", "import os\ndict(os.environ)"),
+    ("TJ501", "import os\nfor k, v in os.environ.items():\n    print(k, v)"),
+    ("TJ501", "from os import environ\nx = {**environ}"),
+    ("TJ501", "import os, json\njson.dumps(dict(**os.environ))"),
+    ("TJ501", "import os\ne = os.environ\nprint(e)"),
+    ("TJ501", "import os\nf'{os.environ}'"),
+    ("TJ501", "import os\nfor k in os.environ:\n    print(k, os.environ[k])"),
+    ("TJ501", "import os\n{k: os.environ[k] for k in os.environ}"),
+    ("TJ501", "import psutil\npsutil.Process().environ()"),
     ("TJ111", "options = {'trust_remote_code': True}\nAutoModel.from_pretrained('x', **options)"),
     ("TJ111", "config.trust_remote_code = True"),
     ("TJ108", "something.load('model.pkl')"),
@@ -41,11 +59,26 @@ def test_arguments_decide(rule, code):
         "con.execute('SELECT * FROM t WHERE x = ?', (pending.fields['x'],))", "model.load('weights.safetensors')",
         "import xgboost\nbooster.eval(xgboost.DMatrix(X))", "import matplotlib as mpl\nmpl.rcParams['font.size'] = 12",
         "def run(command): return command\nrun(command='/usr/bin/x')", "pending.fields['path'] = 'x'\npending.approve()",
-        "import matplotlib\nmatplotlib.use('Agg')", "df.pipe(clean)",
+        "import matplotlib\nmatplotlib.use('Agg')", "df.pipe(clean)", "df.query('price > @df.price.mean()')",
+        "df.query('@x.a.min() < a <= @x.a.quantile(0.9)')", "df.query('a.str.contains(\"x\") and b in @names')",
     ],
 )  # fmt: skip
 def test_and_say_that_nothing_is_wrong(code):
     assert found(code) == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nprint(len(os.environ), sorted(os.environ), 'A' in os.environ)",
+        "import os\nos.environ['TZ'] = 'UTC'",
+        "def f(x: 'list[int]', y: 'A | None' = None) -> 'dict[str, A]': pass",
+        "class A(BaseModel):\n    x: 'Annotated[int, Field(gt=0)]'\n    y: Literal['eval', 'open']",
+        "import os\nos.environ.get('A', 'b')",
+    ],
+)
+def test_and_everyday_use_stays_below_high(code):
+    assert "high" not in {level for _, level in found(code)}
 
 
 @pytest.mark.parametrize(

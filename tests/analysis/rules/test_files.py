@@ -35,7 +35,7 @@ def test_leaving_the_workspace(code):
     [
         "open('data.csv')", "open('/home/user/project/x')", "open('a/../b')", "open(p)", "open(f'{x}/y')",
         "open('/tmp/x')", "'/etc/passwd'", "route = '/api/users'", "x = {'/': '..'}", "print('/etc/passwd')",
-        "'''Reads /etc/hosts.'''", "re.match('/etc/x', '/etc/y')", "obj.open('/etc/x')", "session.open('../x')",
+        "'''Reads /etc/hosts.'''", "re.match('/etc/x', '/etc/y')", "session.open('../x')",
         "import os\nos.path.join('/', 'x')", "from pathlib import Path\nPath('/etc/x').name", "f('~')", "'~50%'",
         "open('.cache/x', 'w')", "open('.ipynb_checkpoints/x')", "import os\nos.makedirs('out', exist_ok=True)",
     ],
@@ -43,6 +43,39 @@ def test_leaving_the_workspace(code):
 def test_staying_inside_or_not_a_path(code):
     assert found(code) == set()
     assert analyze(code).external_paths == ()
+
+
+OVERWRITES = {
+    "a frame": ("df = pd.read_csv('a.csv')\ndf.to_csv('a.csv')", "medium"),
+    "a name": ("P = 'a.parquet'\nx = pd.read_parquet(P)\nx.to_parquet(P)", "medium"),
+    "open": ("rows = open('a.jsonl').read()\nopen('a.jsonl', 'w').write(rows)", "medium"),
+    "another file": ("df = pd.read_csv('a.csv')\ndf.to_csv('b.csv')", "low"),
+    "its own file": ("df.to_csv('a.csv')\npd.read_csv('a.csv')\ndf.to_csv('a.csv')", "low"),
+    "appended": ("x = open('a.csv').read()\nopen('a.csv', 'a').write(x)", "low"),
+    "new": ("x = open('a.csv').read()\nopen('a.csv', 'x').write(x)", "low"),
+    "no data": ("x = open('a.md').read()\nopen('a.md', 'w').write(x)", "low"),
+}
+
+
+@pytest.mark.parametrize(("code", "level"), OVERWRITES.values(), ids=OVERWRITES.keys())
+def test_overwriting_data_that_was_read(code, level):
+    assert (
+        max(f.level for f in analyze("import pandas as pd\n" + code).findings if f.code == "TJ202") == level
+    )
+
+
+def test_overwriting_data_of_an_earlier_cell():
+    assert ("TJ202", "medium") in found(
+        "df.to_csv('a.csv')", "import pandas as pd\ndf = pd.read_csv('a.csv')"
+    )
+
+
+def test_overwriting_data_on_the_disk(tmp_path):
+    (tmp_path / "a.csv").write_text("x")
+    analyzer = CodeAnalyzer(tmp_path)
+    assert analyzer.analyze("df.to_csv('a.csv')").max_risk_level == "medium"
+    assert analyzer.analyze("df.to_csv('b.csv')").max_risk_level == "low"
+    assert analyzer.analyze("df.to_csv('a.csv', mode='a')").max_risk_level == "low"
 
 
 def test_looking_is_less_than_reading():
@@ -63,7 +96,8 @@ def test_reading_and_writing_have_their_own_codes():
 
 def test_hidden_files_are_protected():
     assert found("open('.git/hooks/pre-commit', 'w')") == {("TJ205", "high")}
-    assert found("open('.env')") == {("TJ205", "medium")}
+    assert found("open('.npm')") == {("TJ205", "medium")}
+    assert found("open('.env')") == {("TJ205", "high")}
     assert found("from pathlib import Path\n(Path('.ipython') / 'x').write_text('')") == {("TJ205", "high")}
 
 

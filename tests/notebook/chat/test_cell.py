@@ -104,7 +104,7 @@ def test_what_is_named_is_sent_and_shown(chat, tmp_path):
         ("%%tract_chat --profile ful\nhi", "Did you mean 'full'?"),
         ("%%tract_chat --plan --direct\nhi", "--plan gives the model no tools"),
         ("%%tract_chat --retry\nhi", "leave the cell empty"),
-        ("%%tract_chat --retry --vars asked\n", "say it anew"),
+        ("%%tract_chat --retry --vars asked\n", "send a new message"),
         *(
             (f"%%tract_chat --out {name}\nhi", told)
             for name, told in {
@@ -367,6 +367,58 @@ def test_cells_are_sent_with_what_they_printed(kernel):
     assert "print('seen'); 6 * 7" in message
     assert "seen" in message.replace("print('seen')", "")
     assert "42" in message
+
+
+def sent(kernel):
+    return kernel.run("print(asked[-1][0][-1]['content'])").text
+
+
+BROKEN = "print('before')\nx = {}\nx['height']"
+
+
+def test_a_cell_that_failed_is_sent_with_its_traceback(kernel):
+    kernel.run(MODEL)
+    kernel.run(BROKEN)
+    told = kernel.run("%%tract_chat --cells 1\nWhat is this?").text
+    assert "3 lines and its output and its KeyError" in told
+    message = sent(kernel)
+    for part in ("x['height']", "KeyError: 'height'", "Traceback", "before"):
+        assert part in message
+    assert "\x1b" not in message
+
+
+def test_the_last_error_is_sent_and_explained(kernel):
+    kernel.run(MODEL)
+    kernel.run(BROKEN)
+    kernel.run("1 + 1")
+    assert kernel.run("%%tract_chat --error\n").ok
+    message = sent(kernel)
+    assert "KeyError: 'height'" in message
+    assert message.strip().endswith("Explain this error, and how to fix it.")
+    kernel.run("def f(:")
+    kernel.run("%%tract_chat --error\nWhy?")
+    message = sent(kernel)
+    assert "SyntaxError" in message
+    assert "KeyError" not in message.partition("Error in")[2]
+    assert message.strip().endswith("Why?")
+
+
+def test_an_error_of_a_chat_cell_is_not_the_last_error(kernel):
+    kernel.run(MODEL)
+    kernel.run(BROKEN)
+    assert not kernel.run("%%tract_chat --cells [999]\nHi").ok
+    assert kernel.run("%%tract_chat --error\n").ok
+    assert "KeyError" in sent(kernel)
+
+
+def test_without_an_error_nothing_is_sent(chat):
+    assert "no cell has failed in this kernel. Nothing was sent" in chat.run("%%tract_chat --error\n").error
+
+
+def test_a_traceback_with_a_key_is_not_sent(kernel):
+    kernel.run(MODEL)
+    kernel.run("raise ValueError('sk-' + 'ab1' * 12)")
+    assert "holds something like a key" in kernel.run("%%tract_chat --error\n").error
 
 
 class Display:

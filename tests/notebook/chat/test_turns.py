@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -17,6 +18,7 @@ from tract_jupyter.notebook.chat import (
     TractSource,
     TurnLog,
     find_turn,
+    result_html,
     stored_log,
     stored_view,
 )
@@ -426,3 +428,42 @@ def test_what_a_server_does_not_count_is_told_as_an_estimate(chat, talk, usage, 
     chat("Hi", "Hello.")
     talk.models.price(talk.costs().lines[0].model, input=1_000, output=1_000)
     assert re.search(words, chat("Hi", reply("Hello.", usage=usage)).view().foot_text())
+
+
+SCRIPT_ANSWER = (
+    "first\nsecond\n"
+    "{\"status\": \"completed\", \"tool_calls\": 2, \"result\": \"[{'city': 'Ulm', 'n': 3}, {'city': 'Bern', 'n': 4}]\"}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "has", "has_not"),
+    [
+        (SCRIPT_ANSWER, ["first\nsecond</pre>", '<th scope="col">city</th>', "<td>Bern</td>"], []),
+        ('{"text": "one\\ntwo"}', ["one\ntwo</pre>"], []),
+        ('{"result": "   a  b\\n0  1  2"}', ["   a  b\n0  1  2</pre>"], []),
+        ('[1, "x<y"]', ["x&lt;y</li>"], ["<y"]),
+        ('{"a": {"b": {"c": {"d": {"e": 1}}}}}', ["&quot;e&quot;: 1"], []),
+        ('{"a\u202e": "\u202e\u2800"}', ["a\ufffd"], ["\u202e", "\u2800"]),
+        (json.dumps([{"n": n} for n in range(60)]), ["<td>49</td>".replace("49", '<code class="m">49</code>'), "10 more rows"], []),
+    ],
+)  # fmt: skip
+def test_a_result_is_shown_as_text_and_tables_first(text, has, has_not):
+    html = result_html(text, 4_000)
+    first, _, sent = html.partition("<details")
+    assert "As it was sent" in sent
+    for part in has:
+        assert part in first
+    for part in has_not:
+        assert part not in html
+    assert_inert(html)
+
+
+@pytest.mark.parametrize("text", ["plain", "{not json", "", "{}", "[]", "[" * 5_000, 'a {"b": 1}', "3"])
+def test_a_text_without_data_is_shown_as_it_is(text):
+    assert "<details" not in result_html(text, 10_000)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_readable_result_is_inert(payload):
+    assert_inert(result_html(json.dumps({payload: [{payload: payload}], "result": repr([payload])}), 4_000))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.review.fakes import FakeChannel, click
 from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.models import printable
+from tract_jupyter.models import distinct, printable
 from tract_jupyter.notebook.panels import body_html, code_html, highlighted, record_html, record_text
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review import CodeBlock, request_text
@@ -158,7 +159,7 @@ def test_any_code_and_any_span_give_balanced_html(code, start, end):
         block = CodeBlock("t", code, (finding(1, start, end), finding(900, start, end)), language=language)
         parsed = outline(code_html(block))
         for line in code.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")[:400]:
-            assert printable(line) in parsed.text
+            assert distinct(line)[0] in parsed.text
 
 
 def test_the_prompt_shows_code_findings_and_values(ticket):
@@ -284,3 +285,34 @@ PIECES = (
 def test_code_looks_as_pygments_has_it(text):
     """Its lexer is asked under the language's other name, without our patterns in front."""
     assert highlighted(text, "python") == highlighted(text, "py")
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u202e", "\u2066", "\u200b", "\x1b[2K", "\u2800", "!\ufe0f", "\U0001bca0"]
+)
+def test_output_and_results_have_marks_for_hidden_characters(tract, hidden):
+    """In a page and in its text: printed, returned, raised, and given as a reason."""
+    body = f"print('sent to ' + {hidden!r} + 'moc.live')\nx = 1"
+    codes = {
+        "printed": f"{body}\npending.approve()",
+        "raised": f"{body}\nraise ValueError({hidden!r} + 'moc')",
+    }
+    tract.register_operation(
+        OperationSpec("op", "d", {}, {name: ActionDef(name, "d", {}, code) for name, code in codes.items()})
+    )
+    seen = []
+
+    def press(action):
+        def step(ticket):
+            seen.append(ticket)
+            click(ticket, action)
+
+        return step
+
+    tract.reviewer.channel = FakeChannel(press("raised"), press("printed"))
+    tract.reviewer.decide_now(tract.fire("op", {}, review=True))
+    ticket = seen[-1]
+    assert "sent to" in record_html(ticket)
+    for shown in (record_html(ticket), record_text(ticket)):
+        assert hidden[-1 if hidden[0] == "!" else 0] not in shown
+        assert "\ufffd" in shown

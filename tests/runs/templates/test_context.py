@@ -52,6 +52,19 @@ def test_messages_that_are_missing_are_empty_even_if_strict():
     )
 
 
+def test_blank_system_messages_are_left_out():
+    """X09: they would only be empty lines."""
+    said = (
+        ("system", " "),
+        ("system", "one"),
+        ("system", ""),
+        ("user", "hi"),
+        ("system", "two"),
+        ("system", "\n"),
+    )
+    assert render("[{{ promptSystem }}]", context(said)) == "[one\n\ntwo]"
+
+
 def test_the_fresh_reply_is_the_last_one():
     """R30, X09: after the main call the reply is the last message of the assistant."""
     given = context((("assistant", "old"),), hook=Hook.AFTER, reply="fresh")

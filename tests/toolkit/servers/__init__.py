@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -22,3 +23,16 @@ def until(condition):
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
     return found
+
+
+def scripted(folder, tools, answers=None, *, progress=None, capabilities=None):
+    """The command that starts a server with these tools and answers; see `scripted.py`."""
+    spec = {
+        "tools": tools,
+        "answers": answers or {},
+        "progress": progress or {},
+        "capabilities": capabilities or {},
+    }
+    path = Path(folder) / "spec.json"
+    path.write_text(json.dumps(spec))
+    return command("scripted", path)

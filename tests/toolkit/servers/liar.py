@@ -28,8 +28,6 @@ LISTS = {
     "no_json": [tool("go"), tool("nan", outputSchema={"type": "object", "minimum": float("nan")})],
     "crowd": [tool(f"t{i}") for i in range(1_001)],
     "heavy": [tool(f"t{i:02}", {"type": "object", "properties": {"p": {"enum": [*range(4_900)]}}}) for i in range(12)],
-    "no_object": [tool("go"), tool("array", {"type": "array"})],
-    "schema_is_text": [tool("go"), tool("bad", "object")],
     "no_list": {"tools": 3},
     "hints": [tool("reads", annotations={"readOnlyHint": True, "openWorldHint": False}), tool("go"),
               tool("destroys", annotations={"destructiveHint": True, "openWorldHint": False})],

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import LOW
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ def described_value(value: Value, call: ast.Call | None, view: CodeView) -> Iter
 
 
 def _of_text(text: str, call: ast.Call | None, view: CodeView) -> frozenset[str]:
-    words = {"any", f"={text}"}
-    words.add("computed" if HOLE in text else "text")
-    words |= kind_of_code(text)
-    suffix = PurePosixPath(text).suffix if len(text) <= _MAX_TEXT else ""
+    words = {"any", "computed" if HOLE in text else "text"} | view.look(kind_of_code, text)
+    if len(text) <= _MAX_TEXT:
+        words.add(f"={text}")
+    suffix = suffix_of(text) if len(text) <= _MAX_TEXT else ""
     if suffix:
-        words.add(suffix.lower())
+        words.add(suffix)
     place = view.workspace.locate(text) if len(text) <= _MAX_TEXT else PathLocation.UNKNOWN
     words.add(place.name.lower())
     if place is PathLocation.REMOTE and is_public(text) and (call is None or not carries(call, view)):
@@ -154,36 +154,59 @@ def _of_text(text: str, call: ast.Call | None, view: CodeView) -> frozenset[str]
     return frozenset(words)
 
 
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".z"})
+
+
+def suffix_of(path: str) -> str:
+    """Return the extension of a path, in lower case; without that of a compression."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes[-2:]]
+    if len(suffixes) > 1 and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
 # code
 
 _DANGEROUS = re.compile(
     r"__\w+__|\bimport\s+\w|\b(?:os|sys|subprocess|builtins|shutil|pathlib|socket|ctypes)\s*\.\s*\w"
     r"|\b(?:exec|eval|compile|open|getattr|setattr|delattr|globals|locals|vars|input|breakpoint|system|popen|Popen)\s*\("
-    r"|@\s*\w+(?:\s*\.\s*\w+){0,9}\s*\("
 )
+_OWN_CALL = re.compile(r"@\s{0,9}\w{1,99}\s{0,9}\(")
+_METHOD_CALL = re.compile(r"\.\s{0,9}(\w{1,99})\s{0,9}\(")
+_COMPUTING = words("""
+    mean median max min sum std var count nunique unique mode quantile isin between round abs any all head tail first
+    last idxmax idxmin tolist to_list item lower upper strip startswith endswith contains len astype date normalize
+    isna notna isnull notnull fillna cumsum shift diff rank nlargest nsmallest total_seconds keys get
+""")
+"""Methods in expressions about data frames that only compute: ``price > @df.price.mean()``."""
 
 
 _FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
 
 
-@lru_cache(maxsize=1024)
 def kind_of_code(text: str) -> frozenset[str]:
     """Return ``plain`` or ``reaches``, or neither if the text is not an expression."""
-    if HOLE in text and not _DANGEROUS.search(text):
-        return frozenset()
-    if _DANGEROUS.search(text):
+    if _reaches(text):
         return frozenset({"reaches"})
+    if HOLE in text:
+        return frozenset()
     if "{{" in text or "{%" in text:
         calls = any("(" in match[0] or "|attr" in match[0] for match in _FILLED.finditer(text))
-        return frozenset() if calls or HOLE in text else frozenset({"plain"})
+        return frozenset() if calls else frozenset({"plain"})
     try:
         tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    chained = any(
-        isinstance(node, ast.Call) and not isinstance(node.func, ast.Name) for node in ast.walk(tree)
-    )
-    return frozenset() if chained else frozenset({"plain"})
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    methods = {function.attr for function in called if isinstance(function, ast.Attribute)}
+    return frozenset({"plain"}) if methods <= _COMPUTING else frozenset()
+
+
+def _reaches(text: str) -> bool:
+    if _DANGEROUS.search(text):
+        return True
+    methods = _METHOD_CALL.findall(text) if "@" in text else ()
+    return bool(not _COMPUTING.issuperset(methods) or ("@" in text and _OWN_CALL.search(text)))
 
 
 # addresses

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LOW, MEDIUM, HIGH, CRITICAL = RiskLevel
 
+_LONGEST_REASON = 500
 SURE = 0.95
 LIKELY = 0.8
 GUESS = 0.6
@@ -110,7 +111,7 @@ class Rule:
             level=level or self.level,
             span=span,
             text=view.source.text(span),
-            reason=reason,
+            reason=reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…",
             remedy=self.remedy,
             confidence=confidence,
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.arguments import kind_of_code
 from tract_jupyter.analysis.rules.base import (
     CRITICAL,
     HIGH,
+    LIKELY,
     MEDIUM,
     Rule,
     register,
@@ -31,7 +32,7 @@ class RunsText(Rule):
     ## What it does
     Reports every mention of `exec`, `eval`, `compile` and of functions that lead to them:
     `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
-    `run_cell`.
+    `run_cell`. Annotations that are texts with such code are high, because pydantic evaluates them.
 
     ## Why it matters
     What the text contains cannot be reviewed, because it exists only when it runs.
@@ -60,6 +61,33 @@ class RunsText(Rule):
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
+
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        """Look at annotations that are texts, which pydantic and get_type_hints evaluate."""
+        for text in _annotations(view):
+            if "reaches" in view.look(kind_of_code, str(text.value)):
+                yield self.finding(view, text, "The annotation is code, and is evaluated.", HIGH, LIKELY)
+
+
+def _annotations(view: CodeView) -> Iterator[ast.Constant]:
+    """Yield the texts in annotations, and in what makes types of texts."""
+    given: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
+    given += [node.annotation for node in view.of(ast.arg)]
+    given += [node.returns for node in view.of(ast.FunctionDef)]
+    given += [node.returns for node in view.of(ast.AsyncFunctionDef)]
+    for call in view.of(ast.Call):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name in _MAKES_TYPES:
+            given += [*call.args, *(keyword.value for keyword in call.keywords)]
+    for annotation in view.deadline.watched(given):
+        for node in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node
+
+
+_MAKES_TYPES = frozenset(
+    {"ForwardRef", "TypeAdapter", "create_model", "make_dataclass", "NamedTuple", "TypedDict", "NewType"}
+)
 
 
 def _is_asked(node: ast.AST, view: CodeView) -> bool:
@@ -174,7 +202,7 @@ class LoadsObjects(Rule):
     ## What it does
     Reports reading pickles and their relatives (dill, joblib, shelve, marshal, `pandas.read_pickle`), YAML
     with a loader that builds objects, `torch.load` without `weights_only=True`, `numpy.load` with
-    `allow_pickle`.
+    `allow_pickle`. Of other functions the words of the name tell (`load_pickle`), and the file (`model.pkl.gz`).
 
     ## Why it matters
     A pickle is a program: reading one from somebody else runs what they put into it.
@@ -204,8 +232,7 @@ class LoadsObjects(Rule):
 
 
 _WRITES = ("write", "write_text", "writelines", "write_bytes")
-_LIKE_CODE = re.compile(r"(?m)^\s*(?:import|from)\s+\w|\b(?:exec|eval|__import__)\s*\(")
-_MANY = 20
+_LIKE_CODE = re.compile(r"(?m)^[^\S\n]*(?:import|from)\s+\w|\b(?:exec|eval|__import__)\s*\(")
 
 
 @register
@@ -237,13 +264,10 @@ class WritesCode(Rule):
 
 def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that write text which looks like Python, with that text."""
-    found = (
-        (call, text)
-        for call in view.method_calls(_WRITES)
-        for text in (view.resolver.value(call.args[0]).texts if call.args else ())
-        if _LIKE_CODE.search(text)
-    )
-    return islice(found, _MANY)
+    for call in view.method_calls(_WRITES):
+        for text in view.resolver.value(call.args[0]).texts if call.args else ():
+            if view.look(_LIKE_CODE.search, text):
+                yield call, text
 
 
 @register

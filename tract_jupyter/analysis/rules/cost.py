@@ -502,9 +502,18 @@ def _iterated(view: CodeView) -> Iterator[tuple[ast.expr, ast.For | None]]:
     yield from ((iterable, None) for iterable in view.collected())
 
 
-_ATOM = r"(?:\\.|\[[^\]]*\]|[^()\\\[\]?*+{}|^$])"
-_NESTED_REPEAT = re.compile(rf"\((?:\?:)?(?:{_ATOM}[?*])*{_ATOM}[+*](?:{_ATOM}[?*])*\)(?:[+*]|\{{\d*,\d*\}})")
+_ATOM = r"(?:\\.|\[[^\]]{0,99}\]|[^()\\\[\]?*+{}|^$])"
+_NESTED_REPEAT = re.compile(
+    rf"\((?:\?:)?(?:{_ATOM}[?*]){{0,9}}{_ATOM}[+*](?:{_ATOM}[?*]){{0,9}}\)(?:[+*]|\{{\d{{0,9}},\d{{0,9}}\}})"
+)
 _ALTERNATIVE_REPEAT = re.compile(r"\((?:\?:)?(\\?.)\|\1+\)[+*]")
+_LONGEST_PATTERN = 10_000
+
+
+def _is_slow(pattern: str) -> bool:
+    return bool(_NESTED_REPEAT.search(pattern) or _ALTERNATIVE_REPEAT.search(pattern))
+
+
 _PATTERN_CALLS = frozenset(
     f"re.{name}"
     for name in ("match", "fullmatch", "search", "compile", "sub", "subn", "findall", "finditer", "split")
@@ -542,5 +551,5 @@ class MatchesForever(Rule):
         """Look at the patterns given to the functions of ``re``."""
         for call in view.calls_to(_PATTERN_CALLS):
             for text in view.resolver.value(call.args[0]).texts if call.args else ():
-                if _NESTED_REPEAT.search(text) or _ALTERNATIVE_REPEAT.search(text):
+                if view.look(_is_slow, text[:_LONGEST_PATTERN]):
                     yield self.finding(view, call, f"This pattern {self.effect}.", confidence=LIKELY)

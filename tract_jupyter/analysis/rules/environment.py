@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.values import MAX_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,8 @@ class ReadsEnvironment(Rule):
     """Reads environment variables.
 
     ## What it does
-    Reports `os.environ`, `os.getenv` and functions that read `.env` files.
+    Reports `os.environ`, `os.getenv` and functions that read `.env` files. Reading all variables with their
+    values (`dict(os.environ)`) is high.
 
     ## Why it matters
     API keys and passwords are kept there; code can print, send or commit whatever it reads.
@@ -69,10 +71,11 @@ class ReadsEnvironment(Rule):
         if _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
-        level = LOW if keys and not any(map(_SECRET.search, keys)) else reference.level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        secret = not keys or any(view.look(_SECRET.search, key) for key in keys)
+        level = reference.level if secret else LOW
+        whole = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
+        reason = f"{reference.shown} {_READS_ALL if whole else self.effect}."
+        yield self.finding(view, reference.node, reason, HIGH if whole else level, reference.confidence)
 
 
 @register
@@ -142,6 +145,57 @@ class ReadsSecret(Rule):
     remedy = "Let the tool that needs the secret read it."
 
 
+_READS_ALL = "hands over all environment variables with their values"
+_GIVES_ALL = frozenset({"items", "values", "copy", "__repr__", "__str__", "_data"})
+_NAMES_ONLY = frozenset(
+    {
+        f"builtins.{name}"
+        for name in ("len", "list", "set", "sorted", "iter", "bool", "any", "isinstance", "type", "id")
+    }
+    | {"builtins.tuple", "builtins.frozenset", "builtins.enumerate", "builtins.getattr", "builtins.hasattr"}
+)
+
+
+def _takes_all(node: ast.AST, view: CodeView) -> bool:
+    """Return True if all variables are read with their values: ``dict(os.environ)``, ``os.environ.items()``."""
+    parent = view.parent(node)
+    if isinstance(node, ast.Call) and view.resolver.value(node.func).names <= _NAMES_ONLY:
+        return False
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _GIVES_ALL
+    if isinstance(parent, ast.Subscript):
+        return _is_each_key(parent.slice, view)
+    if isinstance(parent, (ast.FormattedValue, ast.Expr, ast.BinOp, ast.Dict)):  # {**os.environ}
+        return True
+    if isinstance(parent, (ast.keyword, ast.Starred)):
+        parent = view.parent(parent)
+    if not isinstance(parent, ast.Call) or parent.func is node:
+        return False
+    names = view.resolver.value(parent.func).names
+    own = view.resolver.value(parent.func).functions
+    return not own and not (names and names <= _NAMES_ONLY) and not _starts(names)
+
+
+def _is_each_key(key: ast.expr, view: CodeView) -> bool:
+    """Return True if the key comes from a loop over all variables."""
+    found = (
+        view.program.scope_of.get(key, view.program.module).find(key.id)
+        if isinstance(key, ast.Name)
+        else None
+    )
+    loops = [each.node for each in (found[1] if found else ()) if each.kind == "element"]
+    return any(
+        isinstance(each, ast.expr) and "os.environ" in view.resolver.value(each).names for each in loops
+    )
+
+
+def _starts(names: frozenset[str]) -> bool:
+    """Return True if a program is started, which gets the environment anyway."""
+    return any(
+        name.startswith(("subprocess.", "os.exec", "os.spawn", "asyncio.create_sub")) for name in names
+    )
+
+
 def _is_write(node: ast.AST, view: CodeView) -> bool:
     parent = view.parent(node)
     if isinstance(parent, ast.Subscript) and parent.value is node:
@@ -164,4 +218,4 @@ def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
     if key is None:
         return ()
     known = view.resolver.value(key)
-    return (*known.texts, *(str(name) for name, _ in known.entries or ()))
+    return tuple(text[:MAX_NAME] for text in (*known.texts, *(str(name) for name, _ in known.entries or ())))

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import PathLocation
-from tract_jupyter.analysis.rules.arguments import carries, is_public
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, RULES, Rule, register
+from tract_jupyter.analysis.rules.arguments import carries, is_public, suffix_of
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, RULES, Reference, Rule, register
 from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, paths_of, sinks
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
-    from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
 
@@ -75,6 +75,12 @@ class ReadsFile(Rule):
             if access is PathAccess.ENTER and place is PathLocation.OUTSIDE and _opens_anything(view):
                 level = HIGH
             reason = f"{reference.shown} {access.value} {place.value}."
+            if (
+                place is PathLocation.INSIDE
+                and access is PathAccess.WRITE
+                and _overwrites(text or "", reference, view)
+            ):
+                level, reason = MEDIUM, f"{reference.shown} overwrites a file of data."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, access))
             if access is PathAccess.WRITE and _only_empties(reference, view):
@@ -87,6 +93,45 @@ class ReadsFile(Rule):
     def _mentioned(reference: Reference, access: PathAccess, view: CodeView) -> Finding:
         rule = RULES["TJ202" if access is PathAccess.WRITE else "TJ201"]
         return rule.finding(view, reference.node, f"{reference.shown} {access.value} files.", LOW, _UNSURE)
+
+
+_DATA = frozenset(
+    f".{extension}"
+    for extension in words("""
+    csv tsv txt parquet feather arrow orc avro json jsonl ndjson xml xlsx xls ods h5 hdf hdf5 nc npy npz mat zarr db
+    sqlite sqlite3 duckdb pkl pickle joblib dta sav rds geojson gpkg shp fasta fastq h5ad
+""")
+)
+_KEEPS = frozenset("ax")
+"""Modes of opening that keep what a file holds."""
+
+
+def _overwrites(text: str, reference: Reference, view: CodeView) -> bool:
+    """Return True if a call writes to data that is there: the file exists, or the code began with reading it."""
+    if suffix_of(text) not in _DATA:
+        return False
+    mode = view.value(view.argument(view.call_of(reference.node), 1, "mode"))
+    texts = [text for text in (mode.texts if mode else ()) if len(text) <= len("rb+t")]
+    if texts and all(not _KEEPS.isdisjoint(text) for text in texts):
+        return False
+    return text in view.look(_read_first, view) or view.workspace.has_file(text)
+
+
+def _read_first(view: CodeView) -> frozenset[str]:
+    """Return the paths that this code and the cells before it read before they write to them."""
+    first: dict[str, PathAccess] = {}
+    for call in view.deadline.watched(view.program.nodes):
+        if not isinstance(call, ast.Call):
+            continue
+        for name in _sinks_of(call.func, view):
+            for text, access in paths_of(Reference(call.func, name, LOW, _UNSURE), view):
+                first.setdefault(text or "", access)
+    return frozenset(text for text, access in first.items() if access is PathAccess.READ)
+
+
+def _sinks_of(function: ast.expr, view: CodeView) -> Iterator[str]:
+    own = f"*.{function.attr}" if isinstance(function, ast.Attribute) else ""
+    return (name for name in (*sorted(view.resolver.value(function).names), own) if name in sinks())
 
 
 def _only_empties(reference: Reference, view: CodeView) -> bool:
@@ -164,7 +209,7 @@ class WritesFile(Rule):
 
     ## What it does
     Reports operations that create or overwrite files, with a path that stays inside the workspace or is not
-    known.
+    known. Overwriting a file of data that exists, or that the code read before, is medium.
 
     ## Why it matters
     Opening a file for writing empties it first.
@@ -192,7 +237,8 @@ class LeavesWorkspace(Rule):
 
     ## What it does
     Follows paths to the operations that open them (joined, formatted and computed strings too) and reports
-    those that lead out of the workspace. A string that merely looks like a path is never reported.
+    those that lead out of the workspace. For a function that is not known, the verb in its name decides. A
+    string that merely looks like a path is never reported.
 
     ## Why it matters
     Keys, other projects and the system's own files lie outside.
@@ -289,7 +335,8 @@ class Destroys(Rule):
 
     ## What it does
     Reports operations that delete, rename, truncate or change the permissions of files. The level rises in a
-    loop, for whole directory trees, and again when the path leads out of the workspace.
+    loop, for whole directory trees, and again when the path leads out of the workspace. Functions that are not
+    known are judged by their names (`drop_table`, `terminate_instances`) and arguments (`recursive=True`).
 
     ## Why it matters
     Deleted files cannot be restored.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
@@ -26,7 +27,8 @@ class ImportsByName(Rule):
     """Imports a module by a computed name or from a file.
 
     ## What it does
-    Reports `__import__`, `importlib.import_module`, loaders, `runpy`, `zipimport`, `pkgutil.resolve_name`.
+    Reports `__import__`, `importlib.import_module`, loaders, `runpy`, `zipimport`, `pkgutil.resolve_name`,
+    `pydantic.ImportString`, and calls that get the name of a dangerous function as text: `resolve("os.system")`.
 
     ## Why it matters
     The import does not appear among the code's import statements, and data may choose what is imported.
@@ -150,15 +152,17 @@ class ImportsUnknown(Rule):
             yield self.finding(view, node, f"{package} {self.effect}.")
 
 
+@lru_cache(maxsize=4096)
 def _nearly(package: str) -> str | None:
     """Return a known package whose name differs from this one by a typing error."""
-    close = difflib.get_close_matches(package, known_modules.KNOWN_HARMLESS, 1, cutoff=_CLOSE)
-    near = [name for name in close if len(package) >= _LONG and abs(len(name) - len(package)) <= 1]
-    return near[0] if near else None
+    if not _LONG <= len(package) <= _LONGEST:
+        return None
+    known = [name for name in known_modules.KNOWN_HARMLESS if abs(len(name) - len(package)) <= 1]
+    return next(iter(difflib.get_close_matches(package, known, 1, cutoff=_CLOSE)), None)
 
 
 _CLOSE = 0.87
-_LONG = 6
+_LONG, _LONGEST = 6, 50
 _KNOWN = (
     sys.stdlib_module_names
     | known_modules.KNOWN_HARMLESS

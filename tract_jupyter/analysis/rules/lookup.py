@@ -15,7 +15,7 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
-from tract_jupyter.analysis.values import HOLE
+from tract_jupyter.analysis.values import HOLE, MAX_NAME
 
 if TYPE_CHECKING:
     import os
@@ -98,7 +98,7 @@ def rules_for(symbol: str) -> _Hits:
     A whole module's entry counts as well, unless the same rule has one for the name itself.
     """
     exact = _index().get(symbol, ())
-    if "." not in symbol:
+    if "." not in symbol or len(symbol) > MAX_NAME:
         return exact
     asked = {rule for rule, _ in exact}
     return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
@@ -154,7 +154,7 @@ def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
 def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
     """Return the rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
     table = _modules()
-    parts = module.split(".")
+    parts = module[:MAX_NAME].split(".")
     for length in range(len(parts), 0, -1):
         prefix = ".".join(parts[:length])
         if prefix in table:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.lookup import rules_for
 from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +38,7 @@ class TalksToNetwork(Rule):
     Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. Reading a fixed, public address
     without sending data out is medium, and so are an import and a call that only makes a client. A method that
     acts (`post`, `delete_bucket`, `execute`) is high wherever the client was made.
+    Any other function that gets an address and a body is high.
 
     ## Why it matters
     A request carries data out (even a name look-up does) and brings instructions or code in.
@@ -97,11 +101,17 @@ class ListensOnNetwork(Rule):
 _NAMES = words(
     "HTML Markdown SVG Latex Image IFrame Video Audio Javascript display display_html publish_display_data"
 )
-_SHOWN = frozenset(f"{module}.{name}" for module in ("IPython.display", "ipywidgets") for name in _NAMES)
+_SHOWN = frozenset(
+    f"{module}.{name}" for module in ("IPython.display", "ipywidgets", "panel.pane") for name in _NAMES
+)
 _REMOTE = re.compile(
     r"(?i)(?:src|href|srcset|data|action|url|poster|background)\s{0,9}=?\s{0,9}[\"'(]?\s{0,9}(?:https?:)?//|!\[[^\[\]]{0,999}\]\(\s{0,9}https?:"
     r"|@import|^\s*https?://"
 )
+_CARRIES = re.compile(
+    rf"//(?:[^\s\"'<>/?{HOLE}]{{0,255}}{HOLE}[^\s\"'<>/]{{0,255}}\.|[^\s\"'<>?]{{0,999}}\?[^\s\"'<>{HOLE}]{{0,999}}{HOLE})"
+)
+"""An address whose host or query holds data."""
 _SCRIPT = re.compile(r"(?i)<script|\bon(?:error|load|click|mouse\w+)\s*=|javascript:|<iframe|<object|<embed")
 _LINK = re.compile(r"(?i)<a\s[^<>]{0,9999}>")
 _CELLS = frozenset({"html", "HTML", "svg", "SVG", "markdown", "latex"})
@@ -113,7 +123,8 @@ class ShowsRemote(Rule):
 
     ## What it does
     Reports HTML, Markdown, images and frames whose text names an address that is loaded as soon as it is
-    shown, and HTML with scripts. Links are fine, since they wait for a click.
+    shown, and HTML with scripts. It is high if the address carries data, or if the content is the body of a
+    response. Links are fine, since they wait for a click.
 
     ## Why it matters
     Loading a picture sends its server whatever the address contains; a script acts in the notebook with
@@ -140,16 +151,25 @@ class ShowsRemote(Rule):
         """Look at what is given to display classes, and at cells of HTML."""
         for call in view.calls_to(_SHOWN):
             given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
-            level = _worst([text for node in given for text in _texts(view.resolver.value(node))])
-            if level is not None:
-                yield self.finding(view, call, f"The displayed content {_effect(level)}.", level, LIKELY)
+            if any(map(_from_network, given, repeat(view))):
+                reason = "The displayed content comes from another machine, and may run in the browser."
+                yield self.finding(view, call, reason, HIGH, LIKELY)
+            worst = _worst([text for node in given for text in _texts(view.resolver.value(node))], view)
+            if worst is not None:
+                yield self.finding(view, call, f"The displayed content {worst[1]}.", worst[0], LIKELY)
         for function in view.of(ast.FunctionDef):
+            returned = view.resolver.returned(function) if function.name in _SHOWS_ITSELF else None
+            worst = _worst(list(_texts(returned)), view) if returned is not None else None
+            if worst is not None:
+                line = view.source.line_span(function.lineno)
+                yield self.finding(view, line, f"The displayed object {worst[1]}.", worst[0])
             if function.name == "_repr_javascript_":
                 yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)
         for escape in view.escapes:
-            level = _worst([escape.text]) if escape.kind == "cell_magic" and escape.name in _CELLS else None
-            if level is not None:
-                yield self.finding(view, escape.span, f"%%{escape.name} {_effect(level)}.", level, LIKELY)
+            shows = escape.kind == "cell_magic" and escape.name in _CELLS
+            worst = _worst([escape.text], view) if shows else None
+            if worst is not None:
+                yield self.finding(view, escape.span, f"%%{escape.name} {worst[1]}.", worst[0], LIKELY)
 
 
 def _texts(value: Value) -> Iterator[str]:
@@ -160,11 +180,35 @@ def _texts(value: Value) -> Iterator[str]:
         yield from inner.texts
 
 
-def _worst(texts: list[str]) -> RiskLevel | None:
-    if any(_SCRIPT.search(text) for text in texts):
-        return HIGH
-    return MEDIUM if any(_REMOTE.search(_LINK.sub("", text)) for text in texts) else None
+def _worst(texts: list[str], view: CodeView) -> tuple[RiskLevel, str] | None:
+    """Return the highest level that a text deserves, and what it does."""
+    return max((found for text in texts if (found := view.look(_judged, text))), default=None)
 
 
-def _effect(level: RiskLevel) -> str:
-    return "runs in the browser" if level is HIGH else ShowsRemote.effect
+def _judged(text: str) -> tuple[RiskLevel, str] | None:
+    if _SCRIPT.search(text):
+        return HIGH, "runs in the browser"
+    text = _LINK.sub("", text)
+    if not _REMOTE.search(text):
+        return None
+    if _CARRIES.search(text):
+        return HIGH, "sends data to another machine as soon as it is shown"
+    return MEDIUM, ShowsRemote.effect
+
+
+_SHOWS_ITSELF = frozenset({"_repr_html_", "_repr_markdown_", "_repr_svg_", "_repr_mimebundle_"})
+_RESPONSES = words("response resp res reply r page answer")
+_BODY = frozenset({"text", "content", "html", "read", "json"})
+
+
+def _from_network(node: ast.expr, view: CodeView) -> bool:
+    """Return True if the content is the body of a response: ``HTML(response.text)``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value if node.func.attr in {"decode", "strip", "format", "replace"} else node.func
+    if not isinstance(node, ast.Attribute) or node.attr not in _BODY:
+        return False
+    roots = {name.partition("()")[0] for name in view.resolver.value(node.value).names}
+    if any(rule.code == TalksToNetwork.code for root in roots for rule, _ in rules_for(root)):
+        return True
+    named = isinstance(node.value, ast.Name) and node.value.id in _RESPONSES
+    return named and node.attr in {"text", "content"}

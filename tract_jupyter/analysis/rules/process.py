@@ -28,6 +28,7 @@ class StartsProgram(Rule):
     ## What it does
     Reports every mention of a function that starts a program or replaces this one: `os.system`, the whole of
     `subprocess`, `os.exec*`, `os.spawn*`, `pty.spawn`, asyncio's subprocesses and the like, by whatever name.
+    A shell command in the arguments of any other function is high: `node.run("rm -rf data")`.
 
     ## Why it matters
     The program has all permissions of the person who runs the notebook, and nothing that is shown about

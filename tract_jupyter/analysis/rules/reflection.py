@@ -213,7 +213,7 @@ class ComputesAttribute(Rule):
             # str.format(text, ...) and string.Formatter().format(text, ...) have the text as first argument.
             texts = [text for part in (owner, *node.args[:1]) for text in view.resolver.value(part).texts]
             dunder = any("__" in text and method == "get_field" for text in texts)
-            if dunder or any(_PRIVATE_FIELD.search(text) for text in texts):
+            if dunder or any(view.look(_PRIVATE_FIELD.search, text) for text in texts):
                 reason = "The format string reads private attributes of its arguments."
                 yield self.finding(view, node, reason, confidence=LIKELY)
 

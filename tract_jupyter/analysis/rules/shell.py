@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
+from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, is_shell
 from tract_jupyter.analysis.paths import PathLocation
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.environment import steers_code
+from tract_jupyter.analysis.rules.other_calls import is_command
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.tables.effects import of_set
 from tract_jupyter.analysis.values import HOLE
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
@@ -55,13 +57,9 @@ class EscapesToShell(Rule):
             if is_shell(escape):
                 name = "%%" + escape.name if escape.kind == "cell_magic" else escape.name
                 yield self.finding(view, escape.span, f"{name} {self.effect}.")
-
-
-def is_shell(escape: Escape) -> bool:
-    """Return True if the escape hands its text to a shell or another interpreter."""
-    if escape.kind == "cell_magic":
-        return escape.name in magics.SHELL_CELL
-    return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
+            elif any(map(is_command, escape.unknown_text().splitlines())):
+                reason = f"{escape.name} is not known here, and gets a shell command."
+                yield self.finding(view, escape.span, reason, HIGH, LIKELY)
 
 
 @register
@@ -69,8 +67,9 @@ class UsesMagic(Rule):
     """Uses a magic that runs other code, installs, loads or writes.
 
     ## What it does
-    Reports line and cell magics by what they do, unknown ones at a low level. The Python in `%timeit`,
-    `%time` and `%%capture` is analysed like any other.
+    Reports line and cell magics by what they do, unknown ones at a low or medium level. The Python in
+    `%timeit`, `%time` and `%%capture` is analysed like any other. The text of an unknown magic is analysed as
+    Python, shell commands and SQL.
 
     ## Why it matters
     A magic is a function call that does not look like one; `%run` and `%load_ext` run a whole file.
@@ -140,6 +139,8 @@ def _line_level(name: str, rest: str, view: CodeView) -> RiskLevel | None:
     ):  # it is evaluated, or decides
         level = HIGH
     if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
+        level = HIGH
+    if name == "env" and not rest:  # shows all variables with their values
         level = HIGH
     if name in {"cd", "pushd"} and view.workspace.locate(rest) is PathLocation.OUTSIDE:
         level = MEDIUM

@@ -22,7 +22,7 @@ _DATA = words("""
     holidays workalendar convertdate hijri_converter exchange_calendars
 """)
 
-_SCIENCE = words("""
+SCIENCE = words("""
     sympy mpmath gmpy2 networkx igraph graph_tool graphviz pygraphviz pydot pyvis rustworkx scikit_learn
     sklearn sklearn_extra imblearn statsmodels patsy formulaic linearmodels pingouin scikit_posthocs arch
     lifelines scikit_survival sksurv pymc pymc3 pytensor aesara theano arviz emcee corner dynesty pystan
@@ -50,7 +50,7 @@ _SCIENCE = words("""
     pyts kats orbit ruptures greykite pycatch22 hmmlearn pomegranate pgmpy bnlearn pyod alibi alibi_detect
 """)
 
-_LEARNING = words("""
+LEARNING = words("""
     torch torchvision torchtext torchaudio torchmetrics torchinfo torchsummary torchdata torch_geometric
     torch_scatter torch_sparse torch_cluster functorch pytorch_lightning lightning ignite fastai fastcore
     fastdownload catalyst tensorflow tensorflow_hub tensorflow_datasets tensorflow_probability tensorflow_text
@@ -86,7 +86,7 @@ _LEARNING = words("""
     label_studio_sdk fiftyone evidently deepchecks whylogs nannyml
 """)
 
-_PICTURES = words("""
+PICTURES = words("""
     matplotlib mpl_toolkits pylab seaborn plotly plotly_express altair vega vega_datasets vegafusion
     vl_convert bokeh holoviews hvplot panel param datashader colorcet cmocean cmcrameri palettable colour
     brewer2mpl plotnine pygal chartify bqplot pythreejs ipyvolume ipympl mplfinance mplcursors mpld3
@@ -150,7 +150,7 @@ _BASICS = words("""
     pykka ordered_set unittest2
 """)
 
-KNOWN_HARMLESS = _DATA | _SCIENCE | _LEARNING | _PICTURES | _NOTEBOOKS | _BASICS
+KNOWN_HARMLESS = _DATA | SCIENCE | LEARNING | PICTURES | _NOTEBOOKS | _BASICS
 
 REMOVED_STDLIB = words("""
     aifc anydbm asynchat asyncore audioop binhex BaseHTTPServer Bastion bsddb CGIHTTPServer cgi cgitb chunk

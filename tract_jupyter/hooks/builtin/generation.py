@@ -67,6 +67,7 @@ class PendingGeneration(BuiltinPending):
         super().__init__(fields, **options)
         self._client = client
         self._validator = validator
+        self._verdict: tuple[str, str | None] | None = None  # a text, and its diagnosis
 
     @property
     def retries_left(self) -> int:
@@ -95,12 +96,12 @@ class PendingGeneration(BuiltinPending):
         history = [*self.retry_history, failed]
         reply = ask_model(self._client(), self._sent(), {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
-        self.diagnosis = self._diagnosed()
+        self.look()
         return str(self.response_text)
 
     @reading
     def validate(self) -> ValidationResult:
-        """Have the validator check the reply; without a validator it is good."""
+        """Return the verdict of the validator on the reply; without a validator it is good."""
         said = self._known_diagnosis()
         if said is None and self.fields["validator"] is not None:
             raise PendingError(
@@ -158,8 +159,9 @@ class PendingGeneration(BuiltinPending):
         return tuple(table for table in found if table.rows)
 
     def look(self) -> None:
-        """Have the validator look at the reply, and keep what it says."""
-        self.diagnosis = self._diagnosed()
+        """Have the validator check a new reply, and keep the verdict."""
+        self._verdict = None
+        self.diagnosis = None if self._validator is None else self._known_diagnosis()
 
     def _sent(self) -> list[dict[str, Any]]:
         """Return what the model was sent: the context as it was, or the prompt that a run made of it."""
@@ -168,11 +170,11 @@ class PendingGeneration(BuiltinPending):
             return prompt
         return sent_of(self.tract.compile(at_commit=self.fields["head"]))
 
-    def _diagnosed(self) -> str | None:
-        if self._validator is None:
-            return None
-        return ValidationResult.of(self._validator(self.response_text)).diagnosis
-
     def _known_diagnosis(self) -> str | None:
-        """Return what the validator says of the reply; as it is stored, where it cannot be asked."""
-        return self.diagnosis if self._validator is None else self._diagnosed()
+        """Return the verdict on the reply. The validator is called once for a reply, and again if its text changes."""
+        if self._validator is None:
+            return self.diagnosis  # type: ignore[no-any-return] # as it was stored
+        if self._verdict is None or self._verdict[0] != self.response_text:
+            text = self.response_text
+            self._verdict = (text, ValidationResult.of(self._validator(text)).diagnosis)
+        return self._verdict[1]

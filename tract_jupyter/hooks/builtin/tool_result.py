@@ -235,7 +235,13 @@ class ToolAnswer:
         cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
         is_error: bool = False, edit: str | None = None, **options: Any,
     ) -> ToolAnswer:  # fmt: skip
-        """Return what the arguments ask for; the options are those of the commit."""
+        """Return what the arguments ask for; the options are those of the commit.
+
+        Raises:
+            ContentError: attachments are among them.
+        """
+        if options.pop("attachments", ()):
+            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         return cls(
             tool_call_id=tool_call_id, tool_name=tool_name, content=content, is_error=is_error, edit=edit,
             options=options,
@@ -388,8 +394,6 @@ class ToolResults:
         """Return the pending for an answer, which is checked as `commit` would check it."""
         options = dict(answer.options)
         check_options(options)
-        if options.pop("attachments", ()):
-            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         if "tags" in options:
             options["tags"] = several(options["tags"], "tags")
         edit = answer.edit and self._repository.commits.check_target(answer.edit).commit_hash

@@ -5,6 +5,7 @@ from .log import TurnLog as TurnLog
 from .markdown import MarkdownStream as MarkdownStream
 from .markdown import markdown_html as markdown_html
 from .rows import decided_brief as decided_brief
+from .rows import result_html as result_html
 from .source import TractSource as TractSource
 from .source import find_turn as find_turn
 from .source import stored_log as stored_log

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from IPython.core.error import UsageError
 
+from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.loop import CallBegan, TurnBegan
+from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
-from tract_jupyter.notebook.script_cell import Worker
+from tract_jupyter.notebook.script_cell import QUEUED, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,8 +140,10 @@ class TurnBoard:
 
 async def ended(
     notebook: NotebookSession, work: Callable[[], T], board: TurnBoard, stop: Stoppable, what: str = "turn"
-) -> T | None:
-    """Wait for the end of a turn; None if it was stopped before it had a response.
+) -> T:
+    """Wait for the end of a turn, and return its response.
+
+    An interrupted cell fails, so that the cells queued behind it do not run.
 
     Args:
         notebook: the state of this kernel.
@@ -149,6 +153,7 @@ async def ended(
         what: the turn, for the person.
 
     Raises:
+        CancelledError: the cell was interrupted; the turn was stopped, and its display says so.
         TractError: nothing was sent.
         UsageError: the turn failed, as its display tells.
     """
@@ -160,20 +165,34 @@ async def ended(
         board.has_beat = True
         try:
             return await worker.wait(board.beat)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if board.log.view().waiting and await _is_shut_down(notebook):
                 raise  # what waits for a decision stays open, and the turn goes on in another kernel
             stop.set()
             await worker.ended()
-            return None if worker.is_running else _result(worker)
+            in_one_line(error, QUEUED)
+            raise
         finally:
             board.has_beat = False
-    except KeyboardInterrupt:
-        return None
+    except KeyboardInterrupt as error:
+        in_one_line(error, QUEUED)
+        raise
     except Exception as error:
         if not board.is_up:
             raise
         raise UsageError(f"the {what} failed; see above: {_first_line(error)}") from None
+
+
+def check_not_stopped(outcome: TurnOutcome) -> None:
+    """Let the cell of a stopped turn fail, so that the cells queued behind it do not run.
+
+    Raises:
+        CancelledError: the turn was stopped.
+    """
+    if outcome is TurnOutcome.STOPPED:
+        error = asyncio.CancelledError()
+        in_one_line(error, QUEUED)
+        raise error
 
 
 async def _is_shut_down(notebook: NotebookSession) -> bool:
@@ -183,13 +202,6 @@ async def _is_shut_down(notebook: NotebookSession) -> bool:
             return True
         await asyncio.sleep(_LOOK_SECONDS)
     return False
-
-
-def _result(worker: Worker[T]) -> T | None:
-    try:
-        return worker.outcome()
-    except Exception:  # noqa: BLE001 # it was stopped, which says more, and is on display
-        return None
 
 
 def _first_line(error: BaseException) -> str:

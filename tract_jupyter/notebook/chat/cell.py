@@ -11,9 +11,10 @@ from IPython.core.error import UsageError
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
-from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
+from tract_jupyter.notebook.chat.board import TurnBoard, check_not_stopped, display_for, ended, gathering
 from tract_jupyter.notebook.chat.context import (
     cell_context,
+    error_context,
     file_context,
     variable_context,
 )
@@ -22,11 +23,12 @@ from tract_jupyter.notebook.chat.source import (
     TractSource,
     find_turn,
     replayed_from,
+    start_conversation,
     stored_log,
     turns_of,
     undo_turn,
 )
-from tract_jupyter.prompts import PLAN
+from tract_jupyter.prompts import EXPLAIN, PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,6 +61,7 @@ class ChatOptions:
         cells: which cells are sent along.
         variables: which variables are.
         files: which files are.
+        error: the last cell that failed is sent along, with its traceback.
         retry: the last turn is asked again, or gone on with.
         out: the name of a variable for the response.
     """
@@ -70,6 +73,7 @@ class ChatOptions:
     cells: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    error: bool = False
     retry: bool = False
     out: str = ""
 
@@ -87,8 +91,9 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         LLMConfigError: there is no model to ask.
         UsageError: the turn failed, or waits for decisions, as its display tells.
     """
-    text = text.strip()
+    text = text.strip() or (EXPLAIN if options.error else "")
     _check(text, options)
+    notebook.shows_continued = True
     if options.retry:
         await _retry(notebook, options)
         return
@@ -96,7 +101,11 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     sent, files = _sent(notebook, options)
     message = message_with(sent, text)
     check_model(notebook.tract, options.model)
-    log = TurnLog(TractSource(notebook.tract), replayed=replayed_from(notebook.tract))
+    log = TurnLog(
+        TractSource(notebook.tract),
+        replayed=replayed_from(notebook.tract),
+        continues=notebook.take_continued(),
+    )
     await _carry_out(notebook, message, log, options, tools, attachments=files)
 
 
@@ -164,10 +173,11 @@ def _check(text: str, options: ChatOptions) -> None:
         raise OperationError(
             "there is nothing to say: write it below %%tract_chat, or --retry the last turn. Nothing was sent"
         )
-    if options.retry and (options.cells or options.variables or options.files or options.plan):
+    attached = options.cells or options.variables or options.files or options.error
+    if options.retry and (attached or options.plan):
         raise OperationError(
-            "--retry asks what was asked, with what was sent then; say it anew with --plan, --cells, --vars and "
-            "--files. Nothing was sent"
+            "--retry repeats the last message with its attachments. To change them, send a new message. Nothing was "
+            "sent"
         )
     if options.plan and (options.direct or options.profile):
         raise OperationError(
@@ -230,6 +240,7 @@ def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentCon
     return [
         *sent,
         *(cell_context(shell, options.cells) if options.cells else ()),
+        *(error_context(shell) if options.error else ()),
         *variable_context(shell.user_ns, options.variables),
         *texts,
     ], files
@@ -289,13 +300,14 @@ async def _carry_out(
                     notebook.turns.add(tract, board.display, board.close())
 
         response = await ended(notebook, work, board, stop)
-        if response is None:
-            return
+        if acts.starts_new:
+            board.display.close(acts.start_new(log.view()))
         if not board.is_up:  # it had its answer before
             board.log = stored_log(tract, find_turn(tract))
             notebook.turns.add(tract, board.display, board.close())
     if options.out:
         notebook.shell.user_ns[options.out] = response
+    check_not_stopped(response.outcome)
     if response.outcome is TurnOutcome.WAITING:
         raise UsageError("calls of this turn wait for a decision, and nobody can be asked here; see above")
 
@@ -328,6 +340,8 @@ class _Acts:
     log: TurnLog
     stop: StopSignal
     board: TurnBoard | None = None
+    starts_new: bool = False
+    """True if the turn was stopped to start a new conversation."""
 
     @property
     def tract(self) -> Tract:
@@ -350,7 +364,23 @@ class _Acts:
             return view.undone()
         if action == "fork":
             return self._fork(view)
+        if action == "new":
+            if view.is_over:
+                return self.start_new(view)
+            self.starts_new = True
+            self.stop.set()
+            return None
         raise OperationError("%tract chat resume goes on with it")
+
+    def start_new(self, view: DrawnTurn) -> DrawnTurn:
+        """Undo this turn and start a new conversation; the earlier one keeps its branch."""
+        if view.turn_id:
+            undo_turn(self.tract, view.turn_id)
+        name = start_conversation(self.tract)
+        view = replace(view.undone(), said=f"New conversation on branch {name}: run the cell again.")
+        if self.board is not None:
+            self.notebook.turns.said(self.board.display, view)
+        return view
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Make a branch of what was said up to here, and go there."""

@@ -226,11 +226,13 @@ def _text_of(file: AttachedFile) -> SentContext:
 
 # --- cells
 
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR_LINE: Final = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _BY_NUMBER: Final = re.compile(r"\[(\d{1,6})(?:-(\d{1,6}))?\]")
 
 
 def cell_context(shell: InteractiveShell, names: Sequence[str]) -> list[SentContext]:
-    """Return sources of cells, with what they returned as text.
+    """Return the sources of cells, with their outputs and tracebacks as text.
 
     Args:
         shell: the shell that ran them.
@@ -248,6 +250,24 @@ def cell_context(shell: InteractiveShell, names: Sequence[str]) -> list[SentCont
             f"at most {_MOST_CELLS} cells are sent, and {len(numbers):,} were named. Nothing was sent"
         )
     return [_checked(_cell_of(shell, sources, number)) for number in numbers]
+
+
+def error_context(shell: InteractiveShell) -> list[SentContext]:
+    """Return the last cell that failed, with its output and traceback.
+
+    Raises:
+        OperationError: no cell has failed, or the text holds something like a key.
+    """
+    manager = shell.history_manager
+    sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
+    failed = [
+        number
+        for number in getattr(manager, "exceptions", None) or {}
+        if number < len(sources) and not sources[number].lstrip().startswith("%%tract_chat")
+    ]
+    if not failed:
+        raise OperationError("no cell has failed in this kernel. Nothing was sent")
+    return [_checked(_cell_of(shell, sources, max(failed)))]
 
 
 def _numbers(name: str, here: int) -> Iterable[int]:
@@ -275,12 +295,27 @@ def _numbers(name: str, here: int) -> Iterable[int]:
 
 def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentContext:
     source = sources[number]
-    output = _output_of(shell, number)
+    output, error = _output_of(shell, number), _error_of(shell, number)
     text = f"In [{number}]:\n{cut_middle(source, _LONGEST)}"
     if output:
         text += f"\n\nOut [{number}]:\n{cut_middle(output, _LONGEST)}"
+    if error:
+        text += f"\n\nError in [{number}]:\n{cut_middle(error, _LONGEST)}"
     lines = counted(source.count("\n") + 1, "line")
-    return SentContext(f"cell [{number}]", f"{lines}{' and its output' if output else ''}", text)
+    parts = filter(None, [lines, output and "its output", error and f"its {_error_name(error)}"])
+    return SentContext(f"cell [{number}]", " and ".join(parts), text)
+
+
+def _error_of(shell: InteractiveShell, number: int) -> str:
+    """Return the traceback of a cell as text; empty if the cell did not fail, or IPython does not keep it."""
+    kept = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
+    return _ANSI.sub("", "\n".join(map(str, kept.get("traceback", ()))))
+
+
+def _error_name(traceback: str) -> str:
+    """Return the class of the error at the end of a traceback, such as `KeyError`."""
+    found = _ERROR_LINE.findall(traceback)
+    return found[-1] if found else "error"
 
 
 def _output_of(shell: InteractiveShell, number: int) -> str:

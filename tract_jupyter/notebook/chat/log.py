@@ -80,6 +80,7 @@ class TurnLog:
         replayed: the cassette that is replayed; empty for none.
         is_last: nothing was said after this turn.
         has_earlier: it had its answer, which stays where no other one comes.
+        continues: which earlier conversation goes on, in the first turn of a kernel; empty otherwise.
         clock: gives seconds, from any beginning.
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
@@ -96,6 +97,7 @@ class TurnLog:
     replayed: str = ""
     is_last: bool = True
     has_earlier: bool = False
+    continues: str = ""
     clock: Callable[[], float] = time.monotonic
     go_on: str = GO_ON
     show_again: str = SHOW
@@ -128,6 +130,8 @@ class TurnLog:
         with self._lock:
             self._began = self.clock()
             if not self._parts:
+                if self.continues:
+                    self._parts.append(NotePart("n0", self.continues, icon="i-back"))
                 sent = parse_message(text)[0]
                 self._parts += [
                     ContextPart(f"x{number}", one, self.source.count(one.text))
@@ -241,6 +245,7 @@ class TurnLog:
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
                 go_on=self.go_on, named=self.named, stays=self._stays,
+                continues=bool(self.continues),
             )  # fmt: skip
 
     # ---

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tract_jupyter.models import printable, shortened
+from tract_jupyter.notebook.views.html import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -165,7 +166,7 @@ def _html(block: _Block, *, growing: bool = False) -> str:
 
 
 def _typed(text: str) -> str:
-    return f'<pre class="out">{html.escape(printable(text))}</pre>'
+    return f'<pre class="out">{escaped(text)}</pre>'
 
 
 def _inline(token: Token) -> list[Token]:
@@ -214,13 +215,13 @@ def _target(address: str) -> str:
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """Return what a picture shows, and where it would come from: loading it would tell that it was read."""
     token = tokens[at]
-    said = html.escape(token.content)
-    address = html.escape(shortened(str(token.attrs.get("src", "")), _ADDRESS))
+    said = escaped(token.content)
+    address = escaped(shortened(str(token.attrs.get("src", "")), _ADDRESS))
     return f'<span class="dim">[picture{": " if said else ""}{said}, not loaded: {address}]</span>'
 
 
 def _link_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    address = html.escape(str(tokens[at].attrs["href"]))
+    address = escaped(str(tokens[at].attrs["href"]))
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">' if address else ""
 
 
@@ -233,7 +234,7 @@ def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
         return ""
     target = _target(address)
     is_told = text in {address, unquote(address), target} and "@" not in urlsplit(address).netloc
-    return "</a>" if is_told else f'</a> <span class="dim">({html.escape(target)})</span>'
+    return "</a>" if is_told else f'</a> <span class="dim">({escaped(target)})</span>'
 
 
 def _heading_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -257,7 +258,7 @@ def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: 
     name = token.info.split()[0].lower() if token.info.split() else ""
     text = token.content.removesuffix("\n")
     is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
-    shown = html.escape(text) if is_plain else _highlighted(text, _LANGUAGES[name])
+    shown = escaped(text) if is_plain else _highlighted(text, _LANGUAGES[name])
     return f'<pre class="out"><code>{shown}</code></pre>'
 
 
@@ -270,8 +271,7 @@ def _highlighted(text: str, language: str) -> str:
         else:
             pieces.append((css, value))
     return "".join(
-        f'<span class="{css}">{html.escape(value)}</span>' if css else html.escape(value)
-        for css, value in pieces
+        f'<span class="{css}">{escaped(value)}</span>' if css else escaped(value) for css, value in pieces
     )
 
 

@@ -23,6 +23,7 @@ from tract_jupyter.notebook.chat.rows import (
     note_html,
     out_html,
     quoted,
+    result_html,
     row_html,
     row_text,
     says_all,
@@ -347,7 +348,7 @@ class CallPart:
         if ended is None:
             told = "Running; its result shows here." if self.is_begun else "Not carried out yet."
             return f'<p class="dim">{told}</p>{self._how_to_decide}'
-        return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{out_html(ended.text, limit)}"
+        return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{result_html(ended.text, limit)}"
 
 
 def _past(title: str) -> str:

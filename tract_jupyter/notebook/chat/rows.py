@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -127,6 +128,103 @@ def out_html(text: str, limit: int) -> str:
     return f'<pre class="out">{escaped(text[:limit])}</pre><p class="dim">{rest}</p>'
 
 
+_MOST_READ: Final = 200_000  # characters of a result that is looked at for data
+_MOST_ROWS, _MOST_COLUMNS, _DEEPEST, _MOST_VALUES = 50, 12, 3, 20
+_RESULT: Final = "result"  # the name under which a script tells the repr of its value
+
+
+def result_html(text: str, limit: int) -> str:
+    """Return a result as texts and tables that a user can read, with the raw text folded below them."""
+    parts = _readable(text) if len(text) <= _MOST_READ else []
+    if all(isinstance(part, str) for part in parts):
+        return out_html(text, limit)
+    shown = "".join(out_html(part, limit) if isinstance(part, str) else _data_html(part) for part in parts)
+    return (
+        f'{shown}<details class="more"><summary {OWN_KEYS}><i class="chev"></i>As it was sent</summary>'
+        f"{out_html(text, limit)}</details>"
+    )
+
+
+def _readable(text: str) -> list[Any]:
+    """Return the texts and the JSON values that a text is made of; each value is a line, or the whole text."""
+    parts: list[Any] = []
+    lines: list[str] = []
+    for line in [text] if _data(text) is not None else text.split("\n"):
+        value = None if len(parts) > _MOST_VALUES else _data(line)
+        if value is None:
+            lines.append(line)
+            continue
+        parts += [*_joined(lines), value]
+        lines = []
+    return [*parts, *_joined(lines)]
+
+
+def _joined(lines: list[str]) -> list[str]:
+    text = "\n".join(lines).strip("\n")
+    return [text] if text.strip() else []
+
+
+def _data(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the JSON object or list that a text is; None for anything else."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if found and isinstance(found, dict | list) else None
+
+
+def _data_html(value: Any, depth: int = 0) -> str:
+    """Return a value: an object as named values, a list of objects as a table, a text with its line ends."""
+    if isinstance(value, dict) and value and depth < _DEEPEST:
+        rows = "".join(
+            f'<tr><th scope="row">{escaped(shortened(name, _BRIEF))}</th>'
+            f"<td>{_data_html(_literal(one) if name == _RESULT else one, depth + 1)}</td></tr>"
+            for name, one in list(value.items())[:_MOST_ROWS]
+        )
+        return f'<table class="t"><tbody>{rows}</tbody></table>{_more_html(len(value))}'
+    if isinstance(value, list) and value and depth < _DEEPEST:
+        return _records_html(value, depth) if _is_table(value) else _items_html(value, depth)
+    if isinstance(value, str):
+        return out_html(value, _VALUE) if "\n" in value or len(value) > _BRIEF else escaped(value)
+    return _value_html(value)
+
+
+def _is_table(value: list[Any]) -> bool:
+    columns = {name for one in value if isinstance(one, dict) for name in one}
+    return all(isinstance(one, dict) for one in value) and 0 < len(columns) <= _MOST_COLUMNS
+
+
+def _records_html(records: list[dict[str, Any]], depth: int) -> str:
+    columns = list(dict.fromkeys(name for one in records for name in one))
+    head = "".join(f'<th scope="col">{escaped(shortened(name, _BRIEF))}</th>' for name in columns)
+    rows = "".join(
+        "".join(f"<td>{_data_html(one.get(name, ''), depth + 1)}</td>" for name in columns).join(
+            ("<tr>", "</tr>")
+        )
+        for one in records[:_MOST_ROWS]
+    )
+    return f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{_more_html(len(records))}'
+
+
+def _items_html(items: list[Any], depth: int) -> str:
+    shown = "".join(f"<li>{_data_html(one, depth + 1)}</li>" for one in items[:_MOST_ROWS])
+    return f"<ul>{shown}</ul>{_more_html(len(items))}"
+
+
+def _more_html(count: int) -> str:
+    return f'<p class="dim">… {counted(count - _MOST_ROWS, "more row")}</p>' if count > _MOST_ROWS else ""
+
+
+def _literal(value: Any) -> Any:
+    """Return the value that a script's result shows by its repr; other texts as they are."""
+    try:
+        return ast.literal_eval(value) if isinstance(value, str) and len(value) <= _VALUE else value
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return value
+
+
 def seconds_text(seconds: float) -> str:
     """Return a time: `0.1 s`, `42 s`, `2:05 min`."""
     if seconds < _MINUTE:
@@ -242,7 +340,7 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
         f'<td class="num">{one[3]:,.0f}</td></tr>'
         for name, one in sorted(by_tool.items())
     )
-    saw = f"<div>{sub_html('What the model saw', tokens_text(tokens))}{out_html(answer, limit)}</div>"
+    saw = f"<div>{sub_html('What the model saw', tokens_text(tokens))}{result_html(answer, limit)}</div>"
     stayed = (
         f"<div>{sub_html('What stayed in the notebook', f'about {tokens_text(kept)}')}"
         f'<table class="t"><tbody>{rows}</tbody></table></div>'

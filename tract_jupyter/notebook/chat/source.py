@@ -213,6 +213,18 @@ def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
     return stored_log(tract, find_turn(tract, name)).view()
 
 
+def start_conversation(tract: Tract) -> str:
+    """Create an empty branch, make it the current one, and return its name. The other branches stay.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    taken = {one.name for one in tract.list_branches()}
+    name = next(f"chat-{number}" for number in range(2, len(taken) + 3) if f"chat-{number}" not in taken)
+    tract.branch(name, is_empty=True)
+    return name
+
+
 def undo_turn(tract: Tract, turn_id: str) -> None:
     """Take the last turn back: the question and all that came of it. What its calls did outside stays done.
 

@@ -58,6 +58,7 @@ class DrawnTurn:
         go_on: what is typed to go on with it.
         named: what it is called.
         stays: it was asked again, and has its answer from before as long as nothing comes.
+        continues: it is the first turn in this kernel, and the conversation is from before.
     """
 
     turn_id: str = ""
@@ -78,6 +79,7 @@ class DrawnTurn:
     go_on: str = GO_ON
     named: str = "turn"
     stays: bool = False
+    continues: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -133,10 +135,13 @@ class DrawnTurn:
 
     def _actions(self) -> tuple[Action, ...]:
         if self.ended is None:
-            return ("stop",)
+            return ("stop", *self._new())
         if self.is_undone or not self.turn_id:
             return ()
-        return ("undo", "fork") if self.is_last else ("fork",)
+        return ("undo", "fork", *self._new()) if self.is_last else ("fork",)
+
+    def _new(self) -> tuple[Action, ...]:
+        return ("new",) if self.continues else ()
 
     def _state_html(self) -> str:
         if self.waiting and self.ended is None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
-Action = Literal["stop", "undo", "fork"]
+Action = Literal["stop", "undo", "fork", "new"]
 """What can be done with a turn."""
 
 ACTIONS: Final[dict[Action, str]] = {
     "stop": "Stop",
     "undo": "Undo this turn",
     "fork": "Fork from here",
+    "new": "Start a new conversation",
 }
 """The words on the button of each action."""
 

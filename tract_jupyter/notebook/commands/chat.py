@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
-_USAGE = "chat [show [N|COMMIT] | resume | undo]"
+_USAGE = "chat [show [N|COMMIT] | resume | undo | new]"
 _MOST = 20
 _SAID = 60
 
@@ -47,6 +47,8 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
         return _resume(notebook)
     if what == "undo" and not rest:
         return _undo(notebook)
+    if what == "new" and not rest:
+        return _new(notebook)
     if words:
         raise OperationError(f"usage: %tract {_USAGE}; got chat {' '.join(words)}")
     return _turns(notebook)
@@ -65,6 +67,16 @@ def _undo(notebook: NotebookSession) -> GridView:
     said = one_line(turns[-1].told, _SAID)
     back = "" if is_first else " %tract undo --yes puts the turn back."
     return GridView(f"Undone: {said}", (f"What its calls did outside the context stays done.{back}",))
+
+
+def _new(notebook: NotebookSession) -> GridView:
+    """Start a new conversation."""
+    from tract_jupyter.notebook.chat.source import start_conversation
+
+    before = notebook.tract.current_branch
+    name = start_conversation(notebook.tract)
+    back = f" %tract switch {before} goes back." if before else ""
+    return GridView("New conversation", (f"The next message is the first one of branch {name}.{back}",))
 
 
 def _turns(notebook: NotebookSession) -> GridView:
@@ -107,14 +119,14 @@ def _resume(notebook: NotebookSession) -> Coroutine[Any, Any, None]:
 def _words(notebook: NotebookSession, given: list[str]) -> Any:
     """Return what may follow."""
     if not given:
-        return [("show", "command"), ("resume", "command"), ("undo", "command")]
+        return [("show", "command"), ("resume", "command"), ("undo", "command"), ("new", "command")]
     return commit_words(notebook, given) if given == ["show"] else []
 
 
 COMMANDS = (
     Command(
         _USAGE,
-        "list the turns of the conversation; draw one again; go on with the last one, or take it back",
+        "list the turns of the conversation; draw one again; resume or undo the last one; start a new conversation",
         _chat,
         (_words,),
     ),

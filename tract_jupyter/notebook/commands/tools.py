@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.schema import type_text
@@ -77,8 +78,10 @@ def _tools(notebook: NotebookSession, words: list[str]) -> ToolsView:
     return view
 
 
-_MCP_USAGE = "mcp [add NAME [--trust-annotations] -- COMMAND ... | add NAME URL | remove NAME | list]"
-_TRUST = "--trust-annotations"
+_MCP_USAGE = (
+    "mcp [add NAME [--trust-annotations] [--timeout S] -- COMMAND ... | add NAME URL | remove NAME | list]"
+)
+_TRUST, _TIMEOUT = "--trust-annotations", "--timeout"
 
 
 def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -100,18 +103,36 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
     """Start the server that the words after its name describe.
 
     Raises:
-        OperationError: they are neither a command nor a URL.
+        OperationError: they are neither a command nor a URL, or the timeout is no number.
     """
     options, dashes, command = _parted(rest)
     trusts, others = option(options, _TRUST)
+    timeout, others = _timeout(others)
     if dashes and command and not others:
-        return tract.mcp.add(name, _split(command), trust_annotations=trusts)
+        return tract.mcp.add(name, _split(command), trust_annotations=trusts, **timeout)
     if not dashes and len(others) == 1 and "://" in others[0]:
-        return tract.mcp.add(name, url=others[0], trust_annotations=trusts)
+        return tract.mcp.add(name, url=others[0], trust_annotations=trusts, **timeout)
     raise OperationError(
         f"a server is started by %tract mcp add {name} -- COMMAND ..., or reached by %tract mcp add {name} URL; "
         "tract.mcp.add takes variables, headers and limits, too"
     )
+
+
+def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the timeout as an argument of `add`, if the words have one, and the other words.
+
+    Raises:
+        OperationError: it is no number.
+    """
+    if _TIMEOUT not in words:
+        return {}, words
+    place = words.index(_TIMEOUT)
+    given = "".join(words[place + 1 : place + 2])
+    if not re.fullmatch(r"\d+(\.\d+)?", given):
+        raise OperationError(
+            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120; got {given!r}"
+        )
+    return {"timeout": float(given)}, words[:place] + words[place + 2 :]
 
 
 def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
@@ -183,7 +204,7 @@ def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, s
         case ["remove"]:
             return [(name, "server") for name in sorted(notebook.tract.mcp.servers)]
         case ["add", _]:
-            return [("--", "option"), (_TRUST, "option")]
+            return [(word, "option") for word in ("--", _TRUST, _TIMEOUT)]
     return []
 
 

@@ -10,7 +10,7 @@ from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models import AutonomyLevel, TurnOutcome
-from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
+from tract_jupyter.notebook.chat.board import TurnBoard, check_not_stopped, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.magic_line import leading_options, out_name
 from tract_jupyter.notebook.orchestration.log import OrchestrationLog
@@ -142,12 +142,11 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
             board.close() if board.is_up else None
 
     result = await ended(notebook, work, board, acts, "run")
-    if result is None:
-        return
     if not board.is_up:
         _show_unasked(notebook, orchestrator, board, result)
     if options.out:
         notebook.shell.user_ns[options.out] = result
+    check_not_stopped(result.outcome)
     if result.outcome is TurnOutcome.WAITING:
         raise UsageError("calls of this run wait for a decision, and nobody can be asked here; see above")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import AutonomyLevel, one_line, printable, shortened
 from tract_jupyter.notebook.chat.parts import CallPart
 from tract_jupyter.notebook.chat.rows import (
     RowParts,
     brief_arguments,
-    is_rejection,
     out_html,
     row_html,
     row_text,
@@ -20,11 +19,10 @@ from tract_jupyter.notebook.chat.rows import (
 from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import TOLD_NOT_DONE
+from tract_jupyter.toolkit import Alternative
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tract_jupyter.toolkit import Alternative
+    from collections.abc import Callable, Mapping
 
 MEANS: Final = {
     AutonomyLevel.MANUAL: "it says what it would do, and changes nothing",
@@ -105,18 +103,22 @@ class StepPart(CallPart):
 
     @property
     def chosen(self) -> Alternative | None:
-        """The alternative that a person chose in its place; None if none was."""
-        decision = self.decision
-        number = None if decision is None or decision.action != "choose" else decision.arguments.get("number")
-        is_known = isinstance(number, int) and 1 <= number <= len(self.alternatives)
-        return self.alternatives[number - 1] if is_known else None  # type: ignore[operator] # it is a number then
+        """The call that the user chose in its place; None if there is none."""
+        if self.ended is None:
+            return None if self.ticket is None else getattr(self.ticket.pending, "instead", None)
+        instead = self.ended.instead
+        return None if instead is None else Alternative(instead["name"], dict(instead["arguments"]))
 
     @property
     def is_replaced(self) -> bool:
         """True if another call was made in its place."""
-        ended, decision = self.ended, self.decision
-        is_made = ended is not None and bool(ended.made) and not ended.is_error
-        return is_made and decision is not None and (decision.action == "choose" or is_rejection(decision))
+        ended = self.ended
+        return ended is not None and bool(ended.made) and not ended.is_error and ended.instead is not None
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments: as the model wrote them, but for the user's changes to this call."""
+        return super().arguments if self.chosen is None else self.call.arguments
 
     @property
     def state(self) -> str:
@@ -164,14 +166,12 @@ class StepPart(CallPart):
     def _told_instead(self, row: RowParts) -> RowParts:
         """Return a row that names the call that was made, where it is another one."""
         chosen = self.chosen
-        if chosen is None and not self.is_replaced:
+        if chosen is None:
             return row
-        name = "another call" if chosen is None else one_line(chosen.name, 60)
-        brief, text = ("", "") if chosen is None else brief_arguments(chosen.arguments)
+        brief, text = brief_arguments(chosen.arguments)
         verb = "Ran" if self.is_replaced else "Chose"
-        return row._replace(
-            what=f"{verb} {name} instead of {self.call.name}", name="", brief=brief, brief_text=text
-        )
+        what = f"{verb} {one_line(chosen.name, 60)} instead of {self.call.name}"
+        return row._replace(what=what, name="", brief=brief, brief_text=text)
 
     def _others(self) -> str:
         made = []

@@ -8,7 +8,6 @@ A line is one row, a long one several, each of which says by its key whether it 
 
 from __future__ import annotations
 
-import html
 import keyword
 import re
 from collections import Counter
@@ -194,6 +193,7 @@ def code_html(block: CodeBlock, named: str = "") -> str:
         findings = by_line.get(line.number, [])
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
         rows += [_finding_html(finding) for finding in findings if finding in noted]
+        rows += [_hidden_html(line.hidden)] if line.hidden else []
     what = "text" if block.language == "text" else "code"
     label = f"{block.title}: {what}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
     name = f' data-name="{escaped(named)}" data-what="{what}"' if named else ""
@@ -264,6 +264,10 @@ def _finding_html(finding: Finding) -> str:
         f'<div class="mark {finding.level.value}" role="note" data-code="{escaped(finding.code)}"><span class="says">'
         f"<b>{finding.level.value}</b> {escaped(finding.reason)}</span></div>"
     )
+
+
+def _hidden_html(note: str) -> str:
+    return f'<div class="mark high" role="note"><span class="says">{escaped(note)}</span></div>'
 
 
 _WITH_A_LOOK = {
@@ -393,6 +397,5 @@ def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
 def _pieces_html(pieces: Iterable[Piece]) -> str:
     """Return the pieces as HTML; what cannot be shown is a mark in their text already."""
     return "".join(
-        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text)
-        for css, text in pieces
+        f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text) for css, text in pieces
     )

@@ -22,7 +22,7 @@ from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_
 from tract_jupyter.notebook.panels.row import first_sentence, headline_html, subject_name
 from tract_jupyter.notebook.views.html import asset, escaped, when
 from tract_jupyter.notebook.views.styles import output_html
-from tract_jupyter.operations import ACTIVATE_HANDLER
+from tract_jupyter.operations import ACTIVATE_HANDLER, client_left
 from tract_jupyter.review import (
     ACTIVATE,
     Answer,
@@ -341,6 +341,8 @@ class InboxPages:
 
 def _waiting_elsewhere(stored: StoredPending) -> str:
     """Return whether another process waits for the decision; of this one, the ticket knows."""
+    if client_left(stored):
+        return "its client no longer waits"
     if stored.origin == this_process() or not is_waited_for(stored):
         return "no cell waits for it"
     return f"{process_text(stored.origin)} waits"

@@ -5,7 +5,6 @@ A record is one line that unfolds, a `<details>`, so that it needs no script. It
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -456,7 +455,7 @@ def _result_html(ticket: Ticket) -> str:
 
 
 def _output_html(title: str, text: str) -> str:
-    return f'{sub_html(title)}<pre class="out">{html.escape(text)}</pre>'
+    return f'{sub_html(title)}<pre class="out">{escaped(text)}</pre>'
 
 
 def _values_html(table: ValueTable, pending_id: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -233,7 +232,7 @@ def _part_html(part: ComparedMessage, source: str) -> str:
     )
     head = (
         f'<div class="tract-head">{number}<span class="tract-role tract-{role}">'
-        f"{html.escape(one_line(part.message.role, _NAME))}</span>{_origin_html(part)}{tokens}</div>"
+        f"{escaped(one_line(part.message.role, _NAME))}</span>{_origin_html(part)}{tokens}</div>"
     )
     return f'<div class="tract-part tract-{_CSS[part.change]}">{head}{_body_html(part, source)}</div>'
 
@@ -241,7 +240,7 @@ def _part_html(part: ComparedMessage, source: str) -> str:
 def _origin_html(part: ComparedMessage) -> str:
     if part.change is MessageChange.SAME:
         return ""
-    by = "".join(f" <code>{html.escape(label)}</code>" for label in _labels(part))
+    by = "".join(f" <code>{escaped(label)}</code>" for label in _labels(part))
     return f'<span class="tract-origin">{part.change.value}{" by" if by else ""}{by}</span>'
 
 
@@ -282,7 +281,7 @@ def _pieces_html(part: ComparedMessage, source: str) -> str:
         tokens = (
             "" if count is None else f'<span class="tract-dim"> {show_tokens(count, source)} tokens</span>'
         )
-        label = f"<code>{html.escape(one_line(piece.label, _NAME))}</code>" if piece.label else "unchanged"
+        label = f"<code>{escaped(one_line(piece.label, _NAME))}</code>" if piece.label else "unchanged"
         css = "tract-piece tract-by" if piece.label else "tract-piece"
         text = _text_html(piece.text.strip(_BLANK))
         drawn.append(f'<div class="{css}"><div class="tract-from">{label}{tokens}</div>{text}</div>')
@@ -304,8 +303,8 @@ def _whole(summary: str, text: str) -> str:
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     count = f'<span class="tract-dim"> ({len(text):,} characters)</span>'
     return (
-        f"<details><summary {OWN_KEYS}>{html.escape(summary)}{count}</summary>"
-        f"<pre>{html.escape(printable(text, _WHOLE))}</pre>{note}</details>"
+        f"<details><summary {OWN_KEYS}>{escaped(summary)}{count}</summary>"
+        f"<pre>{escaped(text[:_WHOLE])}</pre>{note}</details>"
     )
 
 

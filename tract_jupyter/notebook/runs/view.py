@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -289,8 +288,7 @@ class RunView(View):
             _debug_html(self.run),
         ]
         named = (
-            f'data-testid="tract-run" data-status="{status}" '
-            f'aria-label="Run {html.escape(self.run.run_id[:8])}"'
+            f'data-testid="tract-run" data-status="{status}" aria-label="Run {escaped(self.run.run_id[:8])}"'
         )
         return styles + root_html("".join(body), "tract-views tract-run", tag="section", attributes=named)
 
@@ -326,7 +324,7 @@ def _value(name: str, value: str) -> str:
 def _progress_html(shown: Picture, instead: str) -> str:
     if instead or shown.run.status is not RunStatus.RUNNING:
         return ""
-    said = html.escape(progress(shown))
+    said = escaped(progress(shown))
     share = 100 * shown.ended / max(len(shown.nodes), 1)
     return (
         f'<p class="tract-now">{said}</p><div class="tract-bar" role="img" aria-label="{said}">'

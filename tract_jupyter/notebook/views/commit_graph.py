@@ -7,7 +7,6 @@ it, and turns to its parent just before the parent's row.
 from __future__ import annotations
 
 import heapq
-import html
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +19,7 @@ from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
     View,
     cut_note,
+    escaped,
     heading,
     root_html,
     style_tag,
@@ -543,7 +543,7 @@ def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, flo
             f'<g class="tract-label tract-{label.kind}">'
             f"{svg.box(x, y - 8, width, 16, radius=3 if label.kind == 'tag' else 8)}"
             f'<text x="{x + 7:g}" y="{y + svg.BASELINE:g}" textLength="{width - 14:g}" '
-            f'lengthAdjust="spacingAndGlyphs">{html.escape(_label_text(label))}</text></g>'
+            f'lengthAdjust="spacingAndGlyphs">{escaped(_label_text(label))}</text></g>'
         )
         x += width + 5
     return "".join(drawn), x
@@ -607,7 +607,7 @@ class Graph(View):
             f'<div class="tract-canvas" {OWN_KEYS} tabindex="0" role="region" aria-label="Graph of commits">'
             f"{graph_svg(self.layout, self.rows, label)}</div>{self._legend()}"
         )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p>{escaped(note)}</p>" for note in self.notes)
         page = f"{heading('History', 3, self.summary)}{drawing if self.rows else ''}{notes}"
         return f"{style_tag('views/graph.css')}{root_html(page, 'tract-graph')}"
 

@@ -5,13 +5,20 @@ A long context is folded in the middle; all messages are visited once, for the s
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import Priority, one_line, printable, safe_repr, show_tokens
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, root_html, style_tag, text_width
+from tract_jupyter.models import Priority, one_line, safe_repr, show_tokens
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    cut_note,
+    escaped,
+    heading,
+    root_html,
+    style_tag,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,14 +102,14 @@ class TokenBar:
             left = 100 * (self.total - self.over) / self._scale
             bars += f'<span class="tract-limit" style="left:{left:.3f}%"></span>'
         legend = "".join(
-            f'<span><i class="tract-seg tract-{role}"></i>{html.escape(words)}</span>'
+            f'<span><i class="tract-seg tract-{role}"></i>{escaped(words)}</span>'
             for (role, _), words in zip(self.segments, self._parts(), strict=True)
         )
         css = "tract-bar tract-over" if self.over else "tract-bar"
         paragraph = '<p class="tract-bad">' if self.over else "<p>"
-        label = html.escape("; ".join([self.headline, *self._parts()]))
+        label = escaped("; ".join([self.headline, *self._parts()]))
         return (
-            f"{paragraph}{html.escape(self.headline)}</p>"
+            f"{paragraph}{escaped(self.headline)}</p>"
             f'<div class="{css}" role="img" aria-label="{label}">{bars}</div>'
             f'<p class="tract-legend" aria-hidden="true">{legend}</p>'
         )
@@ -221,7 +228,7 @@ def _html(shown: _Shown) -> str:
         if rows
         else "<p>Nothing has been committed yet.</p>"
     )
-    tools = f"<p><b>Tools</b> {html.escape(shown.tools)}</p>" if shown.context.tools else ""
+    tools = f"<p><b>Tools</b> {escaped(shown.tools)}</p>" if shown.context.tools else ""
     page = f"{heading('Context', 3, shown.title)}{shown.bar.to_html()}{tools}{table}"
     return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
 
@@ -233,9 +240,9 @@ def _right(name: str) -> str:
 def _row(number: int, message: Message, source: str) -> str:
     return (
         f'<tr><td class="tract-right tract-dim">{number:,}</td>'
-        f'<td><span class="tract-role tract-{_known_role(message.role)}">{html.escape(speaker(message))}</span></td>'
+        f'<td><span class="tract-role tract-{_known_role(message.role)}">{escaped(speaker(message))}</span></td>'
         f'<td>{_badge(message.priority)}</td><td class="tract-right">{show_tokens(message.token_count, source)}</td>'
-        f'<td class="tract-text" title="{html.escape(message.commit_hash)}">{_content(message)}</td></tr>'
+        f'<td class="tract-text" title="{escaped(message.commit_hash)}">{_content(message)}</td></tr>'
     )
 
 
@@ -253,14 +260,13 @@ def _badge(priority: Priority) -> str:
 def _content(message: Message) -> str:
     """Return the first line, which opens to the whole text where there is more."""
     first, whole = preview(message, _LINE), full_text(message)
-    line = html.escape(first) or '<span class="tract-dim">empty</span>'
+    line = escaped(first) or '<span class="tract-dim">empty</span>'
     if first == whole:
         return line
     more = cut_note(len(whole), _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     return (
-        f"<details><summary {OWN_KEYS}>"
-        f"{line}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+        f"<details><summary {OWN_KEYS}>{line}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import Priority, brief_repr, counted, one_line, printable, show_delta
 from tract_jupyter.notebook.views.context import full_text, preview, speaker
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, root_html, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -182,7 +181,7 @@ def _value(value: object) -> str:
 
 
 def _html(result: DiffResult) -> str:
-    config = "".join(f"<p>{html.escape(line)}</p>" for line in _config_lines(result))
+    config = "".join(f"<p>{escaped(line)}</p>" for line in _config_lines(result))
     parts = "".join(_parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html))
     page = f"{heading('Difference', 3, _title(result))}<p><b>{result.stat}</b></p>{config}{parts}"
     return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
@@ -193,10 +192,10 @@ def _fold_html(text: str) -> str:
 
 
 def _change_html(diff: MessageDiff, source: str) -> str:
-    details = "".join(f"<p>{html.escape(line)}</p>" for line in _details(diff))
+    details = "".join(f"<p>{escaped(line)}</p>" for line in _details(diff))
     head = (
         f'<div class="tract-head"><b>{_SIGNS[diff.kind]} {diff.kind}</b>'
-        f"<span>{html.escape(_speakers(diff))}</span><code>{html.escape(_commits(diff))}</code>"
+        f"<span>{escaped(_speakers(diff))}</span><code>{escaped(_commits(diff))}</code>"
         f"<span>{show_delta(diff.token_delta, source)} tokens</span></div>"
     )
     return f'<div class="tract-change tract-{diff.kind}">{head}{details}{_body_html(diff)}</div>'
@@ -211,24 +210,20 @@ def _body_html(diff: MessageDiff) -> str:
             else ""
         )
     message = diff.message
-    first, whole = html.escape(preview(message, _PREVIEW)), full_text(message)
-    if html.escape(whole) == first:
+    first, whole = escaped(preview(message, _PREVIEW)), full_text(message)
+    if escaped(whole) == first:
         return f"<div>{first}</div>"
     more = cut_note(len(whole), _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     return (
-        f"<details><summary {OWN_KEYS}>"
-        f"{first}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+        f"<details><summary {OWN_KEYS}>{first}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"
     )
 
 
 def line_html(line: DiffLine) -> str:
     """Return a line of a difference, with what differs marked."""
     tag = {"+": "ins", "-": "del"}.get(line.sign, "span")
-    parts = (
-        f"<{tag}>{html.escape(text)}</{tag}>" if differs else html.escape(text)
-        for differs, text in line.pieces
-    )
+    parts = (f"<{tag}>{escaped(text)}</{tag}>" if differs else escaped(text) for differs, text in line.pieces)
     return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
 
 
@@ -278,8 +273,8 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> s
 def two_columns(old: str, new: str, rows: str, css: str = "diff") -> str:
     """Return cells, left and right in turn, under the headings of their columns."""
     return (
-        f'<div class="{css}"><div class="head del">{html.escape(old)}</div>'
-        f'<div class="head add">{html.escape(new)}</div>{rows}</div>'
+        f'<div class="{css}"><div class="head del">{escaped(old)}</div>'
+        f'<div class="head add">{escaped(new)}</div>{rows}</div>'
     )
 
 
@@ -322,9 +317,7 @@ def _side_html(css: str, side: int, pieces: tuple[Piece, ...], numbers: list[int
     """Return a line of one side under its number; what differs is marked."""
     numbers[side] += 1
     tag = "del" if side == 0 else "ins"
-    text = "".join(
-        f"<{tag}>{html.escape(one)}</{tag}>" if differs else html.escape(one) for differs, one in pieces
-    )
+    text = "".join(f"<{tag}>{escaped(one)}</{tag}>" if differs else escaped(one) for differs, one in pieces)
     look = f' class="{css}"' if css else ""
     line = f' data-line="{key}"' if key else ""
     return (

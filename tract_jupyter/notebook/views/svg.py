@@ -6,12 +6,11 @@ nothing there is hidden from it.
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import printable
-from tract_jupyter.notebook.views.html import text_width
+from tract_jupyter.notebook.views.html import escaped, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,7 @@ def drawing(width: float, height: float, label: str, content: str, *, least: flo
     """Return a drawing with a name for screen readers; narrower than `least` pixels it is scrolled, not scaled."""
     style = f' style="min-width:{least:g}px"' if least else ""
     return (
-        f'<svg role="list" aria-label="{html.escape(label)}" width="{width:g}" height="{height:g}"{style} '
+        f'<svg role="list" aria-label="{escaped(label)}" width="{width:g}" height="{height:g}"{style} '
         f'viewBox="0 0 {width:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{content}</svg>'
     )
 
@@ -32,7 +31,7 @@ def drawing(width: float, height: float, label: str, content: str, *, least: flo
 def item(content: str, spoken: str, hover: str, css: str = "") -> str:
     """Return a group that is an item of the list: a sentence for screen readers, a text on hovering."""
     return (
-        f'<g role="listitem"{_class(css)} aria-label="{html.escape(spoken)}"><title>{html.escape(hover)}</title>'
+        f'<g role="listitem"{_class(css)} aria-label="{escaped(spoken)}"><title>{escaped(hover)}</title>'
         f"{content}</g>"
     )
 
@@ -44,9 +43,7 @@ def unspoken(content: str, css: str = "") -> str:
 
 def text(x: float, middle: float, words: str, css: str = "") -> str:
     """Return a line of text around a height; nothing if it is empty."""
-    return (
-        f'<text{_class(css)} x="{x:g}" y="{middle + BASELINE:g}">{html.escape(words)}</text>' if words else ""
-    )
+    return f'<text{_class(css)} x="{x:g}" y="{middle + BASELINE:g}">{escaped(words)}</text>' if words else ""
 
 
 def box(x: float, y: float, width: float, height: float, css: str = "", *, radius: float = 0) -> str:

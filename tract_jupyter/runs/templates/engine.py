@@ -5,7 +5,7 @@
 | `art.<tag>.value`, `.history` | artifacts; `art["id"]` too, by whatever name the context has them |
 | `artByOpId.<operation>.value` | what the direct dependencies made |
 | `messages`, `chatHistory` | all messages, those of user and assistant; each with `role` and `content` |
-| `promptSystem` | all system messages, with a blank line between two |
+| `promptSystem` | all system messages that are not blank, with a blank line between two |
 | `lastUserMessage`, `lastAssistantMessage` | empty if there is none; afterwards the fresh reply is the last one |
 | `recentMessages(n)`, `recentMessagesText(n)` | the last n of user and assistant; as lines `role: content` |
 | `recentMessagesByContextTokens(n)`, `...Text(n)` | as many as n tokens hold, of four characters each |
@@ -126,7 +126,9 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
         "artByOpId": {name: {"value": value} for name, value in context.by_operation.items()},
         "messages": messages,
         "chatHistory": spoken,
-        "promptSystem": "\n\n".join(one["content"] for one in messages if one["role"] == "system"),
+        "promptSystem": "\n\n".join(
+            one["content"] for one in messages if one["role"] == "system" and one["content"].strip()
+        ),
         "lastUserMessage": _last_user(context, messages),
         "lastAssistantMessage": last_reply,
         **context.variables,

@@ -1,8 +1,8 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
-`client` reaches a server (a program, or a URL: `transports`) over a `connection`, `tools` makes its tools those of
-the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported with the first server or
-client.
+`client` reaches a server (a program, or a URL: `transports`) over a `connection`, `content` reads its answers, `tools`
+makes its tools those of the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported
+with the first server or client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The client of an MCP server: a program on this machine, or a URL.
 
-It may be a program on this machine, or a URL. Whatever it sends is a claim of somebody else's: bounded, and never run.
+What a server sends is a claim of another party: it is bounded, and never run.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from tract_jupyter.exceptions import (
@@ -17,10 +17,12 @@ from tract_jupyter.exceptions import (
     McpError,
     McpStartError,
     McpTimeoutError,
+    SpecError,
     ToolExecutionError,
 )
-from tract_jupyter.models import brief_repr, one_line, plain, sha256
+from tract_jupyter.models import brief_repr, one_line, plain, repr_of_whole, sha256, working
 from tract_jupyter.operations import TOOL_PREFIX
+from tract_jupyter.prompts import READ_RESOURCE_DESCRIPTION
 from tract_jupyter.toolkit.names import HELPERS, TOOL_GROUPS, python_name
 
 if TYPE_CHECKING:
@@ -28,14 +30,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp import Client
-    from mcp_types import (
-        CallToolResult,
-        Tool,
-    )
 
-    from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
+    from tract_jupyter.models import Work
+    from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection, Patience
+    from tract_jupyter.toolkit.mcp.content import McpAnswer
 
 T = TypeVar("T")
+
+READ_RESOURCE: Final = "read_resource"
+"""The name of the tool that reads a server's resources."""
 
 # bytes; an image, which is only described, may be larger than a text
 _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
@@ -43,23 +46,93 @@ _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class McpTool:
-    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
+    """A tool as its server describes it. The hints are the server's claims; None if it claims nothing.
+
+    Attributes:
+        runs_as_task: it can only be called as a task.
+        reads_resources: it is no tool of the server: it reads the server's resources.
+        problem: why it cannot be used; empty if nothing is known against it.
+    """
 
     name: str
-    description: str
-    input_schema: dict[str, Any]
+    description: str = ""
+    input_schema: dict[str, Any] = field(default_factory=dict)
     output_schema: dict[str, Any] | None = None
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+    runs_as_task: bool = False
+    reads_resources: bool = False
+    problem: str = ""
 
     @classmethod
-    def listed(cls, tool: Tool) -> McpTool:
-        """Return a tool of the SDK as plain data."""
-        hints = tool.annotations
-        claims = (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) if hints else ()
-        described = tool.description or tool.title or ""
-        return cls(tool.name, described, tool.input_schema, tool.output_schema, *claims)
+    def listed(cls, tool: Any, place: int, *, has_tasks: bool) -> McpTool:
+        """Return a tool as a server lists it.
+
+        Args:
+            tool: as the server sent it.
+            place: where it stands in the list, from 1.
+            has_tasks: the server runs tasks.
+        """
+        if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+            return cls(f"(tool {place})", problem="it has no name")
+        hints, execution = (_part(tool, name) for name in ("annotations", "execution"))
+        described = (tool.get("description"), tool.get("title"), hints.get("title"))
+        output = tool.get("outputSchema")
+        made = cls(
+            tool["name"],
+            next((text for text in described if isinstance(text, str) and text), ""),
+            output_schema=output if isinstance(output, dict) else None,
+            read_only=_claim(hints, "readOnlyHint"),
+            destructive=_claim(hints, "destructiveHint"),
+            open_world=_claim(hints, "openWorldHint"),
+            runs_as_task=has_tasks and execution.get("taskSupport") == "required",
+        )
+        try:
+            return replace(made, input_schema=_object_schema(tool.get("inputSchema")))
+        except SpecError as error:
+            return replace(made, problem=str(error))
+
+    @classmethod
+    def of_resources(cls) -> McpTool:
+        """Return the tool that reads the resources of a server."""
+        uri = {"type": "string", "description": "The URI of the resource, as an answer links to it."}
+        schema = {"type": "object", "properties": {"uri": uri}, "required": ["uri"]}
+        return cls(
+            READ_RESOURCE, READ_RESOURCE_DESCRIPTION, schema, read_only=True, destructive=False,
+            reads_resources=True,
+        )  # fmt: skip
+
+
+def _part(tool: dict[str, Any], name: str) -> dict[str, Any]:
+    found = tool.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _claim(hints: dict[str, Any], name: str) -> bool | None:
+    found = hints.get(name)
+    return found if isinstance(found, bool) else None  # a hint that is no boolean claims nothing
+
+
+def _object_schema(schema: Any) -> dict[str, Any]:
+    """Return the schema of a tool's arguments as the schema of an object.
+
+    Raises:
+        SpecError: it describes something else.
+    """
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    if not isinstance(schema, dict):
+        raise SpecError(f"its inputSchema is no JSON Schema, but {brief_repr(schema)}")
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if not _may_be_object(schema) or (isinstance(choices, list) and not any(map(_may_be_object, choices))):
+        raise SpecError(f"its inputSchema describes no object, but {brief_repr(schema.get('type', choices))}")
+    return {**schema, "type": "object"}
+
+
+def _may_be_object(schema: Any) -> bool:
+    kind = schema.get("type", "object") if isinstance(schema, dict) else "object"
+    return "object" in kind if isinstance(kind, list) else kind == "object"
 
 
 @contextmanager
@@ -90,7 +163,8 @@ class McpServer:
         env: variables of the program besides PATH, HOME and the like. No others are passed on.
         cwd: the folder that the program runs in.
         headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-        timeout: seconds that a call may take, if it does not say.
+        timeout: seconds that a call may take without progress, unless the call says otherwise.
+        longest_timeout: seconds that a call may take in total, whatever progress the server reports.
         start_timeout: seconds until it must be ready.
         result_bytes: the most bytes of text that one call may bring.
         trust_annotations: believe what the server says about which of its tools only read, so that models may call
@@ -110,17 +184,22 @@ class McpServer:
         cwd: str | Path | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
+        longest_timeout: float = 3_600.0,
         start_timeout: float = 30.0,
         result_bytes: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> None:
         check_server(name, command, url)
-        check_limits(name, timeout=timeout, start_timeout=start_timeout, result_bytes=result_bytes)
+        check_limits(
+            name, timeout=timeout, longest_timeout=longest_timeout, start_timeout=start_timeout,
+            result_bytes=result_bytes,
+        )  # fmt: skip
         self._env, self._headers = checked_texts(name, "env", env), checked_texts(name, "headers", headers)
         self.name = name
         self.command = None if command is None else tuple(command)
         self.url = url
         self.timeout = timeout
+        self.longest_timeout = longest_timeout
         self.result_bytes = result_bytes
         self.trust_annotations = trust_annotations
         self._start_timeout = start_timeout
@@ -171,7 +250,7 @@ class McpServer:
         Raises:
             McpError: it cannot be started, does not answer in time, or lists what are no tools.
         """
-        self._request(self._look, self.timeout, "asked for its tools")
+        self._request(lambda client, _: self._look(client), self.timeout, "asked for its tools")
         return list(self.listed)
 
     def call(
@@ -184,12 +263,18 @@ class McpServer:
         Args:
             tool: its name, as the server has it.
             arguments: by name, with values that have a JSON form.
-            timeout: seconds until the call is cancelled.
+            timeout: seconds without progress until the call is cancelled.
 
         Raises:
             ToolExecutionError: the tool or the server says that it failed.
             McpError: the server cannot be started, is lost, does not answer in time, or sends too much.
         """
+        return self.answer(tool, arguments, timeout=timeout).value
+
+    def answer(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> McpAnswer:
+        """Call a tool, and return the value for code with the text for a model; otherwise like `call`."""
         full = f"{self.name}.{tool}"
         try:
             given = plain(dict(arguments or {}))
@@ -197,16 +282,19 @@ class McpServer:
             raise ToolExecutionError(
                 full, arguments or {}, f"the arguments cannot be sent: {error}"
             ) from None
-        result = self._request(
-            lambda client: _call(client, self.name, tool, given),
-            self.timeout if timeout is None else timeout,
-            "called",
-        )
-        from tract_jupyter.toolkit.mcp.connection import reason_of, value_of
+        self._connected()
+        listed = next((one for one in self.listed if one.name == tool), McpTool(tool))
+        with working(full) as work:
+            result = self._request(
+                lambda client, patience: self._call(client, listed, given, _Progress(full, work, patience)),
+                self.timeout if timeout is None else timeout,
+                "called",
+            )
+        from tract_jupyter.toolkit.mcp.content import may_wrap, read_answer, read_reason
 
-        if result.is_error:
-            raise ToolExecutionError(full, given, reason_of(result))
-        return value_of(result, full, self.result_bytes)
+        if result.get("isError"):
+            raise ToolExecutionError(full, given, read_reason(result))
+        return read_answer(result, full, self.result_bytes, wraps=may_wrap(listed.output_schema))
 
     def close(self) -> None:
         """Disconnect, and end its program. A second call does nothing."""
@@ -220,19 +308,33 @@ class McpServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return f"<McpServer {self.name}: {self.place}>"
 
     # ---
 
-    def _request(self, job: Callable[[Client], Awaitable[T]], timeout: float, was: str) -> T:
+    def _call(
+        self, client: Client, tool: McpTool, arguments: dict[str, Any], on_progress: _Progress
+    ) -> Awaitable[dict[str, Any]]:
+        from tract_jupyter.toolkit.mcp.connection import call_tool, read_resource
+
+        if tool.reads_resources:
+            return read_resource(client, self.name, str(arguments.get("uri")))
+        seconds = self.longest_timeout if tool.runs_as_task else None
+        return call_tool(client, self.name, tool.name, arguments, on_progress, task_seconds=seconds)
+
+    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str) -> T:
         """Run a job on the connection; `was` says what the server was doing, for errors."""
         connection = self._connected()
+        from tract_jupyter.toolkit.mcp.connection import Patience
+
+        patience = Patience(timeout, self.longest_timeout)
         try:
-            return connection.run(job, timeout)
+            return connection.run(lambda client: job(client, patience), patience)
         except TimeoutError:
             raise McpTimeoutError(
-                f"MCP server {self.name!r} was {was} and did not answer within {timeout:g} s, so that was cancelled; "
+                f"MCP server {self.name!r} was {was} and {patience.why_over()}, so that was cancelled; "
                 "it may have had its effect"
             ) from None
         except McpError:
@@ -247,14 +349,22 @@ class McpServer:
 
     async def _look(self, client: Client) -> None:
         """Adopt its list of tools; if the list cannot be used, none of them."""
-        from tract_jupyter.toolkit.mcp.connection import list_tools
+        from tract_jupyter.toolkit.mcp.connection import check_headers, has_tasks, list_tools
 
         try:
             tools, self.problem = await list_tools(client, self.name), ""
         except McpError as error:
             self.listed, self.problem = (), str(error)
             raise
-        listed = tuple(map(McpTool.listed, tools))
+        tasks = has_tasks(client)
+        found = [McpTool.listed(tool, place, has_tasks=tasks) for place, tool in enumerate(tools, 1)]
+        refused = check_headers(client, {tool.name: tool.input_schema for tool in found if not tool.problem})
+        found = [replace(tool, problem=_HEADERS) if tool.name in refused else tool for tool in found]
+        if client.server_capabilities.resources is not None and all(
+            python_name(tool.name) != READ_RESOURCE for tool in found
+        ):
+            found.append(McpTool.of_resources())
+        listed = tuple(found)
         if listed != self.listed:  # what is made of them is kept as long as they are the same
             self.listed = listed
 
@@ -299,11 +409,23 @@ class McpServer:
         return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT)
 
 
-def _call(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> Awaitable[CallToolResult]:
+_HEADERS: Final = "its inputSchema has x-mcp-header entries that are not valid"
 
-    from tract_jupyter.toolkit.mcp.connection import call_tool
 
-    return call_tool(client, server, tool, arguments)
+@dataclass
+class _Progress:
+    """Passes on the progress of a call: to its time limit, and to the user."""
+
+    subject: str
+    work: Work
+    patience: Patience
+
+    def __call__(self, done: float, total: float | None, message: str | None) -> None:
+        self.patience.extend()
+        if message:
+            self.work.what = f"{self.subject}: {one_line(message, 80)}"
+        if total is not None and total > 0:
+            self.work.done, self.work.total = round(100 * min(1.0, max(0.0, done / total))), 100
 
 
 _LONGEST_NAME: Final = 64

@@ -1,46 +1,35 @@
 """A connection to an MCP server: kept open in a thread of its own, used from any other without `await`.
 
-Requests are made with the SDK's client; their answers become plain data of limited size.
+The SDK's client keeps the connection. Answers are read as plain JSON, since the SDK refuses a whole list for one odd
+tool, and a whole answer for one odd block.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
+import time
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import anyio
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    EmbeddedResource,
-    Implementation,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-    ToolListChangedNotification,
-)
+from mcp_types import CONNECTION_CLOSED, Implementation, ListToolsResult, Tool, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from tract_jupyter.exceptions import (
     McpError,
     McpResultError,
 )
-from tract_jupyter.models import one_line, shortened
+from tract_jupyter.models import brief_repr, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from mcp_types import ContentBlock, Tool
+    from mcp.shared.dispatcher import CallOptions
 
     from tract_jupyter.toolkit.mcp.transports import StderrTail
 
@@ -68,6 +57,43 @@ class Endpoint(Protocol):
     def why_it_ended(self) -> str:
         """Return what is known about its end."""
         ...
+
+
+OnProgress: TypeAlias = "Callable[[float, float | None, str | None], None]"
+"""A callback for the progress of a call: the amount done, the total, and a message."""
+
+
+class Patience:
+    """The time that a request may take: some seconds from the last sign of progress, and a total.
+
+    Args:
+        timeout: seconds without progress.
+        longest: seconds in total.
+    """
+
+    def __init__(self, timeout: float, longest: float) -> None:
+        self._timeout, self._longest = timeout, longest
+        self._last = time.monotonic() + longest
+        self._is_extended = False
+        self._until = time.monotonic() + timeout
+
+    def extend(self) -> None:
+        """Note progress."""
+        self._is_extended = True
+        self._until = time.monotonic() + self._timeout
+
+    def why_over(self) -> str:
+        """Return why the time is over, for an error."""
+        if not self._is_extended:
+            return f"did not answer within {min(self._timeout, self._longest):g} s"
+        if self._last <= self._until:
+            return f"did not end within {self._longest:g} s, though it reported progress"
+        return f"reported no progress for {self._timeout:g} s"
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds that are left now; 0 if none are."""
+        return max(0.0, min(self._until, self._last) - time.monotonic())
 
 
 class McpConnection:
@@ -106,7 +132,7 @@ class McpConnection:
         """True if a call has a chance to be heard."""
         return not self._main.done()
 
-    def run(self, job: Callable[[Client], Awaitable[T]], timeout: float) -> T:
+    def run(self, job: Callable[[Client], Awaitable[T]], patience: Patience) -> T:
         """Run a job with the client, and wait for it here. Whatever ends the wait cancels the job.
 
         Raises:
@@ -115,7 +141,12 @@ class McpConnection:
         """
         future = self._portal.start_task_soon(job, self._client)
         try:
-            return future.result(timeout)
+            while True:
+                try:
+                    return future.result(patience.seconds_left)
+                except TimeoutError:
+                    if future.done() or not patience.seconds_left:
+                        raise
         finally:
             future.cancel()  # if it is done, this does nothing
 
@@ -185,121 +216,194 @@ def _version() -> str:
 
 
 _MOST_TOOLS: Final = 1_000
-
-
 _COMPLETE: Final = "complete"
+_POLL_MILLISECONDS: Final = (
+    50,
+    1_000,
+    30_000,
+)  # the least, the usual and the most between two looks at a task
+_CANCEL_SECONDS: Final = 2.0
 
 
-async def list_tools(client: Client, server: str) -> tuple[Tool, ...]:
-    """Return all tools, in the server's order.
+async def _request(
+    client: Client, method: str, params: dict[str, Any] | None, on_progress: OnProgress | None = None
+) -> dict[str, Any]:
+    """Send a request, and return its result as the server sent it."""
+    session = client.session
+    data: dict[str, Any] = {"method": method} | ({"params": params} if params else {})
+    options: CallOptions = {}
+    session._stamp(data, options)  # noqa: SLF001 # the SDK has no public way that leaves the result as it is
+    if on_progress is not None:
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, message)
+
+        options["on_progress"] = report
+    return await session._dispatcher.send_raw_request(method, data.get("params"), options)  # noqa: SLF001
+
+
+async def list_tools(client: Client, server: str) -> list[Any]:
+    """Return all tools, in the server's order, as it describes them.
 
     Raises:
-        McpResultError: the server refuses, or what it lists are no tools, or too many.
+        McpResultError: the server refuses, or sends no list, or one without an end.
     """
-    found: list[Tool] = []
+    found: list[Any] = []
     cursor = None
     while True:
         try:
-            page = await client.list_tools(cursor=cursor)
+            page = await _request(client, "tools/list", cursor and {"cursor": cursor})
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise
             raise McpResultError(
                 f"MCP server {server!r} does not list its tools: {one_line(error.message, 500)}"
             ) from None
-        except ValidationError as error:
-            raise _nonsense(server, "a list of tools", error) from None
-        found += page.tools
-        cursor = page.next_cursor
-        if len(found) > _MOST_TOOLS or not (page.tools or cursor is None):
+        tools = _list_in(page, "tools", f"MCP server {server!r} sent a list of tools")
+        found += tools
+        cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
+        if len(found) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(
                 f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the most that are taken"
             )
         if cursor is None:
-            return tuple(found)
+            return found
 
 
-async def call_tool(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+def has_tasks(client: Client) -> bool:
+    """Return True if the server runs tool calls as tasks."""
+    tasks = client.server_capabilities.tasks
+    return tasks is not None and tasks.requests is not None and tasks.requests.tools is not None
+
+
+def check_headers(client: Client, tools: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Register the arguments that a server over HTTP expects as headers.
+
+    Args:
+        client: of the server.
+        tools: the schema of the arguments of each tool, by name.
+
+    Returns:
+        The tools whose schemas say this in a way that is not valid; a client must not call them.
+    """
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return set()
+    listed = ListToolsResult(tools=[Tool(name=name, input_schema=schema) for name, schema in tools.items()])
+    kept = client.session._absorb_tool_listing(listed, complete=True)  # noqa: SLF001 # as for `_stamp`
+    return tools.keys() - {tool.name for tool in kept.tools}
+
+
+async def call_tool(
+    client: Client,
+    server: str,
+    tool: str,
+    arguments: dict[str, Any],
+    on_progress: OnProgress,
+    *,
+    task_seconds: float | None = None,
+) -> dict[str, Any]:
     """Call a tool. A refusal of the server comes back as an error of the tool.
 
     The SDK's own `call_tool` checks the answer against the server's output schema, whose patterns could keep this
     process busy for ever, and may answer requests of the server by making the call again; neither happens here.
 
+    Args:
+        client: of the server.
+        server: its name.
+        tool: the tool.
+        arguments: by name.
+        on_progress: called with progress.
+        task_seconds: run the call as a task, which the server keeps for so long.
+
     Raises:
         McpResultError: the answer is not valid.
     """
-    request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
     try:
-        result = await client.session.send_request(request, CallToolResult)
+        if task_seconds is None:
+            result = await _request(client, "tools/call", params, on_progress)
+        else:
+            task = {"ttl": round(task_seconds * 1_000)}
+            result = await _request(client, "tools/call", {**params, "task": task}, on_progress)
+            if isinstance(result.get("task"), dict):
+                result = await _task_result(client, result["task"], f"{server}.{tool}", on_progress)
     except MCPError as error:
-        if error.code == CONNECTION_CLOSED:
-            raise
-        return CallToolResult(content=[TextContent(text=error.message)], is_error=True)
-    except ValidationError as error:
-        raise _nonsense(server, f"an answer of {tool!r}", error) from None
-    if result.result_type != _COMPLETE:
-        raise McpResultError(f"{server}.{tool} asks a question back, which a call in code cannot answer")
+        return _refusal(error)
+    if result.get("resultType", _COMPLETE) != _COMPLETE:
+        raise _asks_back(f"{server}.{tool}")
+    if "content" in result or "structuredContent" not in result:
+        _list_in(result, "content", f"MCP server {server!r} sent an answer of {tool!r}")
     return result
 
 
-def _nonsense(server: str, what: str, error: ValidationError) -> McpResultError:
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    why = one_line(f"{where}: {first['msg']}", 300)
-    return McpResultError(f"MCP server {server!r} sent {what} that is not valid: {why}")
-
-
-_LONGEST_REASON: Final = 2_000
-
-
-def value_of(result: CallToolResult, subject: str, limit: int) -> Any:
-    """Return the structured content of an answer, or else its text.
-
-    Images, sounds and files are described and not passed on.
-
-    Args:
-        result: the answer.
-        subject: the tool, for errors.
-        limit: the most bytes of text.
+async def _task_result(
+    client: Client, task: dict[str, Any], subject: str, on_progress: OnProgress
+) -> dict[str, Any]:
+    """Wait for a task. If the wait ends before the task, the task is cancelled.
 
     Raises:
-        McpResultError: there is more.
+        McpResultError: the task asks a question back.
     """
-    value = result.structured_content
-    text = _text(result.content) if value is None else json.dumps(value, ensure_ascii=False)
-    size = len(text.encode(errors="surrogatepass"))
-    if size > limit:
-        raise McpResultError(
-            f"{subject} answered with {size:,} bytes of text, and at most {limit:,} are taken over. Ask it for "
-            "less, or raise result_bytes where the server is added"
-        )
-    return (text or None) if value is None else value
+    named = {"taskId": str(task.get("taskId"))}
+    is_over = False
+    try:
+        while task.get("status") not in {"completed", "failed", "cancelled"}:
+            if task.get("status") == "input_required":
+                raise _asks_back(subject)
+            await anyio.sleep(_pause(task.get("pollInterval")))
+            task = await _request(client, "tasks/get", named)
+            on_progress(0, None, str(task.get("statusMessage") or ""))
+        is_over = True
+    finally:
+        if not is_over:
+            with anyio.move_on_after(_CANCEL_SECONDS, shield=True), suppress(MCPError):
+                await _request(client, "tasks/cancel", named)
+    return await _request(client, "tasks/result", named)
 
 
-def reason_of(result: CallToolResult) -> str:
-    """Return the reason that a failed answer gives."""
-    text = _text(result.content)
-    if not text and result.structured_content is not None:
-        text = json.dumps(result.structured_content, ensure_ascii=False)
-    return shortened(text.strip(), _LONGEST_REASON) or "the server did not say why"
+def _pause(milliseconds: Any) -> float:
+    least, usual, most = _POLL_MILLISECONDS
+    is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+    return min(most, max(least, milliseconds if is_number else usual)) / 1_000
 
 
-def _text(content: list[ContentBlock]) -> str:
-    return "\n".join(map(_block, content))
+async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]:
+    """Read a resource; its contents are the blocks of the answer.
+
+    Raises:
+        McpResultError: the answer is not valid.
+    """
+    try:
+        result = await _request(client, "resources/read", {"uri": uri})
+    except MCPError as error:
+        return _refusal(error)
+    contents = _list_in(result, "contents", f"MCP server {server!r} sent the resource {brief_repr(uri)}")
+    return {"content": [{"type": "resource", "resource": one} for one in contents]}
 
 
-def _block(block: ContentBlock) -> str:
-    if isinstance(block, TextContent):
-        return block.text
-    if isinstance(block, ResourceLink):
-        return f"[a link to {block.uri}]"
-    if isinstance(block, EmbeddedResource):
-        resource = block.resource
-        if isinstance(resource, TextResourceContents):
-            return resource.text
-        return _described("file", resource.mime_type, resource.blob)
-    return _described(block.type, block.mime_type, block.data)
+def _refusal(error: MCPError) -> dict[str, Any]:
+    """Return the error of a server as an answer.
+
+    Raises:
+        MCPError: it is the end of the connection.
+    """
+    if error.code == CONNECTION_CLOSED:
+        raise error
+    return {"content": [{"type": "text", "text": error.message}], "isError": True}
 
 
-def _described(what: str, mime_type: str | None, data: str) -> str:
-    return f"[{what}, {mime_type or 'of an unknown type'}, {len(data) * 3 // 4:,} bytes, not passed on]"
+def _asks_back(subject: str) -> McpResultError:
+    return McpResultError(f"{subject} asks a question back, which a call in code cannot answer")
+
+
+def _list_in(result: Mapping[str, Any], name: str, what: str) -> list[Any]:
+    """Return a list of a result.
+
+    Raises:
+        McpResultError: it is missing or no list.
+    """
+    found = result.get(name)
+    if not isinstance(found, list):
+        why = "Field required" if name not in result else "Input should be a valid list"
+        raise McpResultError(f"{what} that is not valid: {name}: {why}")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 from contextlib import asynccontextmanager, suppress
@@ -15,12 +16,24 @@ from anyio import to_thread
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    ListToolsResult,
+    TextContent,
+    Tool,
+)
+from pydantic import ValidationError
 
 from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models import printable
-from tract_jupyter.prompts import SERVER_INSTRUCTIONS
+from tract_jupyter.prompts import RUNS, SERVER_INSTRUCTIONS, WAITS_FOR_OWNER, refused_call
 from tract_jupyter.review import NoChannel
+from tract_jupyter.toolkit.callers import CallNotes, noting
 from tract_jupyter.toolkit.executor import failed
 
 if TYPE_CHECKING:
@@ -40,7 +53,12 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 1.0  # how often a changed list of tools is looked for
 
 
-_AT_ONCE: Final = 64  # calls; most of them wait for a person
+_AT_ONCE: Final = 64  # calls that only read, and as many others, most of which wait for a decision
+
+
+_PROGRESS_SECONDS: Final = (
+    10.0  # between two reports; clients of the TypeScript SDK give up after 60 without one
+)
 
 
 _LONGEST_NAME: Final = 64
@@ -90,7 +108,7 @@ class McpService:
         self._profile = tract.toolset(profile).profile
         self._changes = InMemorySubscriptionBus()
         self._session: ServerSession | None = None
-        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._readers, self._writers = (anyio.CapacityLimiter(_AT_ONCE) for _ in range(2))
         self._running: set[threading.Event] = set()
         self._ask_in_inbox(decision_timeout)
         self.server: Server[Any] = Server(
@@ -120,8 +138,10 @@ class McpService:
 
     async def _serve(self) -> None:
         options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (incoming, outgoing):
-            await self.server.run(incoming, outgoing, options)
+        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+            to_us, valid = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+            tasks.start_soon(_answer_invalid, incoming, to_us, outgoing.clone())
+            await self.server.run(valid, outgoing, options)
 
     def _ask_in_inbox(self, timeout: float) -> None:
         reviewer = self._tract.reviewer
@@ -141,21 +161,35 @@ class McpService:
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
         self._session = ctx.session
-        over = threading.Event()
+        over, notes = threading.Event(), CallNotes()
         given_up.set(over)  # of this request's own context
-        execute = partial(self._execute, params.name, params.arguments or {}, _actor(ctx))
+        execute = partial(self._execute, params.name, params.arguments or {}, _actor(ctx), notes)
         try:
-            return answer(await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=self._limiter))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_report, ctx.session, notes)
+                reads = await to_thread.run_sync(self._reads, params.name)
+                limiter = self._readers if reads else self._writers
+                result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
+                tasks.cancel_scope.cancel()
+            return answer(result)
         finally:
             over.set()
 
-    def _execute(self, name: str, arguments: dict[str, Any], actor: str) -> ToolResult:
+    def _reads(self, name: str) -> bool:
+        """Return True if a tool only reads, so that its calls must not wait behind those that wait for a decision."""
+        with suppress(Exception):  # the call reports the problem
+            tool = self._tract.toolset(self._profile).get(name)
+            return tool is not None and tool.traits.read_only
+        return False
+
+    def _execute(self, name: str, arguments: dict[str, Any], actor: str, notes: CallNotes) -> ToolResult:
         """Execute a call in this thread, which may wait for a person."""
         ended = threading.Event()
         self._running.add(ended)
         try:
             self._tract.operations.look_again()
-            return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
+            with noting(notes):
+                return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
         except Exception as error:  # noqa: BLE001 # of the store; the SDK would only say that there was one
             return failed(name, error)
         finally:
@@ -192,6 +226,40 @@ class McpService:
             await self._session.send_tool_list_changed()  # to one of before 2026
 
 
+async def _report(session: ServerSession, notes: CallNotes) -> None:
+    """Report progress until this is cancelled, so that the client does not give up while its owner decides."""
+    for step in itertools.count(1):
+        await anyio.sleep(_PROGRESS_SECONDS)
+        waits = any(pending.status.is_open for pending in notes.asked)
+        await session.report_progress(step, message=WAITS_FOR_OWNER if waits else RUNS)
+
+
+async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
+    """Pass messages on, and answer a line that is no message with an error; the SDK would drop it."""
+    async with incoming, valid, outgoing:
+        async for item in incoming:
+            if not isinstance(item, Exception):
+                await valid.send(item)
+            elif (error := _error_for(item)) is not None:
+                await outgoing.send(SessionMessage(error))
+
+
+def _error_for(problem: Exception) -> JSONRPCError | None:
+    """Return the answer to a line that is no message; None if it is blank. It has the id, if the line shows one."""
+    found = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
+    inputs = [one["input"] for one in found]
+    if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
+        return None
+    code, why = INVALID_REQUEST, "Invalid Request: the line is no JSON-RPC message"
+    if not found or found[0]["type"] == "json_invalid":
+        code, why = PARSE_ERROR, "Parse error: the line is no JSON"
+    message_id = next((given.get("id") for given in inputs if isinstance(given, dict)), None)
+    is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
+    return JSONRPCError(
+        jsonrpc="2.0", id=message_id if is_id else None, error=ErrorData(code=code, message=why)
+    )
+
+
 def _in_event_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -210,7 +278,8 @@ def _actor(ctx: ServerRequestContext[Any]) -> str:
 def answer(result: ToolResult) -> CallToolResult:
     """Convert a result for a client: its value, or why it failed or was refused."""
     if not result.success:
-        return CallToolResult(content=[_block(result.error)], is_error=True)
+        why = refused_call(result.tool_name, result.error) if result.denied else result.error
+        return CallToolResult(content=[_block(why)], is_error=True)
     value: Any = result.output
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     # only objects may be structured

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
 from tract_jupyter.models import check_text, digest, one_line, printable
-from tract_jupyter.models.schema import count_parts
+from tract_jupyter.models.schema import JsonSchema, count_parts
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.mcp.content import unwrapped_schema
 from tract_jupyter.toolkit.names import python_name
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -70,6 +71,7 @@ class McpTools:
         cwd: str | Path | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
+        longest_timeout: float = 3_600.0,
         start_timeout: float = 30.0,
         result_bytes: int = 1_000_000,
         trust_annotations: bool = False,
@@ -86,7 +88,8 @@ class McpTools:
             env: variables of the program besides PATH, HOME and the like. No others are passed on.
             cwd: the folder that the program runs in.
             headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-            timeout: seconds that a call may take, if it does not say.
+            timeout: seconds that a call may take without progress, unless the call says otherwise.
+            longest_timeout: seconds that a call may take in total, whatever progress the server reports.
             start_timeout: seconds until it must be ready.
             result_bytes: the most bytes of text that one call may bring.
             trust_annotations: believe what the server says about which of its tools only read, so that models may call
@@ -98,8 +101,9 @@ class McpTools:
         from tract_jupyter.toolkit.mcp.client import McpServer
 
         server = McpServer(
-            name, command, url=url, env=env, cwd=cwd, headers=headers, timeout=timeout, start_timeout=start_timeout,
-            result_bytes=result_bytes, trust_annotations=trust_annotations,
+            name, command, url=url, env=env, cwd=cwd, headers=headers, timeout=timeout,
+            longest_timeout=longest_timeout, start_timeout=start_timeout, result_bytes=result_bytes,
+            trust_annotations=trust_annotations,
         )  # fmt: skip
         if name in self.servers:
             raise McpError(f"there is an MCP server {name!r} already; mcp.remove({name!r}) ends it")
@@ -158,6 +162,8 @@ def _made(server: McpServer, before: _Made | None) -> _Made:
         parts += count_parts([tool.input_schema, tool.output_schema])
         try:
             _check_name(tool.name, names[tool.name], short[python_name(tool.name)])
+            if tool.problem:
+                raise SpecError(tool.problem)
             _check_parts(parts)
             definition = _definition(server, tool)
         except (SpecError, ContentError) as error:
@@ -189,10 +195,21 @@ def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
     made = ToolDefinition.from_schema(
         f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool),
         traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
-        output_schema=tool.output_schema,
+        output_schema=_output_schema(tool),
     )  # fmt: skip
-    claims = {**asdict(tool), "server": server.identity}
+    claims = {**asdict(tool), "output_schema": ascii(tool.output_schema), "server": server.identity}
     return replace(made, namespace=server.name, version=digest(claims))
+
+
+def _output_schema(tool: McpTool) -> dict[str, Any] | None:
+    """Return the schema of the value for code; None if it cannot be used, as nothing depends on it."""
+    schema = unwrapped_schema(tool.output_schema)
+    try:
+        if schema is not None:
+            JsonSchema(schema)
+    except SpecError:
+        return None
+    return schema
 
 
 def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
@@ -202,9 +219,10 @@ def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
         if tool not in server.listed:
             return ToolResult(full, success=False, error=_CHANGED)
         try:
-            return ToolResult(full, success=True, output=server.call(tool.name, arguments))
+            answer = server.answer(tool.name, arguments)
         except ToolExecutionError as error:
             return ToolResult(full, success=False, error=error.reason)
+        return ToolResult(full, success=True, output=answer.value, told=answer.told, images=answer.images)
 
     return call
 

@@ -1,0 +1,140 @@
+"""Images in the results of tools: sent to a model that accepts images, and always described."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from tests.attachments import jpeg, png
+from tests.hooks.fakes import call, reply
+from tests.loop.conftest import told
+from tests.toolkit.servers import scripted
+from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient
+from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.models import OF_RESULTS, AttachedFile
+from tract_jupyter.toolkit import ToolResult
+
+DRAW, SHOT, LOOK = (
+    call("raw_draw", {}, "c1"),
+    call("raw_shot", {}, "c2"),
+    call("look", {"city": "Rome"}, "c3"),
+)
+PICTURE, PHOTO = (base64.b64encode(data).decode() for data in (png(300, 250), jpeg(30, 20)))
+ANSWERS = {
+    "draw": {"content": [{"type": "text", "text": "Here:"}, {"type": "image", "data": PICTURE, "mimeType": "image/png"}],
+             "structuredContent": {"ok": True}},
+    "shot": {"content": [{"type": "resource", "resource": {"uri": "a://b", "blob": PHOTO, "mimeType": "image/jpeg"}},
+                         {"type": "image", "data": "bm8gaW1hZ2U=", "mimeType": "image/png"}]},
+}  # fmt: skip
+DESCRIBED = f"Here:\n[image, image/png, {len(png(300, 250)):,} bytes]"
+
+
+@pytest.fixture
+def server(talk, tmp_path):
+    """A server whose tools draw; they only read, and are trusted."""
+    hints = {"inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+    program = scripted(tmp_path, [{"name": name, **hints} for name in ANSWERS], ANSWERS)
+    yield talk.mcp.add("raw", program, trust_annotations=True)
+    talk.close()
+
+
+def images(messages):
+    """The images of each message that has any, as the base64 of each."""
+    parts = [
+        [part for part in one["content"] if part["type"] == "image_url"]
+        for one in messages
+        if isinstance(one["content"], list)
+    ]
+    return [[part["image_url"]["url"].partition("base64,")[2] for part in found] for found in parts]
+
+
+def test_an_image_follows_the_results_and_is_described_in_them(talk, script, server):
+    client = script(reply(None, DRAW, SHOT, LOOK), "ok", "again")
+    assert talk.chat("Draw.").outcome == "answer"
+    assert told(client)[0] == DESCRIBED
+    roles = [one["role"] for one in client.last_messages]
+    assert roles[-5:] == ["assistant", "tool", "tool", "tool", "user"]
+    assert images(client.last_messages) == [[PICTURE, PHOTO]]
+    assert client.last_messages[-1]["content"][-1]["text"].startswith(OF_RESULTS)
+    talk.chat("And now?")
+    assert images(client.last_messages) == [[PICTURE, PHOTO]]
+    assert client.last_messages[-1] == {"role": "user", "content": "And now?"}
+    assert [turn.text for turn in talk.loop.turns()] == ["Draw.", "And now?"]
+
+
+def test_it_is_kept_counted_and_verified_like_those_of_the_user(talk, script, server):
+    script(reply(None, DRAW), "ok")
+    talk.chat("Draw.")
+    (answer,) = [message for message in talk.compile().messages if message.role == "tool"]
+    (attached,) = answer.attachments
+    assert (attached.name, attached.media_type) == ("raw.draw image 1", "image/png")
+    assert answer.token_count > 100
+    assert talk.verify() == []
+    edited = talk.tool_result("c1", "raw_draw", "shorter", edit=answer.commit_hash)
+    assert edited.commit_hash
+    (answer,) = [message for message in talk.compile().messages if message.role == "tool"]
+    assert (answer.content, answer.attachments) == ("shorter", ())
+
+
+@pytest.mark.parametrize(
+    ("words", "is_remembered"),
+    [
+        ("This model does not support image input.", True),
+        ("image input is not supported - hint: you may need to provide the mmproj", True),
+        ("messages.3.content.0.image.source: Could not process image", False),
+    ],
+)
+def test_a_model_that_refuses_images_is_asked_without_them(talk, script, server, words, is_remembered):
+    refusal = LLMRequestError(words, code="provider_error")
+    client = script(reply(None, DRAW), refusal, "ok", *([] if is_remembered else [refusal]), "again")
+    assert talk.chat("Draw.").outcome == "answer"
+    assert images(client.last_messages) == []
+    assert told(client) == [DESCRIBED]
+    talk.chat("And now?")
+    assert images(client.last_messages) == []
+    assert client.replies == []
+
+
+def test_another_error_is_not_answered_by_asking_again(talk, script, server):
+    client = script(reply(None, DRAW), LLMRequestError("out of credit", code="provider_error"), "ok")
+    with pytest.raises(LLMRequestError):
+        talk.chat("Draw.")
+    assert client.replies == ["ok"]
+
+
+def test_images_of_the_user_are_not_left_out(talk, script):
+    client = script(LLMRequestError("This model does not support image input.", code="provider_error"), "ok")
+    with pytest.raises(LLMRequestError):
+        talk.chat("Look.", attachments=[AttachedFile.of("dot.png", png(3, 2))])
+    assert client.replies == ["ok"]
+
+
+def test_a_handler_of_results_decides_about_texts_only(talk, script, server):
+    talk.on(
+        "tool_result", lambda pending: pending.edit_result(f"seen: {pending.content}") or pending.approve()
+    )
+    client = script(reply(None, DRAW), "ok")
+    talk.chat("Draw.")
+    assert told(client) == [f"seen: {DESCRIBED}"]
+    assert images(client.last_messages) == []
+
+
+def test_a_result_on_a_cassette_has_its_images():
+    file = AttachedFile.of("f image 1", png(3, 2))
+    result = ToolResult("f", success=True, output={"ok": True}, told="Here", images=(file,))
+    assert ToolResult.from_json("f", json.loads(json.dumps(result.to_json()))) == result
+
+
+@pytest.mark.parametrize("kind", [OpenAIClient, ResponsesClient, AnthropicClient])
+def test_every_dialect_has_a_place_for_them(talk, script, server, kind):
+    client = script(reply(None, DRAW), "ok")
+    talk.chat("Draw.")
+    body = kind("m", base_url="http://127.0.0.1:1", api_key="").as_sent(client.last_messages, max_tokens=9)
+    text = json.dumps(body)
+    assert text.count(PICTURE) == 1
+    assert OF_RESULTS in text
+    if kind is AnthropicClient:
+        results = body["messages"][-1]["content"]
+        assert [block["type"] for block in results] == ["tool_result", "image", "text"]

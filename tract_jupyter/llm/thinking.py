@@ -1,0 +1,170 @@
+"""Reasoning that a server leaves in the text of a reply, between tags such as `<think>` and `</think>`.
+
+It stands at the beginning of the text, or in lines of its own. Many servers send only the closing tag, since the prompt
+has the opening one.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tract_jupyter.models import Delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMES: Final = ("think", "thinking", "thought", "seed:think")
+_TAGS: Final = {
+    **{f"<{name}>": f"</{name}>" for name in _NAMES},
+    "[think]": "[/think]",  # Mistral
+    "◁think▷": "◁/think▷",  # Kimi
+}
+_OPENING: Final = re.compile("|".join(map(re.escape, _TAGS)), re.IGNORECASE)
+_CLOSING: Final = re.compile("|".join(map(re.escape, _TAGS.values())), re.IGNORECASE)
+_LONGEST: Final = max(map(len, _TAGS.values()))
+_MOST: Final = 50
+"""How many tags of a reply are looked at: each takes time in proportion to the text."""
+_MOST_SPACE: Final = 1_000
+"""Characters of white space that a tag at the beginning may stand behind in a stream."""
+_CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_SENTENCE_ENDS: Final = tuple(""".!?:;…。)]}"'*`""")
+_GOES_ON: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
+"""What follows a tag that a sentence mentions."""
+_QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("(", ")"), ("«", "»")}
+
+
+class ThoughtAndText(NamedTuple):
+    """The reasoning of a reply, and its text without that."""
+
+    thought: str
+    text: str
+
+
+def split_thought(text: str, known: str = "") -> ThoughtAndText:
+    """Return the reasoning that a text contains between tags, and the rest. Tags in code or in a sentence are text.
+
+    A text that begins with an opening tag, and has no closing one, was cut within the reasoning.
+
+    Args:
+        text: the text of a reply.
+        known: the reasoning that came elsewhere; a closing tag within the text ends none then.
+    """
+    thoughts, rest, place = [], text, 0
+    end = None if _OPENING.match(text.lstrip()) else _lone_end(text, at_start=bool(known))
+    if end is not None:
+        thoughts, rest = [text[: end.start()]], text[end.end() :].lstrip()
+    for _ in range(_MOST):
+        opened = _OPENING.search(rest, place)
+        if opened is None:
+            break
+        before = rest[: opened.start()]
+        is_first = not before.strip()
+        end = _end(rest, opened.end(), is_first=is_first)
+        if end is None and not is_first:
+            break
+        if not is_first and (before.rpartition("\n")[2].strip() or _is_code(before)):
+            place = opened.end()
+            continue
+        thoughts.append(rest[opened.end() : end.start() if end else None])
+        after = rest[end.end() :].lstrip() if end else ""
+        rest, place = ("" if is_first else before) + after, 0 if is_first else len(before)
+    if not thoughts:
+        return ThoughtAndText(known, text)
+    new = [one for one in map(str.strip, thoughts) if one not in known]
+    return ThoughtAndText("\n\n".join(filter(None, [known, *new])), rest)
+
+
+def _end(text: str, begin: int, *, is_first: bool) -> re.Match[str] | None:
+    """Return the closing tag of the reasoning that begins at a place: the first one that is not in code."""
+    found = list(islice(_CLOSING.finditer(text, begin), _MOST))
+    ends = [one for one in found if not _is_code(text[begin : one.start()])]
+    if is_first:
+        return next(iter([*ends, *found]), None)
+    return next(
+        (one for one in ends if not _is_mentioned(text[begin : one.start()], text[one.end() :])), None
+    )
+
+
+def _lone_end(text: str, *, at_start: bool) -> re.Match[str] | None:
+    """Return the closing tag that ends reasoning without an opening tag; None if there is none."""
+    for found in islice(_CLOSING.finditer(text), _MOST):
+        before, after = text[: found.start()], text[found.end() :]
+        if (at_start and before.strip()) or _OPENING.search(_CODE.sub("", before)):
+            return None
+        if not _is_code(before) and not _is_mentioned(before, after):
+            return found
+    return None
+
+
+def _is_code(before: str) -> bool:
+    """Return True if what follows this text is code: a fence or a backtick is open."""
+    is_fenced = before.count("```") % 2 == 1
+    return is_fenced or before.rpartition("\n")[2].replace("```", "").count("`") % 2 == 1
+
+
+def _is_mentioned(before: str, after: str) -> bool:
+    """Return True if a sentence goes on around a tag."""
+    goes_on = _GOES_ON.match(after) is not None
+    line = before.rpartition("\n")[2]
+    if not before.strip():
+        return goes_on
+    if (before[-1], after[:1]) in _QUOTES:
+        return True
+    if not line.strip() or line == line.rstrip():  # the tag begins a line, or follows without a space
+        return bool(line.strip()) and after[:1] in {*".,;:!?)"}
+    return goes_on or not (line.rstrip().endswith(_SENTENCE_ENDS) or after.startswith("\n\n"))
+
+
+class ThoughtStream:
+    """Deltas in which the reasoning between tags is reasoning, if the text begins with an opening tag.
+
+    What `split_thought` finds elsewhere in the text can only be known once more of it has come.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._thinks = self._is_over = False
+        self._thoughts = 0
+
+    def of(self, delta: Delta) -> Iterator[Delta]:
+        """Yield what a delta adds. What may be the beginning of a tag is held back."""
+        if delta.kind != "text" or self._is_over:
+            yield delta
+            return
+        self._held += delta.text
+        while self._held and not self._is_over:
+            if self._thinks:
+                end = _CLOSING.search(self._held)
+                cut = end.start() if end else self._tag_begins()
+                if cut:
+                    yield Delta("reasoning", self._held[:cut])
+                self._held = self._held[end.end() if end else cut :]
+                self._thinks = end is None
+                if end is None:
+                    return
+                continue
+            said = self._held.lstrip()
+            opened = _OPENING.match(said) if self._thoughts < _MOST else None
+            if opened:
+                self._held, self._thinks = said[opened.end() :], True
+                self._thoughts += 1
+            elif len(self._held) < _MOST_SPACE and any(tag.startswith(said.lower()) for tag in _TAGS):
+                return
+            else:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Delta]:
+        """Yield what was held back: the stream has ended, or the text has begun."""
+        held = self._held.lstrip() if self._thoughts and not self._thinks else self._held
+        self._held, self._is_over = "", True
+        if held:
+            yield Delta("reasoning" if self._thinks else "text", held)
+
+    def _tag_begins(self) -> int:
+        """Return the length of what is held and belongs to no closing tag."""
+        for place in range(max(0, len(self._held) - _LONGEST + 1), len(self._held)):
+            if any(tag.startswith(self._held[place:].lower()) for tag in _TAGS.values()):
+                return place
+        return len(self._held)

@@ -1,0 +1,276 @@
+"""The answer of an MCP tool: a value for code, and a text with described blocks for the model.
+
+A server sends `content`, which is for the model, and may send `structuredContent`, which is for code. Neither replaces
+the other. What a server sends is checked here and not against the SDK's types, so that one odd block costs no answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.exceptions import AttachmentError, McpResultError
+from tract_jupyter.models import AttachedFile, check_together, one_line, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LONGEST_REASON: Final = 2_000
+_LONGEST_WORD: Final = 500
+_MOST_BYTES: Final = 10**15
+_LEAST_NAMED: Final = 64
+_LEAST_UNNAMED: Final = 200
+_WRAPPERS: Final = ("result", "content")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsDB", "SUkq", "T2dnUw", "SUQz")
+"""The first characters of PNG, JPEG, GIF, WebP and WAV, PDF, ZIP, TIFF, Ogg and MP3 files in base64."""
+_HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_DATA_KEY: Final = re.compile(r"(?i)(.*_)?(data|blob|bytes|base_?64|b64|b64_json|image|audio|thumbnail|icon)")
+_TYPE_KEY: Final = re.compile(r"(?i)(mime|media|content)_?type")
+
+
+class McpAnswer(NamedTuple):
+    """The answer of a tool.
+
+    Attributes:
+        value: for code: the structured content without its wrapper, or the text.
+        told: the text for a model; None if the value says all.
+        images: those of the content that a model can be shown.
+    """
+
+    value: Any
+    told: str | None = None
+    images: tuple[AttachedFile, ...] = ()
+
+
+def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: bool) -> McpAnswer:
+    """Read an answer.
+
+    Args:
+        result: as the server sent it.
+        subject: the tool, for errors.
+        limit: the most bytes of text.
+        wraps: a structured content of one key may be a wrapper; see `may_wrap`.
+
+    Raises:
+        McpResultError: it holds more.
+    """
+    blocks: list[Any] = result.get("content") or []
+    structured = result.get("structuredContent")
+    value, told = _text(blocks), _text(blocks, hides=True)
+    if structured is not None:
+        value = _unwrapped(structured) if wraps else structured
+        if not blocks or _repeats(blocks, (structured, value)):
+            told = _as_text(_without_data(value))
+    _check_size(max(_size(told), _size(_as_text(_without_data(value)))), subject, limit)
+    if value == "" and structured is None:
+        return McpAnswer(None)
+    return McpAnswer(value, None if told == _as_text(value) else told, _images(blocks, subject))
+
+
+def read_reason(result: Mapping[str, Any]) -> str:
+    """Return the reason that a failed answer gives."""
+    text = _text(result.get("content") or [], hides=True)
+    if not text and result.get("structuredContent") is not None:
+        text = _as_text(_without_data(result["structuredContent"]))
+    return shortened(text.strip(), _LONGEST_REASON) or "the server did not say why"
+
+
+def may_wrap(schema: Mapping[str, Any] | None) -> bool:
+    """Return True if a structured content of one key `result` or `content` is a wrapper, as its schema says."""
+    properties = (schema or {}).get("properties")
+    return not isinstance(properties, dict) or len(properties) <= 1
+
+
+def unwrapped_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema of the value for code; None if it says nothing."""
+    properties = (schema or {}).get("properties")
+    if schema is None or not isinstance(properties, dict) or len(properties) != 1:
+        return schema
+    (name, inner), *_ = properties.items()
+    if name not in _WRAPPERS or not isinstance(inner, dict):
+        return schema
+    if name == "content" and inner.get("type") != "string":
+        return schema
+    return {**inner, **{key: schema[key] for key in ("$defs", "definitions") if key in schema}}
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the value within `{"result": value}` or `{"content": "text"}`, as SDKs wrap what is no object."""
+    match value:
+        case {"result": inner, **others} if not others:
+            return inner
+        case {"content": str() as inner, **others} if not others:
+            return inner
+    return value
+
+
+def _repeats(blocks: Sequence[Any], values: Sequence[Any]) -> bool:
+    """Return True if a content only repeats one of the values: as text, as JSON, or a list item by item."""
+    texts = [str(block["text"]) for block in blocks if _kind(block) == "text"]
+    if len(texts) < len(blocks):
+        return False
+    if any(_is_same("\n".join(texts), value) for value in values):
+        return True
+    return any(
+        isinstance(value, list) and len(value) == len(texts) and all(map(_is_same, texts, value))
+        for value in values
+    )
+
+
+def _is_same(text: str, value: Any) -> bool:
+    if isinstance(value, str) and text == value:
+        return True
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+# --- blocks
+
+
+def _text(blocks: Sequence[Any], *, hides: bool = False) -> str:
+    """Return the blocks as one text; `hides` the data within texts that are JSON."""
+    return "\n".join(_block(block, hides=hides) for block in blocks)
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and not isinstance(block.get("text"), str):
+        return "text without a text"
+    return kind if isinstance(kind, str) else "unknown"
+
+
+def _block(block: Any, *, hides: bool) -> str:
+    match _kind(block):
+        case "text":
+            return _hidden(block["text"]) if hides else str(block["text"])
+        case "image" | "audio" as kind:
+            return _bracketed(kind, block.get("mimeType"), _bytes_of(block.get("data")))
+        case "resource":
+            return _resource(block.get("resource"))
+        case "resource_link":
+            size = block.get("size")
+            size = f"{size:,} bytes" if isinstance(size, int) and 0 < size < _MOST_BYTES else None
+            name = block.get("title") or block.get("name")
+            return _bracketed(
+                f"link to resource {_word(block.get('uri'))}", name, block.get("mimeType"), size
+            )
+        case kind:
+            return _bracketed(f"a block of type {kind!r}", "not shown")
+
+
+def _resource(resource: Any) -> str:
+    if not isinstance(resource, dict):
+        return _bracketed("resource", "without content")
+    named = f"resource {_word(resource.get('uri'))}"
+    if isinstance(resource.get("text"), str):
+        return f"{_bracketed(named, resource.get('mimeType'))}\n{resource['text']}"
+    return _bracketed(named, resource.get("mimeType"), _bytes_of(resource.get("blob")))
+
+
+def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
+    """Return the images that can be sent to a model; the others are only described."""
+    found: list[AttachedFile] = []
+    for block in blocks:
+        match block:
+            case {"type": "image", "data": str(data)} | {"type": "resource", "resource": {"blob": str(data)}}:
+                pass
+            case _:
+                continue
+        with suppress(ValueError, AttachmentError):
+            file = AttachedFile.of(f"{subject} image {len(found) + 1}", base64.b64decode(data))
+            if file.attachment.kind == "image":
+                check_together([*found, file])
+                found.append(file)
+    return tuple(found)
+
+
+def _bracketed(*parts: Any) -> str:
+    return f"[{', '.join(_word(part) for part in parts if part)}]"
+
+
+def _word(given: Any) -> str:
+    return one_line(str(given), _LONGEST_WORD)
+
+
+def _bytes_of(data: Any) -> str:
+    """Return the size of what base64 stands for."""
+    return f"{len(data.rstrip('=')) * 3 // 4:,} bytes" if isinstance(data, str) else "without data"
+
+
+# --- data
+
+
+def _hidden(text: str) -> str:
+    """Return a text that is JSON without the data in it; any other text as it is."""
+    if len(text) < _LEAST_NAMED or text.lstrip()[:1] not in {"{", "["}:
+        return text
+    try:
+        value = json.loads(text)
+        shown = _without_data(value)
+    except (ValueError, RecursionError):
+        return text
+    return text if shown == value else _as_text(shown)
+
+
+def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
+    """Return a value in which a description stands for each text that is base64.
+
+    Args:
+        value: JSON data.
+        key: the name of the value.
+        kind: the media type that stands beside it.
+    """
+    if isinstance(value, list):
+        return [_without_data(one, key, kind) for one in value]
+    if isinstance(value, dict):
+        kind = next((str(one) for name, one in value.items() if _TYPE_KEY.fullmatch(name)), "")
+        return {name: _without_data(one, name, kind) for name, one in value.items()}
+    if not isinstance(value, str):
+        return value
+    head, comma, data = value.partition(";base64,")
+    if comma and head.startswith("data:"):
+        return _bracketed("base64", head.removeprefix("data:"), _bytes_of(data), "not shown")
+    least = _LEAST_NAMED if _DATA_KEY.fullmatch(key) else _LEAST_UNNAMED
+    is_data = len(value) >= least and _is_base64(value, is_named=least == _LEAST_NAMED or bool(kind))
+    return _bracketed("base64", kind, _bytes_of(value), "not shown") if is_data else value
+
+
+def _is_base64(text: str, *, is_named: bool) -> bool:
+    """Return True if a text is probably base64.
+
+    A long word of letters alone may be a sequence of a genome, one of hex digits a hash. So the text must be named as
+    data, begin like a file, or have lower case, upper case and digits.
+    """
+    first, *others = lines = text.splitlines()
+    if any(len(line) != len(first) for line in others[:-1]):  # MIME wraps into lines of one length
+        return False
+    data = "".join(lines)
+    if not _BASE64.fullmatch(data) or _HEX.fullmatch(data) or len(data) % 4 == 1:
+        return False
+    mixed = (str.isupper, str.islower, str.isdigit)
+    return is_named or data.startswith(_BEGINNINGS) or all(any(map(test, data)) for test in mixed)
+
+
+# ---
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _check_size(size: int, subject: str, limit: int) -> None:
+    if size > limit:
+        raise McpResultError(
+            f"{subject} answered with {size:,} bytes of text, and at most {limit:,} are taken over. Ask it for "
+            "less, or raise result_bytes where the server is added"
+        )
