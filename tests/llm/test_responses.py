@@ -181,3 +181,15 @@ def test_a_model_that_does_not_reason_says_what_to_do():
     refusal = Answer(Responses.error("invalid_request_error", said), 400)
     with provider(refusal) as there, pytest.raises(LLMRequestError, match=r"Give include=\[\]"):
         made(Responses, there).chat(HELLO)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("limit", "finish"), [(20, "length"), (21, "stop"), (None, "stop")])
+def test_a_reply_that_used_all_its_tokens_was_cut_whatever_the_server_says(streamed, limit, finish):
+    said = Said("Once upon a time, there lived a", made=20)  # llama.cpp says "completed" of both
+    with provider(Answer(Responses.stream(said) if streamed else Responses.whole(said))) as there:
+        options = {"on_delta": lambda _: None} if streamed else {}
+        reply = made(Responses, there).chat(
+            [{"role": "user", "content": "A story"}], max_tokens=limit, **options
+        )
+    assert reply["choices"][0]["finish_reason"] == finish

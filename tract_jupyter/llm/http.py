@@ -66,11 +66,12 @@ BeforeRetry = Callable[[Mapping[str, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A request that can be sent: the model that is asked, the bytes, and the blocks that it sends back."""
+    """A request that can be sent: the model, the bytes, the blocks that it sends back, and the reply's token limit."""
 
     model: str
     body: bytes
     blocks: SentBlocks
+    most_tokens: int | None = None
 
 
 class HTTPClient(ABC):
@@ -97,6 +98,8 @@ class HTTPClient(ABC):
     dialect: ClassVar[Dialect]
     provider_url: ClassVar[str]
     """The address of the dialect's own provider."""
+    limit_name: ClassVar[str] = ""
+    """The field of a request with the reply's token limit, if the server does not always say that it cut a reply."""
     path: ClassVar[str]
     """The path that requests go to, after the address."""
     key_variable: ClassVar[str]
@@ -323,7 +326,7 @@ class HTTPClient(ABC):
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
-        return _Prepared(model, text.encode(), blocks)
+        return _Prepared(model, text.encode(), blocks, body.get(self.limit_name))
 
     def _body(
         self,
@@ -451,8 +454,13 @@ class HTTPClient(ABC):
 
     def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
         """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
-        reply = masked_in(reply, self._repeated)
-        return request.blocks.bind(reply)
+        reply = request.blocks.bind(masked_in(reply, self._repeated))
+        if request.most_tokens and (Usage.of(reply).output_tokens or 0) >= request.most_tokens:
+            for choice in reply["choices"]:  # llama.cpp's Responses say that such a reply is complete
+                choice["finish_reason"] = (
+                    "length" if choice["finish_reason"] == "stop" else choice["finish_reason"]
+                )
+        return reply
 
     def _deltas(self, parts: Iterable[bytes], assembly: Assembly) -> Iterator[Delta]:
         import httpx

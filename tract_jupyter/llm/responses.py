@@ -59,6 +59,7 @@ class ResponsesClient(HTTPClient):
 
     dialect: ClassVar[Dialect] = "responses"
     provider_url: ClassVar[str] = OPENAI
+    limit_name: ClassVar[str] = "max_output_tokens"
     path: ClassVar[str] = "/responses"
     key_variable: ClassVar[str] = KEY_VARIABLE
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
