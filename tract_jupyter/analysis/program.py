@@ -478,6 +478,14 @@ class Program:
             return None
         return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
 
+    def last_value(self, name: ast.Name) -> ast.expr | None:
+        """Return the expression that the last plain assignment binds a name to."""
+        found = self.scope_of.get(name, self.module).find(name.id)
+        for binding in reversed(found[1] if found is not None else ()):
+            if binding.kind == "value" and not binding.path and isinstance(binding.node, ast.expr):
+                return binding.node
+        return None
+
     def store(self, container: ast.expr, key: ast.expr | None, value: ast.expr) -> None:
         """Note what is put into a container: ``clients["a"] = value``, ``actions.append(value)``."""
         name = _name_of(container)

@@ -23,6 +23,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 OwnCode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _T = TypeVar("_T")
 _Asked = TypeVar("_Asked")
+_LONGEST_CHAIN = 40
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
@@ -241,6 +242,23 @@ class CodeView:
         """Return the call whose function is this node, or None if it is only mentioned."""
         parent = self.parent(node)
         return parent if isinstance(parent, ast.Call) and parent.func is node else None
+
+    def chain(self, node: ast.expr) -> Iterator[ast.expr]:
+        """Yield an expression, then the object that it is taken from, and so on; a name leads to its last value.
+
+        For ``session.query(User).delete()``: the call, ``….delete``, ``session.query(User)``, …, what made the session.
+        """
+        current: ast.expr | None = node
+        for _ in range(_LONGEST_CHAIN):
+            if current is None:
+                return
+            yield current
+            if isinstance(current, ast.Call):
+                current = current.func
+            elif isinstance(current, (ast.Attribute, ast.Subscript, ast.Await)):
+                current = current.value
+            else:
+                current = self.program.last_value(current) if isinstance(current, ast.Name) else None
 
     def in_loop(self, node: ast.AST) -> bool:
         """Return True if a loop or comprehension repeats this node."""

@@ -184,7 +184,14 @@ def is_command(text: str) -> bool:
 
 def _is_line(text: str) -> bool:
     """Return True if a text looks like a line for a shell."""
-    return bool(_LINE.match(text) and _SHELL_SIGN.search(text[:1000]))
+    return bool(_LINE.match(text) and _SHELL_SIGN.search(text[:1000]) and not _QUERY.match(text))
+
+
+_QUERY = re.compile(
+    r"(?i)\s{0,9}(?:match|optional\s+match|unwind|merge|select|with|return|insert|update|delete|create|call|show|describe|explain|profile"
+    r"|from\s*\(|prefix|ask|construct|fields|source|use|let|for|g\.V)\b"
+)
+"""A statement of a query language, whose arrows and pipes are no signs of a shell."""
 
 
 def _runs_command(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -245,10 +252,14 @@ _OUTSIDE = re.compile(
 )
 
 
+_PATH_AND_FLAG = 2
+"""The arguments of ``fs.delete(path, True)``."""
+
+
 def _removes(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if call.words.isdisjoint(_REMOVES):
         return
-    recursive = call.keyword(*_RECURSIVE)
+    recursive = call.keyword(*_RECURSIVE) or (call.node.args[-1] if len(call.node.args) == _PATH_AND_FLAG else None)
     places = {
         view.workspace.locate(text)
         for text in call.texts
@@ -355,9 +366,9 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
 
 # formats that run code, and functions named by text
 
-_PICKLES = words("pickle pickled pickles pkl unpickle unpickled joblib dill cloudpickle marshal")
+_PICKLES = words("pyobj pickle pickled pickles pkl unpickle unpickled joblib dill cloudpickle marshal")
 _LOADS = words("load loads read restore decode deserialize parse import unpickle")
-_READS = _LOADS | words("from open get fetch")
+_READS = _LOADS | words("from open get fetch recv receive")
 _PICKLED = frozenset({".pkl", ".pickle", ".dill", ".joblib", ".p", ".pck", ".cloudpickle", ".marshal"})
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import CRITICAL, GUESS, HIGH, LIKELY, MEDIUM, Rule, register
-from tract_jupyter.analysis.rules.other_calls import other_calls
+from tract_jupyter.analysis.rules.other_calls import other_calls, words_of
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import MAX_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import CodeView
@@ -88,22 +89,147 @@ def _other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
                 yield call.node, view.look(without_comments, text)
 
 
-def _in_memory(call: ast.Call, view: CodeView) -> bool:
+_MEMORY = frozenset({":memory:", "sqlite://", "sqlite:///:memory:", "duckdb:///:memory:"})
+_LOCAL_URL = re.compile(r"(?:sqlite|duckdb)(?:\+\w{1,20})?:///?")
+_MAX_SOURCES = 60
+
+
+def _sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
+    """Yield the expressions that an object comes from: what made it, and the arguments of that, such as an engine."""
+    stack, seen = [node], set[ast.expr]()
+    while stack and len(seen) < _MAX_SOURCES:
+        for each in view.chain(stack.pop()):
+            if each in seen:
+                break
+            seen.add(each)
+            yield each
+            if isinstance(each, ast.Call):
+                stack += [*each.args[:2], *(keyword.value for keyword in each.keywords[:4])]
+
+
+def _database(call: ast.Call, view: CodeView) -> Iterator[ast.expr]:
+    """Yield the expressions that the database of a call comes from."""
+    if isinstance(call.func, ast.Attribute):
+        yield from _sources(call.func.value, view)
+
+
+def _in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
     """Return True if the database lives in memory and ends with the kernel."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    made = view.program.sole_value(owner) if isinstance(owner, ast.Name) else owner
-    place = made.args[0] if isinstance(made, ast.Call) and made.args else None
-    return isinstance(place, ast.Constant) and place.value == ":memory:"
+    return any(not _MEMORY.isdisjoint(view.resolver.value(each).texts) for each in nodes)
 
 
 _VERBS = frozenset({"drop", "truncate", "alter", "delete"})
 _LOCAL = ("sqlite3.", "duckdb.")
 
 
-def _is_local(call: ast.Call, view: CodeView) -> bool:
-    """Return True if the database is a local file or made of data frames."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
+def _is_local(nodes: Iterable[ast.expr], view: CodeView) -> bool:
+    """Return True if the database is a file in the workspace, or made of data frames."""
+    local = False
+    for node in nodes:
+        value = view.resolver.value(node)
+        local = local or any(name.startswith(_LOCAL) for name in value.names)
+        for text in value.texts:
+            url = _LOCAL_URL.match(text)
+            local = local or url is not None
+            place = text[url.end() :] if url else text
+            if view.workspace.locate(place) in _ELSEWHERE:
+                return False
+    return local
+
+
+_ELSEWHERE = {PathLocation.OUTSIDE, PathLocation.PROTECTED, PathLocation.SECRET}
+
+
+# statements that are built by calls: ``session.query(User).delete()``
+
+_DELETES = frozenset({"delete", "truncate", "update"})
+_CONDITIONS = words("""
+    where filter filter_by exclude get get_or_none having limit first in_bulk slice top join filter_params
+""")
+_OF_ALL = words("query objects all select find scan")
+_ON_DELETE = words("values set returning options execution_options on_conflict using")
+"""Steps after ``delete`` and ``update`` that are no conditions."""
+
+_SENDS_BUILT = words("execute exec scalar scalars fetch_all fetch run run_sync exec_driver")
+
+
+def _steps(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | None]]:
+    """Yield the names of a chain's steps, each with its call: ``delete``, ``query``."""
+    for each in view.chain(node):
+        call = each if isinstance(each, ast.Call) else None
+        function = call.func if call is not None else each
+        if isinstance(function, ast.Attribute):
+            if call is not None or not isinstance(view.parent(each), ast.Call):
+                yield function.attr, call
+        elif call is not None and isinstance(function, ast.Name):
+            names = view.resolver.value(function).names or {function.id}
+            yield from ((name.rpartition(".")[2], call) for name in sorted(names)[:1])
+
+
+def _is_unconditional(node: ast.expr, view: CodeView) -> bool:
+    """Return True if the chain deletes or updates, and no step of it is a condition."""
+    found, has_condition = False, False
+    for name, call in _steps(node, view):
+        if name in _DELETES and call is not None and not found:
+            found = True
+            has_condition |= name == "update" and not (call.args or call.keywords) and call is node
+        elif call is not None and (call.args or call.keywords):
+            has_condition |= name in _CONDITIONS or (not found and name not in _ON_DELETE)
+    return found and not has_condition
+
+
+def _built(view: CodeView) -> Iterator[ast.Call]:
+    """Yield the calls that send a statement which deletes or changes all rows, built by other calls."""
+    for call in view.method_calls(_SENDS_BUILT):
+        function = cast("ast.Attribute", call.func)
+        if not call.args and not call.keywords:
+            if any(name in _DELETES and each and not _names_rows(each, name) for name, each in _steps(function.value, view)):
+                if _is_unconditional(function.value, view):
+                    yield call
+        elif call.args and not view.resolver.value(call.args[0]).texts and _is_unconditional(call.args[0], view):
+            yield call
+    for call in view.method_calls(sorted(_DELETES)):
+        function = cast("ast.Attribute", call.func)
+        steps = list(_steps(function.value, view))
+        of_all = any(name in _OF_ALL for name, _ in steps[:4])
+        if of_all and (function.attr == "update" or not call.args) and _is_unconditional(call, view):
+            yield call
+
+
+def _names_rows(call: ast.Call, name: str) -> bool:
+    """Return True if the call says what is deleted: ``files().delete(fileId=x)``."""
+    return name != "update" and bool(call.args or call.keywords)
+
+
+# tables that are replaced
+
+_REPLACES = frozenset({"if_exists", "if_table_exists", "mode", "save_mode"})
+_REPLACED = frozenset({"replace", "overwrite", "truncate", "drop"})
+_WRITES_TABLE = words("sql database postgis gbq table jdbc insert_into snowflake")
+_SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
+
+
+def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """Yield the calls that replace a table of a database, each with what its connection comes from."""
+    for keyword in view.of(ast.keyword):
+        call = view.parent(keyword)
+        if keyword.arg not in _REPLACES or not isinstance(call, ast.Call):
+            continue
+        if _REPLACED.isdisjoint(view.resolver.value(keyword.value).texts):
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if not _WRITES_TABLE.isdisjoint(words_of(name)):
+            given = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
+            yield call, [source for each in given for source in _sources(each, view)]
+    for call in view.method_calls(_SAVES_TABLE):
+        steps = {name: each for name, each in _steps(call, view) if each is not None}
+        mode = steps.get("mode")
+        if mode is None or not mode.args or _REPLACED.isdisjoint(view.resolver.value(mode.args[0]).texts):
+            continue
+        made = steps.get("format")
+        kinds = view.resolver.value(made.args[0]).texts if made is not None and made.args else ()
+        if cast("ast.Attribute", call.func).attr != "save" or "jdbc" in kinds:
+            yield call, []
 
 
 _CREATED = re.compile(
@@ -133,7 +259,9 @@ class DestroysTable(Rule):
 
     ## What it does
     Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database,
-    whatever function or method gets it.
+    whatever function or method gets it. Statements that methods build count as well
+    (`User.delete().execute()`), and tables that are replaced (`to_sql(..., if_exists="replace")`). The level is
+    medium for a database in the workspace.
 
     ## Why it matters
     The data is lost, and no notebook holds a copy of it.
@@ -159,16 +287,27 @@ class DestroysTable(Rule):
         created = _created(view)
         reason = f"The statement {self.effect}."
         for node, text in _statements(view):
-            if view.look(_DESTROYS.search, text) and not _in_memory(node, view):
-                level = MEDIUM if _is_local(node, view) or _is_made_here(text, created) else HIGH
-                yield self.finding(view, node, reason, level, LIKELY)
+            if view.look(_DESTROYS.search, text) and not _in_memory(_database(node, view), view):
+                local = _is_local(_database(node, view), view) or _is_made_here(text, created)
+                yield self.finding(view, node, reason, MEDIUM if local else HIGH, LIKELY)
         for node, text in _other_statements(view):
-            if view.look(_SURELY_DESTROYS.search, text) and not _in_memory(node, view):
-                level = MEDIUM if _is_local(node, view) else HIGH
+            if view.look(_SURELY_DESTROYS.search, text) and not _in_memory(_database(node, view), view):
+                level = MEDIUM if _is_local(_database(node, view), view) else HIGH
                 yield self.finding(view, node, reason, level, GUESS)
+        yield from self._without_text(view)
         for escape in view.escapes:
             if _SURELY_DESTROYS.search(without_comments(escape.unknown_text())):
                 yield self.finding(view, escape.span, reason, HIGH, GUESS)
+
+    def _without_text(self, view: CodeView) -> Iterator[Finding]:
+        for call in _built(view):
+            if not _in_memory(_database(call, view), view):
+                level = MEDIUM if _is_local(_database(call, view), view) else HIGH
+                yield self.finding(view, call, "The statement has no condition, and changes all rows.", level, LIKELY)
+        for call, sources in _replaced(view):
+            if not _in_memory(sources, view):
+                level = MEDIUM if _is_local(sources, view) else HIGH
+                yield self.finding(view, call, "Replaces a table of a database.", level, LIKELY)
 
 
 @register
