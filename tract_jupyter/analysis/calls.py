@@ -88,8 +88,10 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(named(*known) if known else named(ANY_MODULE))
         elif name in _COLLECTED or name in effects().words.get("collected", ()):
             found.append(Value(owner.names, owner.consts))
-        elif "()" in name and _is_remote(name.partition("()")[0]):
+        elif "()" in name and _is_of("talks-to-network", name.partition("()")[0]):
             found.append(named(f"{name}[]"))
+        elif "()" not in name and _is_of("starts-program", name):
+            found.append(named(f"{name}[]"))  # plumbum: rm["-rf"]
         elif name in effects().values:
             found.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS:
@@ -98,9 +100,9 @@ def lookup(owner: Value, key: Value) -> Value:
 
 
 @derived
-def _is_remote(name: str) -> bool:
-    """Return True if a function or class belongs to a client of a remote service."""
-    known, parts = effects().symbols["talks-to-network"], name.split(".")
+def _is_of(rule: str, name: str) -> bool:
+    """Return True if the tables list a function or class, or its module, for a rule."""
+    known, parts = effects().symbols[rule], name.split(".")
     around = {name, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))}
     return not known.keys().isdisjoint(around)
 

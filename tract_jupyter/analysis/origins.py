@@ -210,7 +210,9 @@ _READS_ADDRESS = "TJ303"
 def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -> Iterator[Finding]:
     """Yield the findings about an acting verb on an object of known origin: ``bucket.objects.all().delete()``."""
     for name in value.names:
-        root, _, rest = name.partition("()")
+        root, made, rest = name.partition("()")
+        if call is not None and made and not rest:
+            yield from _called(node, root, view)
         if not rest or rest[-1] in ")]":
             continue
         known = {rule for rule, _ in rules_for(name)}
@@ -221,6 +223,13 @@ def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -
                 if deserved is not None and deserved >= MEDIUM and not _only_reads(call, view):
                     shown = name.replace("[]", "[...]")
                     yield rule.finding(view, node, f"{shown} {rule.effect}.", deserved, LIKELY)
+
+
+def _called(node: ast.expr, root: str, view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about a call of a command that earlier code prepared: ``sh.rsync.bake("-a")``."""
+    for rule, level in rules_for(root):
+        if rule.name == "starts-program" and level >= HIGH:
+            yield rule.finding(view, node, f"{root}() {rule.effect}.", level, LIKELY)
 
 
 _NETWORK = "talks-to-network"
@@ -279,8 +288,12 @@ _ACTS = {
         stor"""
     ),
     "starts-program": words(
-        "write writelines communicate send sendline sendcontrol run exec execute submit push"
+        "write writelines communicate send sendline sendcontrol run exec execute submit push sudo local bake"
     ),
+    "reads-secret": words(
+        "read get access fetch retrieve reveal decrypt password credential credentials secret secrets find"
+    ),
+    "steers-process": words("start run join press release type click move scroll hotkey tap drag"),
     "loads-objects": words("load loads decode read recv get"),
     "runs-text": words("push run runsource runcode exec execute eval interact"),
 }

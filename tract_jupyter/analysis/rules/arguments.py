@@ -184,6 +184,25 @@ _COMPUTING = words("""
 _FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
 
 
+_LEADS_ON = re.compile(
+    r"\|\s{0,9}attr\b|[\"']attr[\"']|\\|\b(?:lipsum|cycler|joiner|config|request|self|url_for|get_flashed_messages|import|include|extends)\b"
+)
+_JOINS = re.compile(r"[~+]")
+_CALLED = re.compile(r"([|.]?)\s{0,9}(\w{0,99})\s{0,9}\(")
+_FILLING = words(
+    "range dict loop cycle items values format title capitalize join split replace strftime isoformat if not and or in elif is"
+)
+"""Functions and methods in templates that only compute, besides those of expressions."""
+
+
+def _only_fills(block: str) -> bool:
+    """Return True if a block of a template computes with what it is given, and leads nowhere else."""
+    if _LEADS_ON.search(block) or (_JOINS.search(block) and ("[" in block or "format" in block)):
+        return False
+    called = _CALLED.findall(block)
+    return all(sign == "|" or not name or name in _FILLING or name in _COMPUTING for sign, name in called)
+
+
 def kind_of_code(text: str) -> frozenset[str]:
     """Return ``plain`` or ``reaches``, or neither if the text is not an expression."""
     if _reaches(text):
@@ -191,8 +210,8 @@ def kind_of_code(text: str) -> frozenset[str]:
     if HOLE in text:
         return frozenset()
     if "{{" in text or "{%" in text:
-        calls = any("(" in match[0] or "|attr" in match[0] for match in _FILLED.finditer(text))
-        return frozenset() if calls else frozenset({"plain"})
+        computes = all(_only_fills(match[0]) for match in _FILLED.finditer(text))
+        return frozenset({"plain"}) if computes else frozenset()
     try:
         tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

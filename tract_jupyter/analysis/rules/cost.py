@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class NeverEnds(Rule):
     """Loops forever.
 
     ## What it does
-    Reports `while True` without an exit, loops over endless iterators, and functions that collect one.
+    Reports `while True` without an exit, loops over endless iterators, and functions that collect one. It is high
+    if each round writes, keeps or starts something, and none waits; and if a function starts itself in new threads or
+    processes.
 
     ## Why it matters
     The kernel is busy until a person interrupts it, and whatever the loop does is repeated without limit.
@@ -68,16 +70,73 @@ class NeverEnds(Rule):
         """Look at loops and at what consumes iterators."""
         for loop in view.of(ast.While):
             if _always(loop.test) and not has_exit(loop, view):
-                yield self.finding(view, loop.test, "This loop never ends.")
+                yield self._endless(loop, loop.test, view)
         for each in view.of(ast.For):
             if (_is_endless(each.iter, view) or _grows(each)) and not has_exit(each, view):
-                yield self.finding(view, each.iter, "This loop never ends.")
+                yield self._endless(each, each.iter, view)
+        for function in view.of(ast.FunctionDef):
+            for call in _starts_itself(function, view):
+                reason = f"{function.name} starts itself again and again."
+                yield self.finding(view, call, reason, HIGH, LIKELY)
         for iterable in view.collected():
             if _is_endless(iterable, view):
                 yield self.finding(view, iterable, "Collecting this never ends.")
         for call in view.calls_to(_CONSUMES):
             if call.args and _is_endless(call.args[0], view):
                 yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
+
+    def _endless(self, loop: ast.While | ast.For, place: ast.expr, view: CodeView) -> Finding:
+        if _piles_up(loop, view):
+            return self.finding(
+                view, place, "This loop never ends, and each round takes more of the machine.", HIGH
+            )
+        return self.finding(view, place, "This loop never ends.")
+
+
+_WAITS = words("sleep wait recv receive get readline read accept poll join input")
+_PILES_UP = words(
+    "write writelines write_text write_bytes append extend makedirs mkdir touch submit Thread Process Popen fork start dump save"
+)
+
+
+def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
+    """Return True if each round writes, keeps something or starts something, and none waits."""
+    piles = False
+    for node in view.deadline.watched(part for statement in loop.body for part in ast.walk(statement)):
+        if isinstance(node, ast.AugAssign):
+            same = isinstance(node.value, ast.Name) and ast.unparse(node.target) == node.value.id
+            piles |= same or bool(view.resolver.value(node.value).texts)
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in _WAITS:
+                return False
+            piles |= name in _PILES_UP and name != "start"
+    return piles
+
+
+_STARTERS = words(
+    "Process Thread Timer submit apply_async map_async starmap_async run_in_executor start_new_thread create_task spawn start_soon"
+)
+
+
+def _starts_itself(function: ast.FunctionDef, view: CodeView) -> Iterator[ast.Call]:
+    """Yield the calls by which a function hands itself to a new thread or process, where nothing prevents it."""
+    for node in view.deadline.watched(part for statement in function.body for part in _always_run(statement)):
+        name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in _STARTERS:
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            if any(isinstance(each, ast.Name) and each.id == function.name for each in given):
+                yield node
+
+
+def _always_run(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement, without those behind a condition."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, (ast.If, ast.Try, *_FUNCTIONS)):
+            yield node
+            stack.extend(ast.iter_child_nodes(node))
 
 
 def _grows(loop: ast.For) -> bool:

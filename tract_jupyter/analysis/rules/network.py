@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import rules_for
+from tract_jupyter.analysis.rules.other_calls import words_of
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
@@ -28,6 +29,9 @@ _ACTS_ITSELF = frozenset({"logging.handlers"})
 
 _FACTORIES = words("client resource connect from_env from_url create_pool")
 """Functions that make a client or a connection."""
+
+_CLIENTS = {("client",), ("driver",), ("pool",), ("engine",)}
+"""The last word of the names of further such functions: ``get_client``."""
 
 
 @register
@@ -62,7 +66,7 @@ class TalksToNetwork(Rule):
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
         owner, _, name = reference.symbol.rpartition(".")
-        makes = name[:1].isupper() or name in _FACTORIES
+        makes = name[:1].isupper() or name in _FACTORIES or words_of(name)[-1:] in _CLIENTS
         is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
         level = MEDIUM if waits and reference.level > MEDIUM else reference.level
@@ -154,9 +158,16 @@ class ShowsRemote(Rule):
             if any(map(_from_network, given, repeat(view))):
                 reason = "The displayed content comes from another machine, and may run in the browser."
                 yield self.finding(view, call, reason, HIGH, LIKELY)
-            worst = _worst([text for node in given for text in _texts(view.resolver.value(node))], view)
+            texts = [text for node in given for text in _texts(view.resolver.value(node))]
+            worst = _worst(texts or list(_texts_behind(given, view)), view)
             if worst is not None:
                 yield self.finding(view, call, f"The displayed content {worst[1]}.", worst[0], LIKELY)
+        for write in view.member_writes:
+            value = view.resolver.value(write.value) if write.value and write.member in _CONTENT else None
+            if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
+                yield self.finding(
+                    view, write.node, "The displayed content runs in the browser.", HIGH, LIKELY
+                )
         for function in view.of(ast.FunctionDef):
             returned = view.resolver.returned(function) if function.name in _SHOWS_ITSELF else None
             worst = _worst(list(_texts(returned)), view) if returned is not None else None
@@ -178,6 +189,41 @@ def _texts(value: Value) -> Iterator[str]:
     for key, inner in value.entries or ():
         yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))
         yield from inner.texts
+
+
+_CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML", "srcdoc", "children"})
+"""Attributes that hold what widgets show."""
+
+_MAX_BEHIND = 200
+_ESCAPES = frozenset({"html.escape", "markupsafe.escape", "xml.sax.saxutils.escape"})
+
+
+def _texts_behind(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[str]:
+    """Yield the texts that computed content is made of: a template's, or those in a table that does not escape them."""
+    stack: list[ast.AST] = list(nodes)
+    seen: set[ast.AST] = set()
+    while stack and len(seen) < _MAX_BEHIND:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.Name):
+            value = view.program.last_value(node)
+            stack += [value] if value is not None else []
+        elif not (isinstance(node, ast.Call) and _escapes(node, view)):
+            stack += ast.iter_child_nodes(node)
+
+
+def _escapes(call: ast.Call, view: CodeView) -> bool:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to_html":
+        return not view.resolver.value(call.func).names.isdisjoint(_ESCAPES)
+    raw = any(
+        keyword.arg == "escape" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+        for keyword in call.keywords
+    )
+    return not raw and not any(getattr(each, "attr", "") == "style" for each in view.chain(call))
 
 
 def _worst(texts: list[str], view: CodeView) -> tuple[RiskLevel, str] | None:

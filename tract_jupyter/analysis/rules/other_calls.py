@@ -118,6 +118,8 @@ def _is_inert(told: frozenset[str], function: ast.expr, view: CodeView) -> bool:
 
 
 def _is_described(name: str) -> bool:
+    if "client" in words_of(name.partition("()")[0].rpartition(".")[2]) or name.startswith("openai."):
+        return False
     package = name.partition(".")[0].partition("(")[0]
     return package in _COMPUTES or package in sys.stdlib_module_names or package in {"tools", "tract_jupyter"}
 
@@ -259,7 +261,9 @@ _PATH_AND_FLAG = 2
 def _removes(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if call.words.isdisjoint(_REMOVES):
         return
-    recursive = call.keyword(*_RECURSIVE) or (call.node.args[-1] if len(call.node.args) == _PATH_AND_FLAG else None)
+    recursive = call.keyword(*_RECURSIVE) or (
+        call.node.args[-1] if len(call.node.args) == _PATH_AND_FLAG else None
+    )
     places = {
         view.workspace.locate(text)
         for text in call.texts
@@ -340,6 +344,8 @@ _WEAK = words("""
 
 def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     level = _destroying(call)
+    if level is None or level < HIGH:
+        level = _destroying_member(call, view) or level
     if level is not None:
         reason = f"{call.shown} says that it destroys something."
         yield RULES["TJ203"].finding(view, call.node.func, reason, level, GUESS)
@@ -362,6 +368,29 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
     if not rest and (verb in _STRONG or (verb in _EMPTIES and not given)):
         return HIGH
     return MEDIUM if verb in _ENDS or (verb == "delete" and rest) else None
+
+
+_REFS = words("reference references ref refs tag tags release releases remote remotes key keys item items")
+_NO_STORES = words(
+    "tree stream streams image images function functions object objects model models dir everything all many file"
+)
+
+
+def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
+    """Return the level of ``repo.references.delete(x)``: the object in front of the verb says what is destroyed."""
+    function = call.node.func
+    if not isinstance(function, ast.Attribute) or not (call.node.args or call.node.keywords):
+        return None
+    verb, *rest = words_of(function.attr)
+    if verb not in {"delete", "destroy", "terminate"}:
+        return None
+    if rest:
+        return HIGH if view.in_loop(call.node) and not _NO_STORES.intersection(rest) else None
+    owner = function.value.func if isinstance(function.value, ast.Call) else function.value
+    things = (_STORES | _REFS | {"branches", "local"}).intersection(words_of(_last_name(owner))) - _NO_STORES
+    if not things or not isinstance(owner, ast.Attribute):
+        return None
+    return HIGH if view.in_loop(call.node) or not things <= _WEAK | _REFS else MEDIUM
 
 
 # formats that run code, and functions named by text

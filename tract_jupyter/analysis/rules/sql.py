@@ -166,13 +166,20 @@ def _steps(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | Non
             yield from ((name.rpartition(".")[2], call) for name in sorted(names)[:1])
 
 
-def _is_unconditional(node: ast.expr, view: CodeView) -> bool:
-    """Return True if the chain deletes or updates, and no step of it is a condition."""
+def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = False) -> bool:
+    """Return True if the chain deletes or updates, and no step of it is a condition.
+
+    Args:
+        node: The end of the chain.
+        view: The code.
+        by_arguments: What is given to ``delete`` is a condition: ``files().delete(fileId=x)``.
+    """
     found, has_condition = False, False
     for name, call in _steps(node, view):
         if name in _DELETES and call is not None and not found:
             found = True
-            has_condition |= name == "update" and not (call.args or call.keywords) and call is node
+            given = bool(call.args or call.keywords)
+            has_condition |= not given if name == "update" else by_arguments and given
         elif call is not None and (call.args or call.keywords):
             has_condition |= name in _CONDITIONS or (not found and name not in _ON_DELETE)
     return found and not has_condition
@@ -183,10 +190,13 @@ def _built(view: CodeView) -> Iterator[ast.Call]:
     for call in view.method_calls(_SENDS_BUILT):
         function = cast("ast.Attribute", call.func)
         if not call.args and not call.keywords:
-            if any(name in _DELETES and each and not _names_rows(each, name) for name, each in _steps(function.value, view)):
-                if _is_unconditional(function.value, view):
-                    yield call
-        elif call.args and not view.resolver.value(call.args[0]).texts and _is_unconditional(call.args[0], view):
+            if _is_unconditional(function.value, view, by_arguments=True):
+                yield call
+        elif (
+            call.args
+            and not view.resolver.value(call.args[0]).texts
+            and _is_unconditional(call.args[0], view)
+        ):
             yield call
     for call in view.method_calls(sorted(_DELETES)):
         function = cast("ast.Attribute", call.func)
@@ -194,11 +204,6 @@ def _built(view: CodeView) -> Iterator[ast.Call]:
         of_all = any(name in _OF_ALL for name, _ in steps[:4])
         if of_all and (function.attr == "update" or not call.args) and _is_unconditional(call, view):
             yield call
-
-
-def _names_rows(call: ast.Call, name: str) -> bool:
-    """Return True if the call says what is deleted: ``files().delete(fileId=x)``."""
-    return name != "update" and bool(call.args or call.keywords)
 
 
 # tables that are replaced
@@ -303,7 +308,9 @@ class DestroysTable(Rule):
         for call in _built(view):
             if not _in_memory(_database(call, view), view):
                 level = MEDIUM if _is_local(_database(call, view), view) else HIGH
-                yield self.finding(view, call, "The statement has no condition, and changes all rows.", level, LIKELY)
+                yield self.finding(
+                    view, call, "The statement has no condition, and changes all rows.", level, LIKELY
+                )
         for call, sources in _replaced(view):
             if not _in_memory(sources, view):
                 level = MEDIUM if _is_local(sources, view) else HIGH
