@@ -12,6 +12,7 @@ from tract_jupyter.analysis import origins, references
 from tract_jupyter.analysis.dominance import EVERYTHING
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
+from tract_jupyter.analysis.own_magics import meant, own_magics
 from tract_jupyter.analysis.limits import (
     MAX_FINDINGS,
     Deadline,
@@ -257,7 +258,9 @@ def _add(
     """Add a cell to a program and return its nodes."""
     if any(escape.name in _FORGETS for escape in escapes):
         program.deleted.add(EVERYTHING)
-    return program.add(tree, deadline) if tree is not None else []
+    nodes = program.add(tree, deadline) if tree is not None else []
+    program.magics.update(own_magics(escapes, nodes))
+    return nodes
 
 
 def _read(
@@ -265,26 +268,29 @@ def _read(
 ) -> tuple[SourceText, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
     check_length(code)
-    magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys(), magics.SHELL_LINE)
+    own = program.magics
+    names = (_AUTOMAGIC | own.keys()) - program.module.bindings.keys()
+    magic = automagic(code, names, magics.SHELL_LINE | own.keys())
     if magic is not None:
-        return SourceText(code), None, (magic,), None
+        return SourceText(code), None, meant((magic,), own), None
     try:
         return SourceText(code), parse(code), (), None
     except _PARSE_ERRORS as error:
         if not has_escapes(code):
             return SourceText(code), None, (), error
-    changed = transform(code, deadline)
+    functions = {name for name, meaning in own.items() if meaning[:1] not in {"!", "%"}}
+    changed = transform(code, deadline, functions=functions)
     try:
         tree = parse(changed.code)
     except _PARSE_ERRORS:
-        changed = transform(code, deadline, unknown_is_python=False)
+        changed = transform(code, deadline, unknown_is_python=False, functions=functions)
     else:
-        return SourceText(code, changed.code, changed.shifts), tree, changed.escapes, None
+        return SourceText(code, changed.code, changed.shifts), tree, meant(changed.escapes, own), None
     source = SourceText(code, changed.code, changed.shifts)
     try:
-        return source, parse(changed.code), changed.escapes, None
+        return source, parse(changed.code), meant(changed.escapes, own), None
     except _PARSE_ERRORS as error:
-        return source, None, changed.escapes, error
+        return source, None, meant(changed.escapes, own), error
 
 
 def _unknown(source: SourceText, problem: Exception) -> Finding:

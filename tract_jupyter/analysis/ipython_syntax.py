@@ -110,7 +110,11 @@ class TransformedCode:
 
 
 def transform(
-    text: str, deadline: Deadline | None = None, *, unknown_is_python: bool = True
+    text: str,
+    deadline: Deadline | None = None,
+    *,
+    unknown_is_python: bool = True,
+    functions: Container[str] = (),
 ) -> TransformedCode:
     """Replace IPython syntax by harmless Python; text without any comes back as it is.
 
@@ -118,13 +122,14 @@ def transform(
         text: A cell.
         deadline: The limit of time.
         unknown_is_python: Keep the body of a cell magic that is not known, as it may be Python.
+        functions: Names of magics that are functions of the same name: ``%name text`` becomes ``name('text')``.
 
     Raises:
         TooLongError: There is no time left.
     """
     lines = split_lines(text)
     shifts = _dedent(lines)
-    scanner = _Scanner(lines, shifts, unknown_is_python=unknown_is_python)
+    scanner = _Scanner(lines, shifts, unknown_is_python=unknown_is_python, functions=functions)
     scanner.run(deadline or Deadline(math.inf))
     return TransformedCode("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
 
@@ -169,8 +174,11 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
 class _Scanner:
     """A scanner that walks over logical lines and replaces those that are IPython's."""
 
-    def __init__(self, lines: list[str], shifts: dict[int, int], *, unknown_is_python: bool) -> None:
+    def __init__(
+        self, lines: list[str], shifts: dict[int, int], *, unknown_is_python: bool, functions: Container[str]
+    ) -> None:
         self._unknown_is_python = unknown_is_python
+        self._functions = functions
         self.lines = lines
         self.shifts = shifts
         self.escapes: list[Escape] = []
@@ -205,6 +213,8 @@ class _Scanner:
         if python or (self._unknown_is_python and not is_known_cell(name)):
             with_code = python and rest and name not in _OPTIONS_ONLY
             self.lines[index] = self._blanked(self.lines[index], 2 + len(name)) if with_code else ""
+            if name in self._functions:
+                self.lines[index] = f"{name}({rest!r}, '')"
             return index + 1
         self.lines[index:] = [""] * (len(self.lines) - index)
         return len(self.lines)
@@ -245,6 +255,9 @@ class _Scanner:
         if match is None:
             return False
         self._note("line_magic", match["name"], match["rest"].strip(), index)
+        if match["name"] in self._functions:
+            self.lines[index] = f"{indent}{match['name']}({match['rest'].strip()!r})"
+            return True
         python = match["name"] in PYTHON_LINE_MAGICS
         self.lines[index] = (
             self._blanked(self.lines[index], len(indent) + 1 + len(match["name"]), indent)

@@ -371,6 +371,8 @@ class Program:
         cells: The trees, each with its number.
         binders: The nodes that bind a name of a scope, for names with an outer meaning.
         deleted: Names that some code deletes.
+        magics: The user's own magics by name: ``!`` and a shell command, ``%`` and the other name of a magic, or
+            the name of a function.
         members: What is put into containers, each with its key, by the name of the variable or ``.attribute``.
         nodes: All nodes of all cells, in order.
     """
@@ -386,6 +388,7 @@ class Program:
         self.cells: dict[ast.Module, int] = {}
         self.binders: dict[tuple[NameScope, str], list[ast.AST]] = {}
         self.deleted: set[str] = set()
+        self.magics: dict[str, str] = {}
         self.members: dict[str, list[tuple[ast.expr | None, ast.expr]]] = {}
         self.nodes: list[ast.AST] = []
 
@@ -439,6 +442,7 @@ class Program:
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
         length, stars, deleted = len(self.nodes), dict(self.module.stars), set(self.deleted)
+        own_magics = dict(self.magics)
         tables: list[dict[Any, Any]] = [
             self.binders,
             self.members,
@@ -457,7 +461,7 @@ class Program:
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
             del self.nodes[length:]
-            self.module.stars, self.deleted = stars, deleted
+            self.module.stars, self.deleted, self.magics = stars, deleted, own_magics
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 

@@ -42,6 +42,7 @@ ASSUMED = {
     "HTML": "IPython.display.HTML",
     "Markdown": "IPython.display.Markdown",
     "get_ipython": "IPython.get_ipython",
+    "display": "IPython.display.display",
     "tools": "tools",
     "spark": "pyspark.sql.SparkSession()",
 }

@@ -8,14 +8,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.lookup import rules_for
+from tract_jupyter.analysis.rules.other_calls import words_of
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import MAX_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.program import Binding
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
@@ -45,7 +49,7 @@ class ReadsEnvironment(Rule):
 
     ## What it does
     Reports `os.environ`, `os.getenv` and functions that read `.env` files. Reading all variables with their
-    values (`dict(os.environ)`) is high.
+    values (`dict(os.environ)`) is high, and so is showing, logging or storing the value of a secret.
 
     ## Why it matters
     API keys and passwords are kept there; code can print, send or commit whatever it reads.
@@ -76,6 +80,12 @@ class ReadsEnvironment(Rule):
         whole = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
         reason = f"{reference.shown} {_READS_ALL if whole else self.effect}."
         yield self.finding(view, reference.node, reason, HIGH if whole else level, reference.confidence)
+
+    def check(self, view: CodeView) -> Iterator[Finding]:
+        """Look for secrets among what is shown, logged or stored, wherever they were read."""
+        for node, given in view.deadline.watched(_shown(view)):
+            if _holds_secret(given, view):
+                yield self.finding(view, node, "Shows or stores the value of a secret.", HIGH, LIKELY)
 
 
 @register
@@ -219,3 +229,147 @@ def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
         return ()
     known = view.resolver.value(key)
     return tuple(text[:MAX_NAME] for text in (*known.texts, *(str(name) for name, _ in known.entries or ())))
+
+
+# secrets that are shown
+
+_SHOWS = frozenset(
+    f"builtins.print {' '.join(f'IPython.display.{name}' for name in ('display', 'HTML', 'Markdown', 'Pretty', 'JSON'))}"
+    " pprint.pprint pprint.pp rich.print json.dump yaml.dump yaml.safe_dump pickle.dump sys.stdout.write".split()
+)
+_LOGS = words("debug info warning error critical log exception write write_text writelines")
+_PASSES = frozenset(
+    [f"builtins.{name}" for name in ("str", "repr", "dict", "zip", "format", "map", "filter")]
+    + ["json.dumps", "pprint.pformat", "yaml.dump", "base64.b64encode"]
+    + [f"{module}.{name}" for module in ("pandas", "polars") for name in ("Series", "DataFrame")]
+)
+_ITERATES = frozenset(
+    f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "enumerate", "next", "iter")
+)
+_MAPPINGS = frozenset({"os.environ", "os.environb", "dotenv.dotenv_values()", "streamlit.secrets"})
+"""Mappings from names to secrets. To iterate over one gives only the names."""
+
+_VALUE = re.compile(
+    r"(?i)(?:^|_|api)keys?(?:_|$)|(?<!max_)token(?!s$|iz)|secret|passw|passphrase|_pass$|._?pwd$|(?<!application_)cred|private|cookie"
+    r"|(?:^|_)(?:dsn|sas|jwt)(?:_|$)|(?:database|db|redis|mongo\w{0,9}|postgres\w{0,9}|mysql)_ur[il]|conn\w{0,9}_str|\ue000"
+)
+_NAMES_SECRET = words("secret secrets password passwords passwd credential credentials")
+_TAKES = words("get read access fetch retrieve reveal load list describe find")
+_LITTLE = words("keys startswith endswith isdigit count index find")
+_MAX_PARTS = 300
+
+
+def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
+    """Yield what shows or stores its arguments, with them: calls, and the last expression of a cell."""
+    for call in (*view.calls_to(_SHOWS), *view.method_calls(_LOGS)):
+        yield call, [*call.args, *(keyword.value for keyword in call.keywords)]
+    tree = view.nodes[0] if view.nodes else None
+    last = tree.body[-1] if isinstance(tree, ast.Module) and tree.body else None
+    if isinstance(last, ast.Expr):
+        yield last.value, [last.value]
+
+
+def _holds_secret(nodes: Sequence[ast.expr], view: CodeView) -> bool:
+    """Return True if the value of a secret is among what expressions evaluate to."""
+    stack, seen = list(nodes), set[ast.AST]()
+    while stack and len(seen) < _MAX_PARTS:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _is_secret(node, view):
+            return True
+        stack += _PARTS_OF.get(type(node), _no_parts)(node, view)
+    return False
+
+
+def _is_secret(node: ast.expr, view: CodeView) -> bool:
+    if not isinstance(node, (ast.Call, ast.Attribute, ast.Name, ast.Subscript)):
+        return False
+    if isinstance(node, ast.Call) and view.resolver.value(node.func).names & (_PASSES | _ITERATES):
+        return False  # its arguments tell
+    names = view.resolver.value(node).names
+    if not names.isdisjoint(_MAPPINGS):
+        return True
+    if isinstance(node, ast.Call):
+        told = words_of(getattr(node.func, "attr", ""))
+        if told[:1] and told[0] in _TAKES and not _NAMES_SECRET.isdisjoint(told):
+            return True
+        if any(keyword.arg == "WithDecryption" for keyword in node.keywords):
+            return True
+    for name in names:
+        root, called, _ = name.partition("()")
+        for rule, level in rules_for(root) if called else ():
+            if rule.name == ReadsSecret.name and level >= HIGH:
+                return True
+            if rule.name == ReadsEnvironment.name and level >= MEDIUM and isinstance(node, ast.Call):
+                return bool(node.args) and _may_name_secret(node.args[0], view)
+    return False
+
+
+def _may_name_secret(key: ast.expr, view: CodeView) -> bool:
+    texts = view.resolver.value(key).texts
+    return not texts or any(view.look(_VALUE.search, text[:MAX_NAME]) for text in texts)
+
+
+def _no_parts(_node: ast.expr, _view: CodeView) -> Sequence[ast.expr]:
+    return ()
+
+
+def _of_name(node: ast.Name, view: CodeView) -> Sequence[ast.expr]:
+    found = view.program.scope_of.get(node, view.program.module).find(node.id)
+    parts: list[ast.expr] = []
+    for binding in found[1] if found is not None else ():
+        if not isinstance(binding.node, ast.expr):
+            continue
+        if binding.kind == "value" or (binding.kind == "element" and not _gives_names(binding, view)):
+            parts.append(binding.node)
+    return parts
+
+
+def _gives_names(binding: Binding, view: CodeView) -> bool:
+    """Return True if a loop variable is a name from a mapping: ``for name in os.environ``."""
+    node = binding.node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "items":
+        return binding.path == (0,)
+    return isinstance(node, ast.expr) and not view.resolver.value(node).names.isdisjoint(_MAPPINGS)
+
+
+def _of_call(node: ast.Call, view: CodeView) -> Sequence[ast.expr]:
+    names = view.resolver.value(node.func).names
+    if names & _ITERATES:
+        return [each for each in node.args if view.resolver.value(each).names.isdisjoint(_MAPPINGS)]
+    if names & _PASSES:
+        return node.args
+    if not isinstance(node.func, ast.Attribute) or node.func.attr in _LITTLE:
+        return ()
+    if node.func.attr == "get" and node.args and not _may_name_secret(node.args[0], view):
+        return ()
+    return [node.func.value, *(node.args if node.func.attr in {"join", "format"} else ())]
+
+
+def _of_item(node: ast.Subscript, view: CodeView) -> Sequence[ast.expr]:
+    if isinstance(node.slice, ast.Slice) or (
+        not view.resolver.value(node.value).names.isdisjoint(_MAPPINGS)
+        and not _may_name_secret(node.slice, view)
+    ):
+        return ()  # a few characters, or another setting
+    return [node.value]
+
+
+_PARTS_OF: dict[type[ast.expr], Callable[..., Sequence[ast.expr]]] = {
+    ast.Name: _of_name,
+    ast.Call: _of_call,
+    ast.Subscript: _of_item,
+    ast.Attribute: lambda node, _: [node.value],
+    ast.JoinedStr: lambda node, _: node.values,
+    ast.FormattedValue: lambda node, _: [node.value],
+    ast.BinOp: lambda node, _: [node.left, node.right],
+    ast.Dict: lambda node, _: node.values,
+    ast.IfExp: lambda node, _: [node.body, node.orelse],
+    ast.BoolOp: lambda node, _: node.values,
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), lambda node, _: node.elts),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp), lambda node, _: [node.elt]),
+    ast.DictComp: lambda node, _: [node.value],
+    **dict.fromkeys((ast.Starred, ast.Await, ast.NamedExpr), lambda node, _: [node.value]),
+}

@@ -215,7 +215,7 @@ _SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
 
 
 def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
-    """Yield the calls that replace a table of a database, each with what its connection comes from."""
+    """Yield the calls that replace a table of a known database, each with what its connection comes from."""
     for keyword in view.of(ast.keyword):
         call = view.parent(keyword)
         if keyword.arg not in _REPLACES or not isinstance(call, ast.Call):
@@ -225,7 +225,11 @@ def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if not _WRITES_TABLE.isdisjoint(words_of(name)):
             given = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
-            yield call, [source for each in given for source in _sources(each, view)]
+            unbound = [
+                each for each in given if isinstance(each, ast.Name) and view.program.last_value(each) is None
+            ]
+            if not unbound:
+                yield call, [source for each in given for source in _sources(each, view)]
     for call in view.method_calls(_SAVES_TABLE):
         steps = {name: each for name, each in _steps(call, view) if each is not None}
         mode = steps.get("mode")
