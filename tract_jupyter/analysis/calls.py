@@ -88,15 +88,19 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(named(*known) if known else named(ANY_MODULE))
         elif name in _COLLECTED or name in effects().words.get("collected", ()):
             found.append(Value(owner.names, owner.consts))
-        elif "()" in name and _is_of("talks-to-network", name.partition("()")[0]):
+        elif _has_items(name):
             found.append(named(f"{name}[]"))
-        elif "()" not in name and _is_of("starts-program", name):
-            found.append(named(f"{name}[]"))  # plumbum: rm["-rf"]
         elif name in effects().values:
             found.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS:
             found.append(_variable(key))
     return union(found)
+
+
+def _has_items(name: str) -> bool:
+    """Return True if the items of an object act as it does: of a client, or of a command: ``rm["-rf"]``."""
+    root, called, _ = name.partition("()")
+    return _is_of("talks-to-network" if called else "starts-program", root)
 
 
 @derived

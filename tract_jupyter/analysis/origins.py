@@ -210,8 +210,8 @@ _READS_ADDRESS = "TJ303"
 def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -> Iterator[Finding]:
     """Yield the findings about an acting verb on an object of known origin: ``bucket.objects.all().delete()``."""
     for name in value.names:
-        root, made, rest = name.partition("()")
-        if call is not None and made and not rest:
+        root, _, rest = name.partition("()")
+        if call is not None and name == f"{root}()":
             yield from _called(node, root, view)
         if not rest or rest[-1] in ")]":
             continue

@@ -400,7 +400,9 @@ class Resolver:
     def _any_of(self, bindings: list[Binding]) -> Value:
         if len(bindings) == 1:
             return self._bound(bindings[0])
-        return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
+        # Constants cost nothing: none of them is left out.
+        older = [binding for binding in bindings[:-MAX_BINDINGS] if isinstance(binding.node, ast.Constant)]
+        return union([self._bound(binding) for binding in (*older, *bindings[-MAX_BINDINGS:])])
 
     def filled(self, name: str, container: Value) -> Value:
         """Return a container with what is put into it elsewhere, by the name of the variable or ``.attribute``."""

@@ -6,6 +6,8 @@ name bound to ``os`` in one branch and to a number in another one may still be `
 
 from __future__ import annotations
 
+import math
+import re
 from functools import lru_cache
 from itertools import islice, product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -15,7 +17,7 @@ from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 
 MAX_NAME = 200
@@ -92,7 +94,7 @@ ANY_MODULE = "?"
 TOO_LONG = HOLE * 4097
 """What a fold returns if its result is too long."""
 
-MAX_ALTERNATIVES = 8
+MAX_ALTERNATIVES = 16
 MAX_CONST = 4096
 """The size of a folded constant. A literal may be longer, and folds leave it as it is."""
 MAX_MEMBERS = 1024
@@ -170,7 +172,7 @@ def union(values: Iterable[Value]) -> Value:
         return members[0] if members else UNKNOWN
     return Value(
         names=frozenset().union(*(value.names for value in members)),
-        consts=tuple(dict.fromkeys(const for value in members for const in value.consts))[:MAX_ALTERNATIVES],
+        consts=_alternatives(dict.fromkeys(const for value in members for const in value.consts)),
         items=_joined([value.items for value in members if value.items is not None]),
         entries=_joined([value.entries for value in members if value.entries is not None]),
         functions=tuple(dict.fromkeys(function for value in members for function in value.functions)),
@@ -179,6 +181,17 @@ def union(values: Iterable[Value]) -> Value:
         objects=tuple(dict.fromkeys(own for value in members for own in value.objects)),
         made=tuple(dict.fromkeys(call for value in members for call in value.made))[:MAX_ALTERNATIVES],
     )
+
+
+_STANDS_OUT = re.compile(r"[/~\\]|\.\.|[A-Za-z]:|[^\n]{0,100}(?:://|[\s;|&$`(*])", re.DOTALL)
+
+
+def _alternatives(consts: Collection[Const]) -> tuple[Const, ...]:
+    """Return the constants; of too many, those that look least like plain words, and `HOLE` for the others."""
+    if len(consts) <= MAX_ALTERNATIVES:
+        return tuple(consts)
+    ordered = sorted(consts, key=lambda const: isinstance(const, str) and _STANDS_OUT.match(const) is None)
+    return (*ordered[: MAX_ALTERNATIVES - 1], HOLE)
 
 
 def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
@@ -193,13 +206,16 @@ def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
     if any(not value.consts for value in values):
         return UNKNOWN
     found: list[Const] = []
+    combinations = math.prod(len(value.consts) for value in values)
     for combination in islice(product(*(value.consts for value in values)), _MAX_COMBINATIONS):
         result = fold(*combination) if all(map(is_small, combination)) else TOO_LONG
         if result is not None and is_small(result):
             found.append(result)
         elif isinstance(result, (str, bytes)):
             found += [const for const in combination if const and not isinstance(const, int)]
-    return Value(consts=tuple(dict.fromkeys(found))[:MAX_ALTERNATIVES]) if found else UNKNOWN
+    if combinations > _MAX_COMBINATIONS and found:
+        found.append(HOLE)
+    return Value(consts=_alternatives(dict.fromkeys(found))) if found else UNKNOWN
 
 
 _MAX_COMBINATIONS = 16

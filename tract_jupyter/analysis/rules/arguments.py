@@ -190,7 +190,8 @@ _LEADS_ON = re.compile(
 _JOINS = re.compile(r"[~+]")
 _CALLED = re.compile(r"([|.]?)\s{0,9}(\w{0,99})\s{0,9}\(")
 _FILLING = words(
-    "range dict loop cycle items values format title capitalize join split replace strftime isoformat if not and or in elif is"
+    "range dict loop cycle items values format title capitalize join split replace strftime isoformat"
+    " if not and or in elif is"
 )
 """Functions and methods in templates that only compute, besides those of expressions."""
 

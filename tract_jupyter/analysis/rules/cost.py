@@ -74,10 +74,8 @@ class NeverEnds(Rule):
         for each in view.of(ast.For):
             if (_is_endless(each.iter, view) or _grows(each)) and not has_exit(each, view):
                 yield self._endless(each, each.iter, view)
-        for function in view.of(ast.FunctionDef):
-            for call in _starts_itself(function, view):
-                reason = f"{function.name} starts itself again and again."
-                yield self.finding(view, call, reason, HIGH, LIKELY)
+        for call, reason in _starts_itself(view):
+            yield self.finding(view, call, reason, HIGH, LIKELY)
         for iterable in view.collected():
             if _is_endless(iterable, view):
                 yield self.finding(view, iterable, "Collecting this never ends.")
@@ -95,7 +93,7 @@ class NeverEnds(Rule):
 
 _WAITS = words("sleep wait recv receive get readline read accept poll join input")
 _PILES_UP = words(
-    "write writelines write_text write_bytes append extend makedirs mkdir touch submit Thread Process Popen fork start dump save"
+    "write writelines write_text write_bytes append extend makedirs mkdir touch submit Thread Process Popen fork dump"
 )
 
 
@@ -110,33 +108,36 @@ def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name in _WAITS:
                 return False
-            piles |= name in _PILES_UP and name != "start"
+            piles |= name in _PILES_UP
     return piles
 
 
 _STARTERS = words(
-    "Process Thread Timer submit apply_async map_async starmap_async run_in_executor start_new_thread create_task spawn start_soon"
+    "Process Thread Timer submit apply_async map_async run_in_executor start_new_thread create_task spawn start_soon"
 )
 
 
-def _starts_itself(function: ast.FunctionDef, view: CodeView) -> Iterator[ast.Call]:
-    """Yield the calls by which a function hands itself to a new thread or process, where nothing prevents it."""
-    for node in view.deadline.watched(part for statement in function.body for part in _always_run(statement)):
-        name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.Call) and name in _STARTERS:
-            given = (*node.args, *(keyword.value for keyword in node.keywords))
-            if any(isinstance(each, ast.Name) and each.id == function.name for each in given):
-                yield node
+def _starts_itself(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls by which a function hands itself to a new thread or process, if no condition prevents it."""
+    for call in view.of(ast.Call):
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if name in _STARTERS:
+            function = _function_around(call, view)
+            given = (*call.args, *(keyword.value for keyword in call.keywords))
+            if function and any(isinstance(each, ast.Name) and each.id == function for each in given):
+                yield call, f"{function} starts itself again and again."
 
 
-def _always_run(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement, without those behind a condition."""
-    stack: list[ast.AST] = [statement]
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, (ast.If, ast.Try, *_FUNCTIONS)):
-            yield node
-            stack.extend(ast.iter_child_nodes(node))
+def _function_around(node: ast.AST, view: CodeView) -> str:
+    """Return the name of the function that always comes to this node; empty if there is none."""
+    around = view.parent(node)
+    while around is not None and not isinstance(
+        around, (ast.If, ast.Try, ast.IfExp, ast.Lambda, ast.ClassDef)
+    ):
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return around.name
+        around = view.parent(around)
+    return ""
 
 
 def _grows(loop: ast.For) -> bool:

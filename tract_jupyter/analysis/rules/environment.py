@@ -233,10 +233,10 @@ def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
 
 # secrets that are shown
 
-_SHOWS = frozenset(
-    f"builtins.print {' '.join(f'IPython.display.{name}' for name in ('display', 'HTML', 'Markdown', 'Pretty', 'JSON'))}"
-    " pprint.pprint pprint.pp rich.print json.dump yaml.dump yaml.safe_dump pickle.dump sys.stdout.write".split()
-)
+_SHOWS = words("""
+    builtins.print pprint.pprint pprint.pp rich.print json.dump yaml.dump yaml.safe_dump pickle.dump sys.stdout.write
+    IPython.display.display IPython.display.HTML IPython.display.Markdown IPython.display.Pretty
+""")
 _LOGS = words("debug info warning error critical log exception write write_text writelines")
 _PASSES = frozenset(
     [f"builtins.{name}" for name in ("str", "repr", "dict", "zip", "format", "map", "filter")]
@@ -284,27 +284,32 @@ def _holds_secret(nodes: Sequence[ast.expr], view: CodeView) -> bool:
 
 
 def _is_secret(node: ast.expr, view: CodeView) -> bool:
-    if not isinstance(node, (ast.Call, ast.Attribute, ast.Name, ast.Subscript)):
-        return False
     if isinstance(node, ast.Call) and view.resolver.value(node.func).names & (_PASSES | _ITERATES):
         return False  # its arguments tell
     names = view.resolver.value(node).names
     if not names.isdisjoint(_MAPPINGS):
         return True
-    if isinstance(node, ast.Call):
-        told = words_of(getattr(node.func, "attr", ""))
-        if told[:1] and told[0] in _TAKES and not _NAMES_SECRET.isdisjoint(told):
-            return True
-        if any(keyword.arg == "WithDecryption" for keyword in node.keywords):
-            return True
-    for name in names:
-        root, called, _ = name.partition("()")
-        for rule, level in rules_for(root) if called else ():
-            if rule.name == ReadsSecret.name and level >= HIGH:
-                return True
-            if rule.name == ReadsEnvironment.name and level >= MEDIUM and isinstance(node, ast.Call):
-                return bool(node.args) and _may_name_secret(node.args[0], view)
-    return False
+    roots = {name.partition("()")[0] for name in names if "()" in name}
+    known = {
+        (rule.code, level >= HIGH) for root in roots for rule, level in rules_for(root) if level >= MEDIUM
+    }
+    if (ReadsSecret.code, True) in known:
+        return True
+    return isinstance(node, ast.Call) and (
+        _asks_for_secret(node)
+        or (
+            not known.isdisjoint({(ReadsEnvironment.code, False), (ReadsEnvironment.code, True)})
+            and bool(node.args)
+            and _may_name_secret(node.args[0], view)
+        )
+    )
+
+
+def _asks_for_secret(call: ast.Call) -> bool:
+    """Return True if a method says that it returns a secret, whatever its object: ``vault.get_secret("db")``."""
+    told = words_of(getattr(call.func, "attr", ""))
+    named = not _TAKES.isdisjoint(told[:1]) and not _NAMES_SECRET.isdisjoint(told)
+    return named or any(keyword.arg == "WithDecryption" for keyword in call.keywords)
 
 
 def _may_name_secret(key: ast.expr, view: CodeView) -> bool:

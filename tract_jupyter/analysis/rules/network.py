@@ -162,12 +162,16 @@ class ShowsRemote(Rule):
             worst = _worst(texts or list(_texts_behind(given, view)), view)
             if worst is not None:
                 yield self.finding(view, call, f"The displayed content {worst[1]}.", worst[0], LIKELY)
-        for write in view.member_writes:
-            value = view.resolver.value(write.value) if write.value and write.member in _CONTENT else None
-            if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
-                yield self.finding(
-                    view, write.node, "The displayed content runs in the browser.", HIGH, LIKELY
-                )
+        for node in _scripts_set(view):
+            yield self.finding(view, node, "The displayed content runs in the browser.", HIGH, LIKELY)
+        yield from self._shows_itself(view)
+        for escape in view.escapes:
+            shows = escape.kind == "cell_magic" and escape.name in _CELLS
+            worst = _worst([escape.text], view) if shows else None
+            if worst is not None:
+                yield self.finding(view, escape.span, f"%%{escape.name} {worst[1]}.", worst[0], LIKELY)
+
+    def _shows_itself(self, view: CodeView) -> Iterator[Finding]:
         for function in view.of(ast.FunctionDef):
             returned = view.resolver.returned(function) if function.name in _SHOWS_ITSELF else None
             worst = _worst(list(_texts(returned)), view) if returned is not None else None
@@ -176,11 +180,6 @@ class ShowsRemote(Rule):
                 yield self.finding(view, line, f"The displayed object {worst[1]}.", worst[0])
             if function.name == "_repr_javascript_":
                 yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)
-        for escape in view.escapes:
-            shows = escape.kind == "cell_magic" and escape.name in _CELLS
-            worst = _worst([escape.text], view) if shows else None
-            if worst is not None:
-                yield self.finding(view, escape.span, f"%%{escape.name} {worst[1]}.", worst[0], LIKELY)
 
 
 def _texts(value: Value) -> Iterator[str]:
@@ -193,6 +192,15 @@ def _texts(value: Value) -> Iterator[str]:
 
 _CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML", "srcdoc", "children"})
 """Attributes that hold what widgets show."""
+
+
+def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
+    """Yield the places where a text with a script becomes the content of a widget."""
+    for write in view.member_writes:
+        value = view.value(write.value) if write.member in _CONTENT else None
+        if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
+            yield write.node
+
 
 _MAX_BEHIND = 200
 _ESCAPES = frozenset({"html.escape", "markupsafe.escape", "xml.sax.saxutils.escape"})

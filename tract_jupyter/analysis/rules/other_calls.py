@@ -357,6 +357,9 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
     if verb not in _DROPS or _last_name(call.node.func) in asked_attributes():
         return None
     method = isinstance(call.node.func, ast.Attribute)
+    force = call.keyword("force")
+    if method and isinstance(force, ast.Constant) and force.value is True:
+        return HIGH
     things = _STORES.intersection(rest)
     if things:
         sure = HIGH if method else MEDIUM

@@ -142,6 +142,8 @@ def _line_level(name: str, rest: str, view: CodeView) -> RiskLevel | None:
         level = HIGH
     if name == "env" and not rest:  # shows all variables with their values
         level = HIGH
+    if name == "alias_magic" and len(rest.split()) > 1:
+        level = magics.LINE.get(rest.split()[1].lstrip("%"), HIGH)
     if name in {"cd", "pushd"} and view.workspace.locate(rest) is PathLocation.OUTSIDE:
         level = MEDIUM
     if name in {"load_ext", "reload_ext"} and rest in magics.HARMLESS_EXTENSIONS:
