@@ -175,7 +175,7 @@ class CodeAnalyzer:
         known_names: KnownNames | None = None,
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, deadline, program)
-        nodes = _add(program, tree, escapes, deadline)
+        nodes = _add(program, code, tree, escapes, deadline)
         resolver, workspace = Resolver(program, deadline), self._workspace.fresh()
         view = CodeView(source, nodes, program, resolver, escapes, workspace, deadline, tools)
         view = view if known_names is None else replace(view, known_names=known_names)
@@ -244,7 +244,7 @@ def learn(program: Program, cell: str) -> None:
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
         deadline = Deadline()
         _, tree, escapes, _ = _read(cell, deadline, program)
-        _add(program, tree, escapes, deadline)
+        _add(program, cell, tree, escapes, deadline)
         if tree is not None:
             program.replace_older(tree)
 
@@ -253,13 +253,18 @@ _FORGETS = frozenset({"reset", "reset_selective", "xdel"})
 
 
 def _add(
-    program: Program, tree: ast.Module | None, escapes: Sequence[Escape], deadline: Deadline
+    program: Program,
+    code: str,
+    tree: ast.Module | None,
+    escapes: Sequence[Escape],
+    deadline: Deadline,
 ) -> list[ast.AST]:
     """Add a cell to a program and return its nodes."""
     if any(escape.name in _FORGETS for escape in escapes):
         program.deleted.add(EVERYTHING)
     nodes = program.add(tree, deadline) if tree is not None else []
-    program.magics.update(own_magics(escapes, nodes))
+    if "magic" in code or "alias" in code:
+        program.magics.update(own_magics(escapes, nodes))
     return nodes
 
 

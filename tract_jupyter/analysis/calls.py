@@ -100,7 +100,7 @@ def lookup(owner: Value, key: Value) -> Value:
 def _has_items(name: str) -> bool:
     """Return True if the items of an object act as it does: of a client, or of a command: ``rm["-rf"]``."""
     root, called, _ = name.partition("()")
-    return _is_of("talks-to-network" if called else "starts-program", root)
+    return _is_of("starts-program", root) or (bool(called) and _is_of("talks-to-network", root))
 
 
 @derived

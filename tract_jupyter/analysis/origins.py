@@ -211,7 +211,7 @@ def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -
     """Yield the findings about an acting verb on an object of known origin: ``bucket.objects.all().delete()``."""
     for name in value.names:
         root, _, rest = name.partition("()")
-        if call is not None and name == f"{root}()":
+        if call is not None and name.removeprefix(f"{root}()").replace("[]", "") == "":
             yield from _called(node, root, view)
         if not rest or rest[-1] in ")]":
             continue
@@ -336,7 +336,9 @@ def _is_act(rule: str, root: str, rest: str) -> bool:
     return not is_local
 
 
-_READS_ONLY = re.compile(r"(?is)\A\s*(?:select|show|describe|explain|with|match|return|use)\b")
+_READS_ONLY = re.compile(
+    r"(?is)\A\s*(?:select|show|describe|explain|with|match|optional\s+match|unwind|return|use|for|prefix|ask)\b"
+)
 _CHANGES = re.compile(
     r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|merge|set|remove|grant|revoke|copy|call|detach)\b"
 )

@@ -191,17 +191,21 @@ _JOINS = re.compile(r"[~+]")
 _CALLED = re.compile(r"([|.]?)\s{0,9}(\w{0,99})\s{0,9}\(")
 _FILLING = words(
     "range dict loop cycle items values format title capitalize join split replace strftime isoformat"
-    " if not and or in elif is"
+    " if not and or in elif is namespace caller"
 )
 """Functions and methods in templates that only compute, besides those of expressions."""
 
 
-def _only_fills(block: str) -> bool:
+_MACRO = re.compile(r"\bmacro\s{1,9}(\w{1,99})")
+
+
+def _only_fills(block: str, macros: frozenset[str]) -> bool:
     """Return True if a block of a template computes with what it is given, and leads nowhere else."""
     if _LEADS_ON.search(block) or (_JOINS.search(block) and ("[" in block or "format" in block)):
         return False
     called = _CALLED.findall(block)
-    return all(sign == "|" or not name or name in _FILLING or name in _COMPUTING for sign, name in called)
+    known = _FILLING | _COMPUTING | macros
+    return all(sign == "|" or not name or name in known for sign, name in called)
 
 
 def kind_of_code(text: str) -> frozenset[str]:
@@ -211,7 +215,8 @@ def kind_of_code(text: str) -> frozenset[str]:
     if HOLE in text:
         return frozenset()
     if "{{" in text or "{%" in text:
-        computes = all(_only_fills(match[0]) for match in _FILLED.finditer(text))
+        macros = frozenset(_MACRO.findall(text))
+        computes = all(_only_fills(match[0], macros) for match in _FILLED.finditer(text))
         return frozenset({"plain"}) if computes else frozenset()
     try:
         tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
@@ -256,6 +261,16 @@ _CODE_FILE = re.compile(
 def _collectors() -> re.Pattern[str]:
     names = "|".join(map(re.escape, sorted(effects().words.get("collecting_hosts", ()))))
     return re.compile(rf"(?i)(?:^|\.)(?:{names})$" if names else r"(?!)")
+
+
+_OWN_HOST = re.compile(
+    r"(?i)[\w+.-]{1,40}://(?:[^@/?#]{0,200}@)?(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?#]|$)"
+)
+
+
+def is_own_host(text: str) -> bool:
+    """Return True if an address is one of this machine."""
+    return _OWN_HOST.match(text) is not None
 
 
 def is_public(text: str) -> bool:

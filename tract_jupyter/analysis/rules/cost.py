@@ -103,7 +103,11 @@ def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
     for node in view.deadline.watched(part for statement in loop.body for part in ast.walk(statement)):
         if isinstance(node, ast.AugAssign):
             same = isinstance(node.value, ast.Name) and ast.unparse(node.target) == node.value.id
-            piles |= same or bool(view.resolver.value(node.value).texts)
+            piles |= (
+                same
+                or isinstance(node.value, (ast.List, ast.Tuple))
+                or bool(view.resolver.value(node.value).texts)
+            )
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name in _WAITS:

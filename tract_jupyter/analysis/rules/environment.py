@@ -83,8 +83,9 @@ class ReadsEnvironment(Rule):
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look for secrets among what is shown, logged or stored, wherever they were read."""
+        clean: set[ast.AST] = set()
         for node, given in view.deadline.watched(_shown(view)):
-            if _holds_secret(given, view):
+            if _holds_secret(given, clean, view):
                 yield self.finding(view, node, "Shows or stores the value of a secret.", HIGH, LIKELY)
 
 
@@ -269,17 +270,24 @@ def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
         yield last.value, [last.value]
 
 
-def _holds_secret(nodes: Sequence[ast.expr], view: CodeView) -> bool:
-    """Return True if the value of a secret is among what expressions evaluate to."""
+def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView) -> bool:
+    """Return True if the value of a secret is among what expressions evaluate to.
+
+    Args:
+        nodes: The expressions.
+        clean: The parts that hold none, as earlier questions found; this one adds to them.
+        view: The code.
+    """
     stack, seen = list(nodes), set[ast.AST]()
     while stack and len(seen) < _MAX_PARTS:
         node = stack.pop()
-        if node in seen:
+        if node in seen or node in clean:
             continue
         seen.add(node)
         if _is_secret(node, view):
             return True
         stack += _PARTS_OF.get(type(node), _no_parts)(node, view)
+    clean |= seen
     return False
 
 
@@ -295,14 +303,14 @@ def _is_secret(node: ast.expr, view: CodeView) -> bool:
     }
     if (ReadsSecret.code, True) in known:
         return True
-    return isinstance(node, ast.Call) and (
-        _asks_for_secret(node)
-        or (
-            not known.isdisjoint({(ReadsEnvironment.code, False), (ReadsEnvironment.code, True)})
-            and bool(node.args)
-            and _may_name_secret(node.args[0], view)
-        )
+    if not isinstance(node, ast.Call) or view.resolver.value(node.func).functions:
+        return False
+    return _asks_for_secret(node) or (
+        bool(known & _READS_ONE) and bool(node.args) and _may_name_secret(node.args[0], view)
     )
+
+
+_READS_ONE = {(ReadsEnvironment.code, False), (ReadsEnvironment.code, True), (ReadsSecret.code, False)}
 
 
 def _asks_for_secret(call: ast.Call) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import PathLocation
-from tract_jupyter.analysis.rules.arguments import carries, is_public, suffix_of
+from tract_jupyter.analysis.rules.arguments import carries, is_own_host, is_public, suffix_of
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, RULES, Reference, Rule, register
 from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, paths_of, sinks
 from tract_jupyter.analysis.tables.reader import words
@@ -72,6 +72,8 @@ class ReadsFile(Rule):
             if place is PathLocation.REMOTE and access is PathAccess.READ and is_public(text or ""):
                 call = view.call_of(reference.node)
                 level = MEDIUM if call is None or not carries(call, view) else HIGH
+            if place is PathLocation.REMOTE and access is PathAccess.READ and is_own_host(text or ""):
+                level = MEDIUM
             if access is PathAccess.ENTER and place is PathLocation.OUTSIDE and _opens_anything(view):
                 level = HIGH
             reason = f"{reference.shown} {access.value} {place.value}."

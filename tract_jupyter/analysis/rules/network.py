@@ -66,7 +66,10 @@ class TalksToNetwork(Rule):
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
         owner, _, name = reference.symbol.rpartition(".")
-        makes = name[:1].isupper() or name in _FACTORIES or words_of(name)[-1:] in _CLIENTS
+        told = words_of(name)
+        makes = (
+            name[:1].isupper() or name in _FACTORIES or told[-1:] in _CLIENTS or told[:2] == ("connect", "to")
+        )
         is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
         level = MEDIUM if waits and reference.level > MEDIUM else reference.level

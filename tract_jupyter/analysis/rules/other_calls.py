@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import PathLocation
-from tract_jupyter.analysis.rules.arguments import carries, suffix_of
+from tract_jupyter.analysis.rules.arguments import carries, is_own_host, suffix_of
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES
 from tract_jupyter.analysis.rules.lookup import asked_attributes, rules_for
 from tract_jupyter.analysis.tables import known_modules
@@ -228,7 +228,7 @@ _ADDRESS = re.compile(
 
 
 def _sends(call: OtherCall, view: CodeView) -> Iterator[Finding]:
-    if not any(view.look(_ADDRESS.match, text) for text in call.texts):
+    if not any(view.look(_ADDRESS.match, text) and not is_own_host(text) for text in call.texts):
         return
     given = len(call.node.args) + len(call.node.keywords)
     has_body = call.keyword(*_BODIES) is not None or (given > 1 and not call.words.isdisjoint(_SENDS))
@@ -373,7 +373,9 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
     return MEDIUM if verb in _ENDS or (verb == "delete" and rest) else None
 
 
-_REFS = words("reference references ref refs tag tags release releases remote remotes key keys item items")
+_REFS = words(
+    "branches local reference references ref refs tag tags release releases remote remotes key keys item items"
+)
 _NO_STORES = words(
     "tree stream streams image images function functions object objects model models dir everything all many file"
 )
@@ -382,18 +384,23 @@ _NO_STORES = words(
 def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
     """Return the level of ``repo.references.delete(x)``: the object in front of the verb says what is destroyed."""
     function = call.node.func
-    if not isinstance(function, ast.Attribute) or not (call.node.args or call.node.keywords):
+    if not isinstance(function, ast.Attribute):
         return None
     verb, *rest = words_of(function.attr)
+    in_loop = view.in_loop(call.node)
+    if not (call.node.args or call.node.keywords):
+        made = {word for name in view.resolver.value(function.value).names for word in words_of(name)}
+        destroys = in_loop or not made.isdisjoint(_STORES - _WEAK)
+        return HIGH if verb == "delete" and not rest and destroys else None
     if verb not in {"delete", "destroy", "terminate"}:
         return None
     if rest:
-        return HIGH if view.in_loop(call.node) and not _NO_STORES.intersection(rest) else None
+        return HIGH if in_loop and _NO_STORES.isdisjoint(rest) else None
     owner = function.value.func if isinstance(function.value, ast.Call) else function.value
-    things = (_STORES | _REFS | {"branches", "local"}).intersection(words_of(_last_name(owner))) - _NO_STORES
+    things = (_STORES | _REFS).intersection(words_of(_last_name(owner))) - _NO_STORES
     if not things or not isinstance(owner, ast.Attribute):
         return None
-    return HIGH if view.in_loop(call.node) or not things <= _WEAK | _REFS else MEDIUM
+    return HIGH if in_loop or not things <= _WEAK | _REFS else MEDIUM
 
 
 # formats that run code, and functions named by text

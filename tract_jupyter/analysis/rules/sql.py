@@ -174,13 +174,14 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
         view: The code.
         by_arguments: What is given to ``delete`` is a condition: ``files().delete(fileId=x)``.
     """
-    found, has_condition = False, False
+    found, has_condition, has_values = False, False, False
     for name, call in _steps(node, view):
         if name in _DELETES and call is not None and not found:
             found = True
             given = bool(call.args or call.keywords)
-            has_condition |= not given if name == "update" else by_arguments and given
+            has_condition |= not (given or has_values) if name == "update" else by_arguments and given
         elif call is not None and (call.args or call.keywords):
+            has_values |= name == "values"
             has_condition |= name in _CONDITIONS or (not found and name not in _ON_DELETE)
     return found and not has_condition
 
@@ -208,9 +209,9 @@ def _built(view: CodeView) -> Iterator[ast.Call]:
 
 # tables that are replaced
 
-_REPLACES = frozenset({"if_exists", "if_table_exists", "mode", "save_mode"})
+_REPLACES = frozenset({"if_exists", "if_table_exists", "mode", "save_mode", "overwrite"})
 _REPLACED = frozenset({"replace", "overwrite", "truncate", "drop"})
-_WRITES_TABLE = words("sql database postgis gbq table jdbc insert_into snowflake")
+_WRITES_TABLE = words("sql database postgis gbq table jdbc into snowflake")
 _SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
 
 
@@ -220,7 +221,8 @@ def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
         call = view.parent(keyword)
         if keyword.arg not in _REPLACES or not isinstance(call, ast.Call):
             continue
-        if _REPLACED.isdisjoint(view.resolver.value(keyword.value).texts):
+        value = view.resolver.value(keyword.value)
+        if _REPLACED.isdisjoint(value.texts) and not (keyword.arg == "overwrite" and True in value.consts):
             continue
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if not _WRITES_TABLE.isdisjoint(words_of(name)):
