@@ -150,7 +150,7 @@ WIDENED = {
     "another computed path": ("open(urls[0])", "open(urls[1])", {"unknown a computed path: urls[1]"}),
     "partly computed path": ("open('a')", "x = 'a'\nif urls:\n    x = urls[0]\nopen(x)", {"files read:?", "unknown a computed path, _ = urls[0]"}),
     "lengthened path": ("x = 'a'\nopen(x)", "x = 'a'\nx += '/b'\nopen(x)", {"files read:?", "unknown a computed path, _ = '/b'"}),
-    "path of many": ("", "".join(f"p = 'f{i}'\n" for i in range(20)) + "open(p)", {"files read:?", "unknown a computed path, _ = 'f8'"}),
+    "path of many": ("", "".join(f"p = 'f{i}'\n" for i in range(9)) + "open(p)", {"files read:?", "unknown a computed path, _ = 'f8'"}),
     "joined path": ("import os\nopen(os.path.join('a', 'b'))", "import os\nopen(os.path.join('a', 'c'))", {"files read:a/c"}),
     "unpacked path": ("open('a')", "open(*urls)", {"files read:?"}),
     "keywords of a path": ("open('a')", "open(**urls)", {"files read:?"}),

@@ -94,7 +94,7 @@ ANY_MODULE = "?"
 TOO_LONG = HOLE * 4097
 """What a fold returns if its result is too long."""
 
-MAX_ALTERNATIVES = 16
+MAX_ALTERNATIVES = 8
 MAX_CONST = 4096
 """The size of a folded constant. A literal may be longer, and folds leave it as it is."""
 MAX_MEMBERS = 1024
@@ -183,15 +183,21 @@ def union(values: Iterable[Value]) -> Value:
     )
 
 
-_STANDS_OUT = re.compile(r"[/~\\]|\.\.|[A-Za-z]:|[^\n]{0,100}(?:://|[\s;|&$`(*])", re.DOTALL)
+_PATH = re.compile(r"[/~\\]|\.\.|[A-Za-z]:[/\\]")
+_WORDS = re.compile(r"[^\n]{0,100}[\s;|&$`(*]")
 
 
 def _alternatives(consts: Collection[Const]) -> tuple[Const, ...]:
-    """Return the constants; of too many, those that look least like plain words, and `HOLE` for the others."""
+    """Return the constants; of too many, paths and command lines first, and `HOLE` for the others."""
     if len(consts) <= MAX_ALTERNATIVES:
         return tuple(consts)
-    ordered = sorted(consts, key=lambda const: isinstance(const, str) and _STANDS_OUT.match(const) is None)
-    return (*ordered[: MAX_ALTERNATIVES - 1], HOLE)
+    return (*sorted(consts, key=_rank)[: MAX_ALTERNATIVES - 1], HOLE)
+
+
+def _rank(const: Const) -> int:
+    if not isinstance(const, str):
+        return 2
+    return 0 if _PATH.match(const) else 1 if _WORDS.match(const) else 2
 
 
 def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
