@@ -153,7 +153,9 @@ def test_a_problem_of_a_profile_names_its_field_once():
 HOSTILE = "a\x1b]8;;https://evil.example\x07b\u202ec"
 
 
-@pytest.mark.parametrize("kind", [TractError, SandboxError, ScriptRaisedError], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [TractError, SandboxError, ScriptRaisedError], ids=lambda kind: kind.__name__
+)
 def test_no_text_of_others_moves_the_cursor_or_turns_text_around(kind):
     more = {ScriptRaisedError: (None, HOSTILE), SandboxError: (HOSTILE,)}.get(kind, ())
     error = kind(HOSTILE, *more)

@@ -1,4 +1,4 @@
-"""Replies of which any field is something else, within a turn: an answer, a call that is asked about, or an error of ours."""
+"""A turn whose reply has an odd value in one field: it answers, asks about a call, or raises one of the package's errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_EACH = 2
 
 
 @pytest.mark.parametrize("dialect", ALL)
-def test_any_field_is_something_else(talk, done, dialect):
+def test_an_odd_value_in_any_field(talk, done, dialect):
     answers: deque[bytes] = deque()
     whole, fine = dialect.whole(CALLS), json.dumps(dialect.whole(Said("Fine."))).encode()
 

@@ -1,4 +1,4 @@
-"""What stood on display is what the tool is given, however a model writes its arguments."""
+"""The tool gets the values that were on display, in whatever form a model writes its arguments."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ARGUMENTS = (
     '{"to": "a", "x": NaN}', '{"to": "a", "x": -0.0}', '{"to": "a", "x": 5e-324}', '{"to": "a", "x": 0.30000000000000004}', '{"to": "a", "more": {"a": 1, "A": 2}}',
     '{"to": "a", "more": {"e\\u0301": 1, "\\u00e9": 2}}', '{"to": "a", "more": {"": null, "__class__": "x", "self": 1}}', '{"to": "a", "more": [[[[{"to": "eve"}]]]]}',
     '{"to": 5}', '{"to": ["ada"]}', '{"to": null}', '{"to": "a", "cc": "eve"}', '{"to": "a", "approve": true, "scope": "always"}', '{"to": "a", "pending_id": "x", "action": "approve"}',
-    '{"To": "a"}', '{"to ": "a"}', '["ada"]', '"ada"', "ada", '{"to": "a"}{"to": "eve"}', '{"to": "a"} // eve', "{'to': 'eve'}", '{"to": "a",}', '\ufeff{"to": "a"}', " \n{\"to\": \"a\"}\n ",
+    '{"To": "a"}', '{"to ": "a"}', '["ada"]', '"ada"', "ada", '{"to": "a"}{"to": "eve"}', '{"to": "a"} // eve', "{'to': 'eve'}", '{"to": "a",}', '\ufeff{"to": "a"}', ' \n{"to": "a"}\n ',
     '{"to": "' + "a" * 3_000 + 'eve"}', '{"to": "a", "more": "' + "x\\n" * 300 + 'eve"}',
 )  # fmt: skip
 
 
 @pytest.fixture
 def given(tract):
-    """What the tool was given."""
+    """The arguments of each call of the tool."""
     found = []
 
     @tract.tool
@@ -41,7 +41,7 @@ def given(tract):
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda text: ascii(text[:40]))
-def test_it(tract, given, arguments):
+def test_the_values_on_display_are_those_of_the_call(tract, given, arguments):
     shown = []
 
     def approve(ticket):
@@ -54,4 +54,6 @@ def test_it(tract, given, arguments):
     assert tract.chat("Go.").text == "Done."
     assert len(given) == len(shown) <= 1
     for row, values in zip(shown, given, strict=True):
-        assert {name: text for name, text in row.items() if name in values} == {name: distinct_repr(value) for name, value in values.items()}
+        assert {name: text for name, text in row.items() if name in values} == {
+            name: distinct_repr(value) for name, value in values.items()
+        }

@@ -21,7 +21,7 @@ PAYLOADS = (
     "</title><svg onload=pwned()>", "</pre></code></details></div></section><img src=x onerror=pwned()>", "--><img src=x onerror=pwned()>",
     "]]><img src=x onerror=pwned()>", "<![CDATA[<img src=x onerror=pwned()>]]>", "<?xml-stylesheet href=javascript:pwned()?>", "<!--<img src=x onerror=pwned()>",
     "<img src=x onerror=pwned()>", "<img/src='x'/onerror=pwned()>", "<img src=x\nonerror\n=\npwned()>", "<img src=`x`onerror=pwned()>", "<img srcset='pwned 1x'>",
-    "\" onmouseover=pwned() x=\"", "' onfocus=pwned() autofocus x='", "\"><svg onload=pwned()>", "'><svg/onload=pwned()>", "` onclick=pwned() `",
+    '" onmouseover=pwned() x="', "' onfocus=pwned() autofocus x='", '"><svg onload=pwned()>', "'><svg/onload=pwned()>", "` onclick=pwned() `",
     "<svg><animate onbegin=pwned() attributeName=x>", "<svg><use href='data:image/svg+xml,pwned#x'/></svg>", "<svg><script>pwned()</script></svg>",
     "<svg><a xlink:href='javascript:pwned()'><text>x</text></a></svg>", "<math><mtext><img src=x onerror=pwned()></mtext></math>",
     "<math href='javascript:pwned()'>x</math>", "<iframe src=javascript:pwned()>", "<iframe srcdoc='<script>pwned()</script>'>", "<object data=javascript:pwned()>",
@@ -44,7 +44,7 @@ KINDS = {"text/html", "text/plain"}
 
 
 class Inert(HTMLParser):
-    """A page that refuses what could run or load something, and keeps its text."""
+    """A parser that fails at markup which could run or load something, and collects the text."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -81,7 +81,7 @@ def texts(page: str) -> str:
 
 @pytest.fixture
 def told(shell):
-    """A shell whose tract has each payload in the texts that a model, a server or a file can give it."""
+    """A shell whose tract has each payload in all texts that a model or a tool can write."""
     t = shell.namespace["tract"]
 
     @t.tool(read_only=True)
@@ -111,12 +111,14 @@ def told(shell):
 
 
 def outputs(shell, cell):
-    """Run a cell, and return its pages. Nothing else than text may come beside them."""
+    """Run a cell, and return its HTML. Every other output must be plain text."""
     with capture_output() as captured:
         shell.ip.run_cell(cell)
     kinds = {kind for output in captured.outputs for kind in output.data}
     assert kinds <= KINDS, kinds
-    printed = captured.stdout + captured.stderr + "".join(o.data.get("text/plain", "") for o in captured.outputs)
+    printed = (
+        captured.stdout + captured.stderr + "".join(o.data.get("text/plain", "") for o in captured.outputs)
+    )
     assert "\x1b]" not in printed
     assert "\u202e" not in printed
     return "".join(output.data.get("text/html", "") for output in captured.outputs)
@@ -153,12 +155,16 @@ def test_histories_and_turns(told):
 @pytest.mark.parametrize("evil", PAYLOADS, ids=ascii)
 def test_prose(evil):
     Inert(markdown_html(evil))
-    Inert(markdown_html(f"- {evil}\n> {evil}\n\n# {evil}\n\n```py\n{evil}\n```\n\n*{evil}* `{evil}` [{evil}](https://example.org)"))
+    Inert(
+        markdown_html(
+            f"- {evil}\n> {evil}\n\n# {evil}\n\n```py\n{evil}\n```\n\n*{evil}* `{evil}` [{evil}](https://example.org)"
+        )
+    )
 
 
 @pytest.fixture
 def asked(tract):
-    """What waits for a person, with one payload in each of its texts."""
+    """Ask one question of each kind, with a payload in each of its texts; return the tickets."""
 
     @tract.tool
     def write(text: str, more: dict[str, str] | None = None) -> str:
@@ -221,7 +227,10 @@ CELLS = (
 
 
 def test_cells(shell, tmp_path):
-    name = "".join(evil for evil in PAYLOADS if evil.isprintable() and "/" not in evil and "'" not in evil)[:80] + ".txt"
+    name = (
+        "".join(evil for evil in PAYLOADS if evil.isprintable() and "/" not in evil and "'" not in evil)[:80]
+        + ".txt"
+    )
     (tmp_path / name).write_text(EVERYTHING)
     assert not outputs(shell, MADE.replace("EVERYTHING", repr(EVERYTHING)))
     parts = {"evil": EVERYTHING, "line": " ".join(EVERYTHING.split()), "file": name}

@@ -201,7 +201,9 @@ def test_any_change_of_a_tool_is_asked_about(t, changed):
     add_writer(t, [])
     assert call(t, lambda ticket: click(ticket, "approve", scope="always", whom="anybody")).success
     assert call(t).success
-    t.executor.add(ToolDefinition.from_function(changed, name="write", traits=Traits(destructive=True)), replace=True)
+    t.executor.add(
+        ToolDefinition.from_function(changed, name="write", traits=Traits(destructive=True)), replace=True
+    )
     assert call(t, lambda ticket: click(ticket, "reject")).denied
 
 

@@ -1,4 +1,4 @@
-"""Attempts to leave the sandbox: through the language, its modules, and what the host hands in and takes out."""
+"""Attempts to leave the sandbox: through the language, through modules, and through calls of tools."""
 
 from __future__ import annotations
 
@@ -153,5 +153,5 @@ def test_nothing_comes_out(tmp_path):
 
 
 def is_out(told: str, folder: str) -> bool:
-    """Return True if a line of the file beside it, a path of the machine, or a call that nobody allowed is told."""
+    """Return True if the outcome has a line of the file above, a path of the machine, or a call of a tool that writes."""
     return "addaudithook" in told or folder in told or "ran [], kept []" not in told

@@ -122,13 +122,23 @@ EXCHANGED = (
 def test_values_that_two_commits_exchanged_are_told(store, column):
     with Tract.open(store) as tract:
         newest = tract.log(None)[0]
-        tract.user("edited", edit=newest.commit_hash, metadata={"edited": 1}, tags=["u"], generation_config={"model": "m"})
+        tract.user(
+            "edited",
+            edit=newest.commit_hash,
+            metadata={"edited": 1},
+            tags=["u"],
+            generation_config={"model": "m"},
+        )
         tract.annotate(newest.commit_hash, "pinned")
         whole = tract.log(None), tract.compile().messages
     one, other = "generation = 5", "commit_hash = (SELECT commit_hash FROM commits ORDER BY id DESC LIMIT 1)"
     with closing(sqlite3.connect(store)) as connection:
-        (a,), (b,) = (connection.execute(f"SELECT {column} FROM commits WHERE {row}").fetchone() for row in (one, other))
-        ids = [connection.execute(f"SELECT id FROM commits WHERE {row}").fetchone()[0] for row in (one, other)]
+        (a,), (b,) = (
+            connection.execute(f"SELECT {column} FROM commits WHERE {row}").fetchone() for row in (one, other)
+        )
+        ids = [
+            connection.execute(f"SELECT id FROM commits WHERE {row}").fetchone()[0] for row in (one, other)
+        ]
         connection.execute(f"UPDATE commits SET {column} = 'x' WHERE id = ?", (ids[0],))
         connection.execute(f"UPDATE commits SET {column} = ? WHERE id = ?", (a, ids[1]))
         connection.execute(f"UPDATE commits SET {column} = ? WHERE id = ?", (b, ids[0]))
@@ -142,7 +152,9 @@ def test_values_that_two_commits_exchanged_are_told(store, column):
 
 def test_contents_that_were_exchanged_are_told(store):
     with closing(sqlite3.connect(store)) as connection:
-        (one, a), (other, b) = connection.execute("SELECT content_hash, payload FROM blobs LIMIT 2").fetchall()
+        (one, a), (other, b) = connection.execute(
+            "SELECT content_hash, payload FROM blobs LIMIT 2"
+        ).fetchall()
         for hash_, payload in ((one, b), (other, a)):
             connection.execute("UPDATE blobs SET payload = ? WHERE content_hash = ?", (payload, hash_))
         connection.commit()
