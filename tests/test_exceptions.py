@@ -11,6 +11,8 @@ from tract_jupyter.analysis import EffectsError, RuleSettingsError
 from tract_jupyter.exceptions import (
     ProfileError,
     RejectedError,
+    SandboxError,
+    ScriptRaisedError,
     SpecError,
     ToolExecutionError,
     TractError,
@@ -146,3 +148,20 @@ def test_a_problem_of_a_profile_names_its_field_once():
         )
     )
     assert told == "profile: profileId is missing\nprofile, name: no"
+
+
+HOSTILE = "a\x1b]8;;https://evil.example\x07b\u202ec"
+
+
+@pytest.mark.parametrize(
+    "kind", [TractError, SandboxError, ScriptRaisedError], ids=lambda kind: kind.__name__
+)
+def test_no_text_of_others_moves_the_cursor_or_turns_text_around(kind):
+    more = {ScriptRaisedError: (None, HOSTILE), SandboxError: (HOSTILE,)}.get(kind, ())
+    error = kind(HOSTILE, *more)
+    error.__cause__ = ValueError(HOSTILE)
+    lines = error._render_traceback_()
+    in_one_line(error, HOSTILE)
+    for line in (*lines, *error._render_traceback_()):
+        assert not set(line) & set("\x1b\x07\u202e")
+    assert any("evil.example" in line for line in lines)

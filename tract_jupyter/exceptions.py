@@ -121,7 +121,7 @@ class TractError(Exception):
         """Return what IPython shows: the lines of the user's code, then the message, without our frames."""
         cause = self.__cause__
         before = [*own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
-        return [*before, *own_lines(self), f"{type(self).__name__}: {self}"]
+        return [printable(line) for line in (*before, *own_lines(self), f"{type(self).__name__}: {self}")]
 
 
 def _rebuilt(kind: type[TractError], args: tuple[Any, ...], held: dict[str, Any]) -> TractError:
@@ -142,7 +142,7 @@ def _portable(held: Any) -> Any:
 
 def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
     """Have IPython show an exception as one line, after those of the user's own code if `own`; its type stays."""
-    error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), line]  # type: ignore[attr-defined] # IPython's
+    error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
 
 
 class ContentError(TractError, ValueError):
@@ -437,7 +437,7 @@ class ScriptRaisedError(ScriptFailedError):
         self.traceback = traceback_text
 
     def _render_traceback_(self) -> list[str]:
-        return self.traceback.splitlines() or [str(self)]
+        return printable(self.traceback).splitlines() or [printable(str(self))]
 
 
 class SandboxError(TractError):
@@ -451,7 +451,7 @@ class SandboxError(TractError):
         self.traceback = traceback_text
 
     def _render_traceback_(self) -> list[str]:
-        return [*self.traceback.splitlines(), *super()._render_traceback_()]
+        return [*printable(self.traceback).splitlines(), *super()._render_traceback_()]
 
 
 class NoSandboxError(SandboxError):

@@ -217,6 +217,15 @@ def test_given_to_another_tract_of_the_store_it_does_not(kind, made, opened):
         assert not kind.counts(t)
 
 
+@pytest.mark.parametrize("secret", ["another", "none yet"])
+def test_opened_by_another_user_it_does_not(kind, made, opened, secret, monkeypatch, tmp_path):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "theirs"))
+    if secret == "another":
+        monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
+    with opened(made, is_new=True) as t:  # they approve the operation themselves
+        assert not kind.counts(t)
+
+
 def test_without_the_place_in_the_signature_it_would(kind, opened, spec, tmp_path, monkeypatch):
     """Else the tests above would tell nothing."""
     monkeypatch.setattr(Trust, "for_tract", lambda self, *_: Signer(("anywhere",), self._read, self._make))

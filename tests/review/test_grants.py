@@ -143,6 +143,70 @@ def test_a_changed_tool_is_asked_about(t):
     assert ran == [("a", 0), ("a", 0)]
 
 
+NEAR = (
+    "data/A.csv", "DATA/a.csv", "data/a.csv ", " data/a.csv", "data/a.csv\n", "data/a.csv\x00", "data//a.csv", "./data/a.csv", "data/./a.csv", "data/x/../a.csv",
+    "../data/a.csv", "/data/a.csv", "data\\a.csv", "data/a.csv/", "data/a.csv/..", "data\u2215a.csv", "data/\u0430.csv", "data/\uff41.csv", "data/a\u200b.csv", "data/a.cs\u0076\ufe0f",
+    "data/a.csv;rm", "data/a.csv,data/b.csv", "file:data/a.csv", "data/a%2ecsv", "data/*.csv", "data/?.csv", "**", "*", "", "data/a", "ata/a.csv",
+)  # fmt: skip
+WITHIN = ("data/a.csv", "data/b.csv", "data/ .csv", "data/.csv", "data/*.csv")
+
+
+@pytest.mark.parametrize("near", NEAR, ids=ascii)
+def test_a_value_that_only_resembles_the_approved_one_is_asked_about(t, near):
+    add_writer(t, ran := [])
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always"), path="data/a.csv").success
+    assert call(t, lambda ticket: click(ticket, "reject"), path=near).denied
+    assert len(t.reviewer.channel.shown) > 0
+    assert call(t, path="data/a.csv").success
+    assert [path for path, _ in ran] == ["data/a.csv"] * 2
+
+
+def test_a_pattern_covers_no_more_than_its_words(t):
+    add_writer(t, [])
+    pattern = {"path": "data/*.csv"}
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always", pattern=pattern), path="x").success
+    reject = lambda ticket: click(ticket, "reject")  # noqa: E731
+    covered = {path for path in {*NEAR, *WITHIN} if call(t, reject, path=path).success}
+    assert covered == {
+        *WITHIN, "data/A.csv", "data/?.csv", "data/\u0430.csv", "data/\uff41.csv", "data/a\u200b.csv",
+    }  # fmt: skip
+
+
+def described(path: str, n: int = 0) -> str:
+    """Write a file, and send it."""
+
+
+def with_another_default(path: str, n: int = 1) -> str:
+    """Write a file."""
+
+
+def with_another_type(path: str, n: float = 0) -> str:
+    """Write a file."""
+
+
+def with_one_more(path: str, n: int = 0, force: bool = True) -> str:
+    """Write a file."""
+
+
+def with_another_body(path: str, n: int = 0) -> str:
+    """Write a file."""
+    return "other"
+
+
+CHANGED = (described, with_another_default, with_another_type, with_one_more, with_another_body)
+
+
+@pytest.mark.parametrize("changed", CHANGED, ids=lambda function: function.__name__)
+def test_any_change_of_a_tool_is_asked_about(t, changed):
+    add_writer(t, [])
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always", whom="anybody")).success
+    assert call(t).success
+    t.executor.add(
+        ToolDefinition.from_function(changed, name="write", traits=Traits(destructive=True)), replace=True
+    )
+    assert call(t, lambda ticket: click(ticket, "reject")).denied
+
+
 # --- other processes
 
 

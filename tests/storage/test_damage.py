@@ -112,6 +112,58 @@ def test_text_that_is_no_unicode_is_recognised(store):
         tract.log(None)
 
 
+EXCHANGED = (
+    "commit_hash", "parent_hash", "content_hash", "content_type", "operation", "edit_target", "message", "token_count", "generation",
+    "metadata_json", "generation_config_json", "tags_json", "created_at", "priority", "retention_json", "tools_hash", "context_tokens", "context_messages",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("column", EXCHANGED)
+def test_values_that_two_commits_exchanged_are_told(store, column):
+    with Tract.open(store) as tract:
+        newest = tract.log(None)[0]
+        tract.user(
+            "edited",
+            edit=newest.commit_hash,
+            metadata={"edited": 1},
+            tags=["u"],
+            generation_config={"model": "m"},
+        )
+        tract.annotate(newest.commit_hash, "pinned")
+        whole = tract.log(None), tract.compile().messages
+    one, other = "generation = 5", "commit_hash = (SELECT commit_hash FROM commits ORDER BY id DESC LIMIT 1)"
+    with closing(sqlite3.connect(store)) as connection:
+        (a,), (b,) = (
+            connection.execute(f"SELECT {column} FROM commits WHERE {row}").fetchone() for row in (one, other)
+        )
+        ids = [
+            connection.execute(f"SELECT id FROM commits WHERE {row}").fetchone()[0] for row in (one, other)
+        ]
+        connection.execute(f"UPDATE commits SET {column} = 'x' WHERE id = ?", (ids[0],))
+        connection.execute(f"UPDATE commits SET {column} = ? WHERE id = ?", (a, ids[1]))
+        connection.execute(f"UPDATE commits SET {column} = ? WHERE id = ?", (b, ids[0]))
+        connection.commit()
+    try:
+        with Tract.open(store) as tract:
+            assert tract.verify() or (tract.log(None), tract.compile().messages) == whole
+    except StoreCorruptError:
+        pass
+
+
+def test_contents_that_were_exchanged_are_told(store):
+    with closing(sqlite3.connect(store)) as connection:
+        (one, a), (other, b) = connection.execute(
+            "SELECT content_hash, payload FROM blobs LIMIT 2"
+        ).fetchall()
+        for hash_, payload in ((one, b), (other, a)):
+            connection.execute("UPDATE blobs SET payload = ? WHERE content_hash = ?", (payload, hash_))
+        connection.commit()
+    with Tract.open(store) as tract:
+        assert {found.where for found in tract.verify()} >= {one, other}
+        with pytest.raises(StoreCorruptError, match="content .* is damaged"):
+            tract.compile()
+
+
 def test_a_tract_without_head_is_recognised(store):
     with Tract.open(store) as tract:
         sql(store, "DELETE FROM refs WHERE name = 'HEAD'")
