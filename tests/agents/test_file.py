@@ -355,6 +355,14 @@ def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
         assert stage.agents.call("w", "go") == "over"
 
 
+def test_files_and_their_folders_are_private_to_the_user(stage, tmp_path, modes):
+    stage.agents.directory = tmp_path / "new" / "deep"
+    agent = stage.agents.create("w", "w works.", "d")
+    found = modes(tmp_path / "new")
+    assert found.pop(agent.path.relative_to(tmp_path / "new").as_posix()) == 0o600
+    assert set(found.values()) == {0o700}
+
+
 def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stage.agents.directory = "elsewhere"

@@ -26,7 +26,7 @@ import yaml
 
 from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget, twice_in
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import brief_repr, sha256
+from tract_jupyter.models import brief_repr, make_private_folder, open_private, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,7 +239,8 @@ class AgentFolder:
         if self._made is None or not self._made.exists():
             folder = self.parent / self._session
             try:
-                folder.mkdir(parents=True)
+                make_private_folder(self.parent)
+                folder.mkdir(mode=0o700)
             except OSError as error:
                 why = error.strerror or type(error).__name__
                 raise AgentError(
@@ -271,10 +272,9 @@ def write_file(path: Path, text: str, *, is_new: bool) -> None:
         AgentError: there is one, or it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         try:
-            with os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
+            with open(aside, "xb", opener=open_private) as file:
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())

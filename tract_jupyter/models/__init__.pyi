@@ -106,6 +106,9 @@ from .patterns import MAX_SECONDS as MAX_SECONDS
 from .patterns import Retention as Retention
 from .patterns import problem_of as problem_of
 from .pending import PendingStatus as PendingStatus
+from .private_files import make_private_folder as make_private_folder
+from .private_files import open_private as open_private
+from .private_files import why_exposed as why_exposed
 from .progress import ProgressObserver as ProgressObserver
 from .progress import Work as Work
 from .progress import observing as observing
