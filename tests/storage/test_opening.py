@@ -57,11 +57,13 @@ def test_a_store_behind_a_link_is_private_too(tmp_path, modes):
 
 
 def test_a_store_that_exists_keeps_its_mode(tmp_path, modes):
-    (tmp_path / "team").mkdir()
-    (tmp_path / "team" / "store.db").touch(0o664)
-    for _ in range(2):
-        with Tract.open(tmp_path / "team" / "store.db") as tract:
-            tract.user("second")
+    path = tmp_path / "team" / "store.db"
+    with Tract.open(path) as tract:
+        tract.user("first")
+    path.chmod(0o664)
+    path.parent.chmod(0o777)
+    with Tract.open(path) as tract:
+        tract.user("second")
     assert modes(tmp_path) == {"team": 0o777, "team/store.db": 0o664}
 
 
