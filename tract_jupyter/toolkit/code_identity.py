@@ -69,19 +69,22 @@ _OPCODES: Final = {
 }  # fmt: skip
 
 
-def code_identity(handler: Callable[..., Any], *, with_state: bool) -> str:
+def code_identity(
+    handler: Callable[..., Any], *, with_state: bool = False, with_objects: bool = False
+) -> str:
     """Return the identity of a handler's code, 64 hex digits.
 
     Args:
         handler: a callable.
         with_state: include what lists, dicts and sets hold now.
+        with_objects: tell apart the objects of libraries that the handler encloses or is bound to.
     """
     first = _Walk()
     try:
         first.of(handler, strict=True)  # only finds what the code assigns
         variables, attributes = first.assigned()
         walk = _Walk(frozenset(variables), frozenset(attributes), with_state=with_state)
-        return digest([walk.of(handler, strict=True), walk.state])
+        return digest([walk.of(handler, strict=with_objects), walk.state])
     except RecursionError:  # too large or too deep: the handler counts as itself
         return digest(_token(handler))
 
@@ -160,7 +163,11 @@ class _Walk:
             raise RecursionError
         self._seen[id(value)] = (len(self._seen), value)
         if isinstance(value, FunctionType | type):
-            return self._function(value) if isinstance(value, FunctionType) else self._class(value)
+            return (
+                self._function(value, strict=strict)
+                if isinstance(value, FunctionType)
+                else self._class(value)
+            )
         if kind in _CONTAINERS:
             return self._container(value, kind, strict=strict)
         parts = self._parts(value, strict=strict)
@@ -195,7 +202,7 @@ class _Walk:
     def _code_in(self, values: Iterable[Any]) -> list[Any]:
         return self._each([one for one in values if _has_code(one)], strict=False)
 
-    def _function(self, function: FunctionType, name: str = "") -> Any:
+    def _function(self, function: FunctionType, name: str = "", *, strict: bool = False) -> Any:
         code = function.__code__
         cells = [_content(cell) for cell in function.__closure__ or ()]
         if not _is_user_file(code.co_filename):
@@ -212,10 +219,10 @@ class _Walk:
         return [
             "function",
             facts.text,
-            self._named(closure, strict=True, ignored=self.variables),
-            self._each(function.__defaults__ or (), strict=True),
-            self._named(function.__kwdefaults__ or {}, strict=True),
-            self._named(dict(vars(function)), strict=True, ignored=self.attributes),
+            self._named(closure, strict=strict, ignored=self.variables),
+            self._each(function.__defaults__ or (), strict=strict),
+            self._named(function.__kwdefaults__ or {}, strict=strict),
+            self._named(dict(vars(function)), strict=strict, ignored=self.attributes),
             *self._reached(function.__globals__, facts),
         ]
 

@@ -210,13 +210,28 @@ class ToolDefinition:
         """
         if self.is_of_tract:
             return self._first_hash
-        return digest([self._first_hash, code_identity(self.handler, with_state=False)])
+        return digest([self._first_hash, code_identity(self.handler, with_objects=True)])
+
+    @property
+    def code_hash(self) -> str:
+        """64 hex digits like `definition_hash`, but the same in each process: objects count with their types.
+
+        By it, the result of a call that was made is found again.
+        """
+        return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler))
 
     @cached_property
     def _first_hash(self) -> str:
         """The hash as of the first time, with what containers held then."""
-        schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
-        return digest([schema, code_identity(self.handler, with_state=True), self.version])
+        return self._hash(code_identity(self.handler, with_state=True, with_objects=True))
+
+    def _hash(self, code: str) -> str:
+        return digest([self._declaration, code, self.version])
+
+    @cached_property
+    def _declaration(self) -> str:
+        traits = asdict(self.traits)
+        return digest([self.name, self.description, self.parameters.json_schema, traits, self.owner])
 
     def bound_to(self, instance: object) -> ToolDefinition:
         """Return the same tool, whose handler is a method, of another instance. That is quicker than making it anew."""
