@@ -23,15 +23,6 @@ KEYRING_SECONDS: Final = 3.0
 
 # capitals alone: hardly any key looks like this, so one that was given by mistake is refused rather than kept
 _VARIABLE: Final = re.compile(r"(?!AKIA)[A-Z_][A-Z0-9_]{0,63}")
-KEY_SHAPES: Final = (
-    r"gsk_\w{16,}|xai-\w{20,}|AIza[\w-]{30,}|hf_\w{30,}"  # Groq, xAI, Google, Hugging Face
-    r"|gh[pousr]_\w{30,}|github_pat_\w{20,}|glpat-[\w-]{16,}"  # GitHub, GitLab
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)|xox[a-z]-[\w-]{10,}|[rs]k_(?:live|test)_\w{10,}"  # AWS, Slack, Stripe
-    r"|eyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]{6,}"  # a JSON Web Token
-)
-"""What keys look like by their beginnings, as a regular expression; but for those with `sk-`, which words have too."""
-# OpenAI's, Anthropic's and OpenRouter's begin with sk-
-_KEY: Final = re.compile(rf"(?<![\w-])(?:sk-[A-Za-z0-9_-]{{16,}}|{KEY_SHAPES})")
 
 
 class Secret(str):
@@ -82,11 +73,6 @@ def masked_in(value: Any, secrets: Sequence[str]) -> Any:
         return [masked_in(one, secrets) for one in value] if isinstance(value, list) else value
     except RecursionError:  # nested too deeply to be stored
         return None
-
-
-def key_lines(source: str) -> list[int]:
-    """Return the lines of a text that hold something like a key, counted from 1."""
-    return [number for number, line in enumerate(source.splitlines(), 1) if _KEY.search(line)]
 
 
 @dataclass(frozen=True, slots=True)
