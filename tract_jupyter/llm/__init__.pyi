@@ -65,6 +65,7 @@ from .secret_shapes import Grade as Grade
 from .secret_shapes import find_secrets as find_secrets
 from .secret_shapes import key_lines as key_lines
 from .secret_shapes import mask_secrets as mask_secrets
+from .secret_shapes import why_not_sent as why_not_sent
 from .spending import Account as Account
 from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport

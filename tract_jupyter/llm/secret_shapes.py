@@ -69,12 +69,12 @@ _BEFORE: Final = r"(?:(?<![\w-])|(?<=\\[nrt]))"  # within JSON text, a line may 
 # --- values of which it depends
 
 _NO_VALUE: Final = re.compile(
-    r"str|string|int|integer|float|number|bool|boolean|bytes|none|null|nil|any|optional|text|object|required|hidden|default"
-    r"|true|false|unknown|undefined|empty|missing|invalid",
+    r"(?:str|string|int|integer|float|number|bool|boolean|bytes|none|null|nil|any|optional|text|object|required|hidden|default"
+    r"|true|false|unknown|undefined|empty|missing|invalid)\??",
     re.IGNORECASE,
 )
 _WEAK_VALUE: Final = re.compile(
-    r"pass(?:word|wd|phrase)?|secret|token|key|apikey|credentials?|user(?:name)?|root|admin|postgres|mysql|guest|sample|todo"
+    r"(?:my)?pass(?:word|wd|phrase)?|pwd|secret|token|key|apikey|credentials?|user(?:name)?|root|admin|postgres|mysql|guest|sample|todo"
     r"|test(?:ing)?",
     re.IGNORECASE,
 )
@@ -85,7 +85,7 @@ _TEMPLATE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"[~.]{0,2}/|[A-Za-z]:\\|\w+:|op:|!|&")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
-_CLASS_NAME: Final = re.compile(r"(?:[A-Z][a-z]+\d*){2,}")
+_CLASS_NAME: Final = re.compile(r"[A-Z]*\d*(?:[A-Z][a-z]+\d*){2,}|0x[\da-fA-F]+")
 _CLASSES: Final = (str.islower, str.isupper, str.isdigit)
 _LONG, _SHORTEST, _LONGEST_NAME = 20, 6, 60
 
@@ -206,7 +206,7 @@ _OTHER_NAMES: Final = re.compile(
     r"(?:next|page|continuation|cancel(?:lation)?|[cx]srf|pad|[eb]os|unk|mask|cls|sep|stop|start|end|special|max|min|num|total"
     r"|prompt|completion|input|output|per|first|last|current|prev(?:ious)?|image|audio|public|sort|partition|cache|primary"
     r"|foreign|unique|group|index|join|hash|row|object|s3|redis|lookup|map|routing|idempotency|natural|surrogate|composite"
-    r"|bucket|file|path|dict|config|param)[-_. ]?(?:token|key)\Z",
+    r"|bucket|file|path|dict|config|param)[-_. ]?(?:token|key)\Z|tiktoken\Z",
     re.IGNORECASE,
 )
 _VALUES: Final = re.compile(
@@ -235,7 +235,10 @@ _ADDRESS: Final = (
 _NETRC: Final = (
     r"\b(?:machine\s{1,20}\S{1,200}|default)\s{1,20}login\s{1,20}\S{1,200}\s{1,20}password\s{1,20}\S{4,}"
 )
-_PGPASS: Final = r"(?m:^)(?=[^:\n]{0,200}[g-zG-Z.*])[\w.*-]{1,200}:(?:\*|5[45]\d\d|6[45]\d\d):[\w*-]{1,100}:[\w*.@-]{1,100}:[^\s:]{4,}"
+_PGPASS: Final = (  # a pattern
+    r"(?m:^)(?=[^:\n]{0,200}[g-zG-Z.*])[\w.*-]{1,200}:(?:\*|[56][45]\d\d)"
+    r":[\w*-]{1,100}:[\w*.@-]{1,100}:[^\s:]{4,}"
+)
 _PATTERNS: Final[tuple[tuple[str, Callable[[re.Match[str]], Grade | None]], ...]] = (
     (rf"{_BEFORE}(?:{'|'.join(_TOKENS.values())})", lambda _: Grade.CERTAIN),
     # a key that a provider repeats with stars, or that was cut
@@ -276,6 +279,19 @@ def find_secrets(text: str) -> list[FoundSecret]:
         else:
             merged.append(one)
     return merged
+
+
+def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
+    """Return why a text is not sent, as the middle of a sentence; empty if it can be.
+
+    Args:
+        text: all of it.
+        send_anyway: the user decided that doubtful secrets are none.
+    """
+    certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
+    if certain:
+        return f"holds something like a key in line {certain[0]}"
+    return f"may hold a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
 
 
 def mask_secrets(text: str, mask: str) -> str:
