@@ -33,6 +33,7 @@ from .connections import key_text as key_text
 from .failures import retry_after as retry_after
 from .http import HTTPClient as HTTPClient
 from .keys import KeySource as KeySource
+from .keys import hidden_address as hidden_address
 from .keys import masked as masked
 from .messages import REFUSED as REFUSED
 from .messages import Usage as Usage

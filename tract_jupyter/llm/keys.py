@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError
 
@@ -36,6 +36,10 @@ class Secret(str):
     def strip(self, chars: str | None = None, /) -> Secret:
         """Return the key without what surrounds it."""
         return Secret(super().strip(chars))
+
+    def rstrip(self, chars: str | None = None, /) -> Secret:
+        """Return the key without what follows it."""
+        return Secret(super().rstrip(chars))
 
     def __reduce_ex__(self, _protocol: object) -> Any:
         raise LLMConfigError("a key cannot be pickled or copied")
@@ -73,6 +77,21 @@ def masked_in(value: Any, secrets: Sequence[str]) -> Any:
         return [masked_in(one, secrets) for one in value] if isinstance(value, list) else value
     except RecursionError:  # nested too deeply to be stored
         return None
+
+
+def hidden_address(url: Any) -> Any:
+    """Return an address as a text that no repr shows if it may hold a key; anything else unchanged."""
+    return Secret(url) if isinstance(url, str) and not is_address(url) else url
+
+
+def is_address(url: str) -> bool:
+    """Return True if a text is an HTTP address without a user, a password, a query and a fragment."""
+    try:
+        parts = urlsplit(url)
+        is_plain = not ("@" in parts.netloc or parts.query or parts.fragment)
+        return is_plain and parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable()
+    except ValueError:  # such as half an IPv6 address
+        return False
 
 
 @dataclass(frozen=True, slots=True)
