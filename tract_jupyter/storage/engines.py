@@ -171,8 +171,14 @@ def _engine(target: URL, **connect_args: Any) -> Engine:
     """Return the engine of a database. It keeps the statements that it compiled, so that the next opening is quick."""
     try:
         # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
+        # a connection is closed as it is: a rollback before that would fail, with a traceback in the log, if the server
+        # ended the connection
         return create_engine(
-            target, connect_args=connect_args, isolation_level="AUTOCOMMIT", poolclass=NullPool
+            target,
+            connect_args=connect_args,
+            isolation_level="AUTOCOMMIT",
+            poolclass=NullPool,
+            pool_reset_on_return=None,
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         install = "; run 'pip install tract_jupyter[postgres]'" if isinstance(error, ImportError) else ""
