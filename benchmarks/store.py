@@ -52,7 +52,7 @@ def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
 
 
 def _of_everything(tract: Tract, size: int) -> Iterator[Row]:
-    """Measure what looks at the whole history; the compression is taken back."""
+    """Measure the operations that read the whole history. Undo the compression."""
     for name, measure in (
         ("verify", tract.verify),
         ("compress", lambda: tract.compress(content="A summary.")),

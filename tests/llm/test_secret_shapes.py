@@ -1,4 +1,4 @@
-"""What is a secret, what may be one, and what is none."""
+"""Certain secrets, doubtful ones, and harmless texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a standing approval of a tool covers: the same code, with the same values, and no other."""
+"""A standing approval of a tool covers the same code with the same values only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CELLS = count()
 
 
 def run(source, **names):
-    """Run a cell, as the kernel does: its source can be found under a name of its own."""
+    """Run a cell as the kernel does, with a source that `inspect` finds."""
     source, file = textwrap.dedent(source), f"<cell {next(_CELLS)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = {"__name__": "__main__", **names}
@@ -304,7 +304,7 @@ def test_a_hash_is_quick():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Calls of a tool, `always` approved at the first one; tells whether the second one was asked about."""
+    """Approve a tool for good, define it again, and give the result of a call that the user would reject."""
     from tract_jupyter.review import decision
 
     monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
