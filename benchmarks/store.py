@@ -31,6 +31,7 @@ _TARGETS = {
     "branch": 1.0,
 }
 _COMMITS_PER_SECOND, _BATCHED_PER_SECOND = 3_000.0, 20_000.0
+_WHOLE = 5_000.0  # milliseconds
 
 
 def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
@@ -47,6 +48,19 @@ def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
                     yield _with_growth(name, row, before)
                     before[name] = row
                 yield Row(f"statements of one commit, {size:,} commits", statements(tract), "statements")
+                yield from _of_everything(tract, size)
+
+
+def _of_everything(tract: Tract, size: int) -> Iterator[Row]:
+    """Measure the operations that read the whole history. Undo the compression."""
+    for name, measure in (
+        ("verify", tract.verify),
+        ("compress", lambda: tract.compress(content="A summary.")),
+    ):
+        started = perf_counter()
+        measure()
+        yield Row(f"{name}, {size:,} commits", (perf_counter() - started) * 1000, "ms", _WHOLE)
+    tract.undo()
 
 
 def _speeds() -> Iterator[Row]:

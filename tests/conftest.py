@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -52,6 +53,19 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder))
     monkeypatch.delenv("TRACT_JUPYTER_SECRET", raising=False)
     return folder
+
+
+@pytest.fixture
+def modes() -> Iterator[Callable[[Path], dict[str, int]]]:
+    """The modes of the files and folders below a folder, while the umask removes none of their permissions."""
+    if os.name != "posix":
+        pytest.skip("POSIX modes")
+    before = os.umask(0)
+    yield lambda folder: {
+        one.relative_to(folder).as_posix(): stat.S_IMODE(one.stat().st_mode)
+        for one in folder.rglob("*")
+    }  # fmt: skip
+    os.umask(before)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -113,10 +113,11 @@ class Tract(HookedContext):
             LLMConfigError: `model` names none, or `api_key` or `base_url` is given without one.
             StoreError: locked, read-only, corrupt, or from a newer version; the subclass tells.
         """
-        if api_key is not None:
-            from tract_jupyter.llm import masked
+        if api_key is not None or base_url is not None:
+            from tract_jupyter.llm import hidden_address, masked
 
-            api_key = masked(api_key)  # before anything can fail: a traceback may show variables
+            # before anything can fail: a traceback may show variables
+            api_key, base_url = masked(api_key), hidden_address(base_url)
         if replay is not None:
             from tract_jupyter.llm import recorded_tract_id
 
@@ -170,6 +171,10 @@ class Tract(HookedContext):
             ContentError: it is no valid notebook.
             StoreError: as of `open`.
         """
+        if api_key is not None or base_url is not None:
+            from tract_jupyter.llm import hidden_address, masked
+
+            api_key, base_url = masked(api_key), hidden_address(base_url)
         tract = cls.open(
             path, url=url, model=model, api_key=api_key, base_url=base_url, tract_id=tract_id, tokenizer=tokenizer,
             budget=budget, trust=trust, lock_timeout=lock_timeout,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import string
+import time
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,7 @@ def test_a_front_matter_that_is_none_is_refused(case):
 
 
 def test_many_keys_and_many_names_take_no_time():
-    keys = "".join(f"k{n}:\n" for n in range(30_000))
+    keys = "".join(f"k{n}:\n" for n in range(4_000))
     with pytest.raises(AgentError, match="no key 'k0'"):
         parse_file(f"---\nname: w\n{keys}---\nx")
     many = tuple(f"t{n}" for n in range(100_000))
@@ -353,6 +354,37 @@ def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
     cast(w=["over"])
     with pytest.warns(RuntimeWarning, match="KeyError"):
         assert stage.agents.call("w", "go") == "over"
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "tools:\n" + "- a\n" * 60_000,
+        "tools: [" + "a," * 120_000 + "]",
+        "a: " + "[" * 240_000,
+        "x: 1\n" * 50_000,
+    ],
+)
+def test_a_long_front_matter_is_refused_before_it_is_read(front):
+    began = time.process_time()
+    with pytest.raises(AgentError, match=r"the front matter has \d+,\d+ characters, and may have 32,000"):
+        parse_file(f"---\n{front}\n---\nhello")
+    assert time.process_time() - began < 0.2
+
+
+def test_a_definition_whose_front_matter_is_too_long_writes_nothing(stage):
+    with pytest.raises(AgentError, match="may have 32,000"):
+        file_text(
+            AgentDefinition(name="w", instructions="w works.", tools=tuple(f"tool_{n}" for n in range(5_000)))
+        )
+
+
+def test_files_and_their_folders_are_private_to_the_user(stage, tmp_path, modes):
+    stage.agents.directory = tmp_path / "new" / "deep"
+    agent = stage.agents.create("w", "w works.", "d")
+    found = modes(tmp_path / "new")
+    assert found.pop(agent.path.relative_to(tmp_path / "new").as_posix()) == 0o600
+    assert set(found.values()) == {0o700}
 
 
 def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):

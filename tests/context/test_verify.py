@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 
 import pytest
@@ -86,3 +87,52 @@ def test_damaged_tools_are_found(tmp_path, damage):
     connection.close()
     with Tract.open(path) as tract:
         assert [found.where for found in tract.verify()] == [tools_hash]
+
+
+def test_what_branches_share_is_checked_once(tmp_path):
+    def seconds(tract):
+        began = time.process_time()
+        assert tract.verify() == []
+        return time.process_time() - began
+
+    with Tract.open(tmp_path / "t.db") as tract:
+        with tract.batch():
+            for number in range(3_000):
+                tract.user(f"message {number}")
+        alone = seconds(tract)
+        for number in range(30):
+            tract.branch(f"b{number}")
+            tract.user("one more")
+        assert seconds(tract) < 4 * alone
+
+
+@pytest.mark.parametrize("operation", ["append", "edit", "annotate"])
+@pytest.mark.parametrize("column", ["context_tokens", "context_messages"])
+def test_a_wrong_size_is_found_on_each_branch(tmp_path, operation, column):
+    with Tract.open(tmp_path / "t.db") as tract:
+        first = tract.user("first").commit_hash
+        tract.user("second")
+        tract.branch("other")
+        if operation == "edit":
+            tract.user("changed", edit=first)
+        elif operation == "annotate":
+            tract.annotate(first, "skip")
+        wrong = tract.user("third").commit_hash
+        tract.user("fourth")
+    with closing(sqlite3.connect(tmp_path / "t.db")) as store, store:
+        store.execute(f"UPDATE commits SET {column} = {column} + 1 WHERE commit_hash = ?", (wrong,))
+    with Tract.open(tmp_path / "t.db") as tract:
+        found = [damage.where for damage in tract.verify() if "size of the context" in damage.problem]
+    assert found == [wrong]
+
+
+@pytest.mark.parametrize("value", ["CAST(x'ff41' AS TEXT)", "CAST(x'c3' AS TEXT)", "CAST(x'a9' AS TEXT)"])
+def test_texts_that_are_valid_only_together_are_found(tmp_path, value):
+    with Tract.open(tmp_path / "t.db") as tract:
+        hashes = [tract.user(f"message {number}").commit_hash for number in range(3)]
+    with closing(sqlite3.connect(tmp_path / "t.db")) as store, store:
+        for commit_hash in hashes[:2]:
+            store.execute(f"UPDATE commits SET message = {value} WHERE commit_hash = ?", (commit_hash,))
+    with Tract.open(tmp_path / "t.db") as tract:
+        problems = [damage.problem for damage in tract.verify()]
+    assert any("commits.message: 2 of its values cannot be read" in problem for problem in problems)

@@ -808,6 +808,13 @@ def test_what_is_not_there_or_cannot_be_written(tmp_path):
         t.cassette.record(tmp_path / "file" / "talk.jsonl")
 
 
+def test_a_recording_is_private_to_its_user(tmp_path, modes):
+    with Tract.open(record=tmp_path / "a" / "b" / "talk.jsonl", model=lambda *_, **__: "Hi.") as t:
+        t.chat("Hello")
+        assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/talk.jsonl.partial": 0o600}
+    assert modes(tmp_path)["a/b/talk.jsonl"] == 0o600
+
+
 def test_a_recording_that_goes_on_is_not_replaced(opened, cassette):
     recorded = opened("record", "One.", "Two.")
     recorded.t.chat("a")

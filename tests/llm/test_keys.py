@@ -160,6 +160,31 @@ def test_no_traceback_shows_a_key(fails):
     assert KEY not in str(own)
 
 
+def of_environment(url):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_BASE_URL", url)
+        Tract.open(model="anthropic/claude-x", api_key="k")
+
+
+@pytest.mark.parametrize("url", [
+    "http://me:{}@host/v1", "http://{}@host/v1", "http://host/v1?key={}", "http://host/v1?version=1&key={}", "http://host/v1#{}", "{}", "nonsense {}", "ftp://me:{}@host",
+    "http://[me:{}@host", "http://host\n{}",
+])  # fmt: skip
+@pytest.mark.parametrize("fails", [
+    lambda url: Tract.open(model="openai/x", base_url=url), lambda url: Tract.open("/proc/no/such.db", model="openai/x", base_url=url),
+    lambda url: Tract.open(base_url=url), lambda url: Tract.from_notebook("no.ipynb", model="openai/x", base_url=url),
+    lambda url: Tract.open().models.use("openai/x", base_url=url), lambda url: Tract.open().models.use("x", base_url=url),
+    lambda url: Tract.open().models.add("m", base_url=url), lambda url: Tract.open().models.add("m", "openai/x", base_url=url),
+    lambda url: Tract.open().models.add("in vain", base_url=url), lambda url: OpenAIClient("m", base_url=url),
+    lambda url: ResponsesClient("m", base_url=url), lambda url: AnthropicClient("m", base_url=url), of_environment,
+])  # fmt: skip
+def test_no_traceback_shows_a_key_within_an_address(fails, url):
+    with pytest.raises(TractError) as caught:
+        fails(url.format(KEY))
+    assert not any(KEY in one for one in shown_variables(caught.value))
+    assert KEY not in str(caught.value)
+
+
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_whatever_goes_wrong_the_key_is_nowhere(tmp_path, caplog, capfd, dialect, streamed):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +62,29 @@ def test_the_star_alone_covers_anything(value):
 )  # fmt: skip
 def test_what_is_covered(pattern, value, covered):
     assert allows(pattern, value) is covered
+
+
+REGEX = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@given(PATTERNS.filter(lambda p: p != "*"), VALUES.filter(lambda v: ".." not in v))
+def test_a_pattern_means_what_its_regular_expression_means(pattern, value):
+    parts = re.split(r"(\*\*|\*|\?)", pattern)
+    expression = "".join(REGEX.get(part) or re.escape(part) for part in parts)
+    assert allows(pattern, value) is bool(re.fullmatch(expression, value, re.DOTALL))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "piece"),
+    [
+        ("*a*b*.csv", "ab"), ("**a**b**.csv", "ab"), ("*" * 50 + "b", "a"), ("**/*" * 20 + "b", "a/"),
+        ("?*" * 50 + "b", "a"), ("*a" * 1_000 + "b", "a"), ("/".join(["*"] * 100) + "b", "a/"),
+    ],
+)  # fmt: skip
+def test_a_long_value_of_the_model_takes_linear_time(pattern, piece):
+    began = time.process_time()
+    assert not allows(pattern, piece * 100_000)
+    assert time.process_time() - began < 2
 
 
 DISTINCT = [

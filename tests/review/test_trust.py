@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import TrustError
 from tract_jupyter.review import Trust
 
@@ -45,6 +46,70 @@ def test_the_secret_is_made_for_this_user_alone(trust, data_dir):
     assert stat.S_IMODE(trust.secret_file.parent.stat().st_mode) == 0o700
     assert len(trust.secret_file.read_bytes()) == 32
     assert list(trust.secret_file.parent.iterdir()) == [trust.secret_file]
+
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+
+
+@POSIX
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o640, 0o660, 0o604, 0o602, 0o777, 0o610])
+def test_a_secret_that_others_can_access_is_refused_until_its_mode_is_right(trust, mode):
+    signature = here(trust).sign("kind", "text")
+    trust.secret_file.chmod(mode)
+    for use in (
+        lambda: here(trust).sign("kind", "text"),
+        lambda: here(Trust()).verify("kind", "text", signature),
+    ):
+        with pytest.raises(TrustError, match=rf"mode {mode:04o}\). Run: chmod 600 .*delete it"):
+            use()
+    assert stat.S_IMODE(trust.secret_file.stat().st_mode) == mode
+    trust.secret_file.chmod(0o600)
+    assert here(trust).verify("kind", "text", signature)
+
+
+@POSIX
+@pytest.mark.parametrize(
+    ("folder", "mode", "is_refused"),
+    [
+        (".", 0o777, True), (".", 0o733, True), (".", 0o755, False), (".", 0o770, False), (".", 0o1777, False),
+        ("..", 0o777, True), ("../..", 0o777, True), ("../..", 0o1777, False),
+    ],
+)  # fmt: skip
+def test_a_secret_that_others_can_replace_is_refused(tmp_path, folder, mode, is_refused):
+    file = tmp_path / "a" / "b" / "c" / "secret"
+    signature = here(Trust(file)).sign("kind", "text")
+    (file.parent / folder).resolve().chmod(mode)
+    if is_refused:
+        with pytest.raises(TrustError, match=rf"mode {mode:04o}\). Run: chmod o-w "):
+            here(Trust(file)).verify("kind", "text", signature)
+    else:
+        assert here(Trust(file)).verify("kind", "text", signature)
+
+
+@POSIX
+def test_a_secret_behind_a_link_into_an_open_folder_is_refused(tmp_path):
+    for name in ("open", "own"):
+        (tmp_path / name).mkdir(mode=0o700)
+    (tmp_path / "own" / "secret").symlink_to(tmp_path / "open" / "secret")
+    here(Trust(tmp_path / "open" / "secret")).sign("kind", "text")
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(TrustError, match="chmod o-w"):
+        here(Trust(tmp_path / "own" / "secret")).sign("kind", "text")
+
+
+@POSIX
+def test_an_exposed_secret_approves_nothing(trust, data_dir):
+    here(trust).sign("kind", "text")
+    trust.secret_file.chmod(0o666)
+    with Tract.open() as tract:
+        tract.tool(lambda x: x, name="f", description="Do.")
+        result = tract.toolset("full", actor="agent").execute("f", {"x": 1})
+    assert "chmod 600" in result.error
+
+
+def test_new_folders_of_the_secret_are_private(tmp_path, modes):
+    here(Trust(tmp_path / "a" / "b" / "secret")).sign("kind", "text")
+    assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/secret": 0o600}
 
 
 def test_a_signature_is_for_one_place(trust):

@@ -34,6 +34,39 @@ def store(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("url", [None, "sqlite:///{}", "sqlite+pysqlite:///{}", "sqlite:///file:{}?uri=true"])
+def test_a_new_store_is_private_to_its_user(tmp_path, modes, url):
+    folder = tmp_path / "new" / "deep"
+    if url is not None:
+        folder.parent.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700)
+    path = folder / "store.db"
+    with Tract.open(path) if url is None else Tract.open(url=url.format(path)) as tract:
+        tract.user("first")
+        assert modes(tmp_path) == {
+            "new": 0o700, "new/deep": 0o700, "new/deep/store.db": 0o600, "new/deep/store.db-wal": 0o600,
+            "new/deep/store.db-shm": 0o600,
+        }  # fmt: skip
+
+
+def test_a_store_behind_a_link_is_private_too(tmp_path, modes):
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+    with Tract.open(tmp_path / "link.db") as tract:
+        tract.user("first")
+    assert modes(tmp_path)["real.db"] == 0o600
+
+
+def test_a_store_that_exists_keeps_its_mode(tmp_path, modes):
+    path = tmp_path / "team" / "store.db"
+    with Tract.open(path) as tract:
+        tract.user("first")
+    path.chmod(0o664)
+    path.parent.chmod(0o777)
+    with Tract.open(path) as tract:
+        tract.user("second")
+    assert modes(tmp_path) == {"team": 0o777, "team/store.db": 0o664}
+
+
 def texts(tract):
     return [message.content for message in tract.compile().messages]
 

@@ -219,14 +219,15 @@ def end_connections(url):
         return connection.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}").fetchall()
 
 
-def test_a_connection_lost_at_rest_is_made_again(database, url):
+def test_a_connection_lost_at_rest_is_made_again(database, url, caplog):
     assert end_connections(url)
     write(database, "x")
     assert end_connections(url)
     assert notes(database) == ["x"]
+    assert caplog.text == ""
 
 
-def test_a_connection_lost_within_a_transaction_is_told(database, url):
+def test_a_connection_lost_within_a_transaction_is_told(database, url, caplog):
     def lose():
         with database.write() as connection:
             note(connection, "x")
@@ -237,9 +238,10 @@ def test_a_connection_lost_within_a_transaction_is_told(database, url):
         lose()
     write(database, "z")
     assert notes(database) == ["z"]
+    assert caplog.text == ""
 
 
-def test_a_connection_lost_at_the_end_leaves_it_open(database, url):
+def test_a_connection_lost_at_the_end_leaves_it_open(database, url, caplog):
     def lose():
         with database.write() as connection:
             note(connection, "x")
@@ -248,6 +250,7 @@ def test_a_connection_lost_at_the_end_leaves_it_open(database, url):
     with pytest.raises(StoreError, match="whether it was written is not known"):
         lose()
     assert notes(database) == []
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(("change", "match"), [

@@ -101,7 +101,7 @@ def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name
         ("photo.png", "named like an image, and its content is text/plain"),
         ("program.txt", "neither text in UTF-8"),
         ("large.pdf", "3,700,001 bytes, and an image or a PDF has at most 3,700,000"),
-        ("key.txt", r"something like a key \(line 2\)"),
+        ("key.txt", "something like a key in line 2, so it was not attached"),
         (7, "an attachment is a path"),
     ],
 )
@@ -116,6 +116,35 @@ def test_what_cannot_be_attached(t, folder, name, told):
     with socket.socket(socket.AF_UNIX) as opened:
         opened.bind("socket")
         refused(t, name, told=told)
+
+
+def test_the_user_decides_about_a_text_that_may_hold_a_secret(t, folder):
+    (folder / "settings.ini").write_text("[db]\nuser = me\npassword = hunter22\n")
+    with pytest.raises(AttachmentError, match=r"may hold a secret in line 3.*read\(PATH, send_anyway=True\)"):
+        t.user("Look", attachments=["settings.ini"])
+    t.user("Look", attachments=t.workspace.read("settings.ini", send_anyway=True))
+    (folder / "key.txt").write_text("sk-" + "a1B2" * 12)
+    with pytest.raises(AttachmentError, match="something like a key in line 1"):
+        t.workspace.read("key.txt", send_anyway=True)
+
+
+def test_code_that_runs_for_a_model_cannot_decide_it(t, folder):
+    (folder / "settings.ini").write_text("password = hunter22\n")
+    (folder / "plain.txt").write_text("hello\n")
+
+    @t.tool(read_only=True)
+    def send(name: str, anyway: bool) -> int:
+        """Read a file."""
+        return len(t.workspace.read(name, send_anyway=anyway))
+
+    for name, anyway, told in [
+        ("plain.txt", False, "1"), ("settings.ini", False, "may hold a secret"),
+        ("plain.txt", True, "is the user's decision"), ("settings.ini", True, "is the user's decision"),
+    ]:  # fmt: skip
+        code = (
+            f"try: print(tools.send(name={name!r}, anyway={anyway}))\nexcept Exception as error: print(error)"
+        )
+        assert told in t.scripts.run(code).text
 
 
 def test_a_device_is_not_opened(t):

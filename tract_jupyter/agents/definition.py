@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError, nearest
-from tract_jupyter.models import TurnLimits, brief_repr, digest
+from tract_jupyter.models import TurnLimits, brief_repr, digest, twice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,16 +157,6 @@ def checked_names(what: str, given: object) -> tuple[str, ...]:
         noun = {"tools": "tool", "toolsets": "toolset"}.get(what, what)
         raise AgentError("twice", f"Duplicate {noun} entry {twice!r}: each is named once")
     return tuple(given)
-
-
-def twice_in(given: Iterable[Any]) -> Any | None:
-    """Return the first thing that comes a second time; None if nothing does."""
-    seen: set[Any] = set()
-    for one in given:
-        if one in seen:
-            return one
-        seen.add(one)
-    return None
 
 
 def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: str) -> None:

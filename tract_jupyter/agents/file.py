@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget, twice_in
+from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import brief_repr, sha256
+from tract_jupyter.models import brief_repr, make_private_folder, open_private, sha256, twice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +37,7 @@ KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "to
 """The keys of the front matter."""
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000
+_LONGEST_FRONT: Final = 32_000  # characters: reading YAML takes about 10 microseconds for each
 _NOT_HERE: Final = ("entry", "schema_in_ref")
 _HIDDEN_END: Final = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 """What ends a line in YAML, and in few other places."""
@@ -71,11 +72,25 @@ class _Loader(yaml.SafeLoader):
 
 
 def file_text(definition: AgentDefinition) -> str:
-    """Return the file of a definition."""
+    """Return the file of a definition.
+
+    Raises:
+        AgentError: its front matter is too long.
+    """
     front = yaml.dump(
         definition.front_matter(), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**9
     )
+    _check_length(front)
     return f"{_FENCE}\n{front}{_FENCE}\n{definition.instructions}"
+
+
+def _check_length(front: str) -> None:
+    if len(front) > _LONGEST_FRONT:
+        raise AgentError(
+            "too_long",
+            f"the front matter has {len(front):,} characters, and may have {_LONGEST_FRONT:,}; name fewer tools, for "
+            "instance by a toolset",
+        )
 
 
 def file_hash(text: str) -> str:
@@ -90,6 +105,7 @@ def parse_file(text: str) -> AgentDefinition:
         AgentError: it is no `.agent` file, or its definition cannot be used.
     """
     front, body = _parted(text.removeprefix("\ufeff"))
+    _check_length(front)
     hidden = _HIDDEN_END.search(front)
     if hidden is not None:
         raise AgentError(
@@ -239,7 +255,8 @@ class AgentFolder:
         if self._made is None or not self._made.exists():
             folder = self.parent / self._session
             try:
-                folder.mkdir(parents=True)
+                make_private_folder(self.parent)
+                folder.mkdir(mode=0o700)
             except OSError as error:
                 why = error.strerror or type(error).__name__
                 raise AgentError(
@@ -271,10 +288,9 @@ def write_file(path: Path, text: str, *, is_new: bool) -> None:
         AgentError: there is one, or it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         try:
-            with os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
+            with open(aside, "xb", opener=open_private) as file:
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())

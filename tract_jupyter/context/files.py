@@ -43,29 +43,32 @@ _O: Final = os.O_RDONLY | sum(
 _HAS_FOLDERS: Final = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 
 
-def read_files(roots: Sequence[Path], names: Sequence[str | Path]) -> list[AttachedFile]:
+def read_files(
+    roots: Sequence[Path], names: Sequence[str | Path], *, send_anyway: bool = False
+) -> list[AttachedFile]:
     """Return files of a workspace, all or none.
 
     Args:
         roots: the folders that may be read, as real paths; relative names begin at the first one.
         names: paths, as somebody wrote them.
+        send_anyway: accept texts that may hold a secret.
 
     Raises:
         WorkspaceError: one lies outside, wherever a link leads.
         AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or holds
-            something like a key; or they are too many.
+            something like a secret; or they are too many.
     """
     if len(names) > MOST_FILES:  # before any is opened
         raise AttachmentError(
             f"a message has at most {MOST_FILES} attachments, and {len(names):,} files were named; give them in "
             "several messages"
         )
-    found = [_read(roots, name) for name in names]
+    found = [_read(roots, name, send_anyway) for name in names]
     check_together(found)
     return found
 
 
-def _read(roots: Sequence[Path], name: str | Path) -> AttachedFile:
+def _read(roots: Sequence[Path], name: str | Path, send_anyway: bool) -> AttachedFile:  # noqa: FBT001
     if not isinstance(name, str | Path):
         raise AttachmentError(f"an attachment is a path, such as 'data/photo.png', not {brief_repr(name)}")
     told = repr(printable(str(name), LONGEST_NAME))
@@ -82,17 +85,22 @@ def _read(roots: Sequence[Path], name: str | Path) -> AttachedFile:
     except OSError as error:
         raise _cannot(error, told) from None
     file = AttachedFile.of(path.relative_to(root).as_posix(), data)
-    _check_keys(file, told)
+    _check_secrets(file, told, send_anyway=send_anyway)
     return file
 
 
-def _check_keys(file: AttachedFile, told: str) -> None:
-    from tract_jupyter.llm import key_lines
+def _check_secrets(file: AttachedFile, told: str, *, send_anyway: bool) -> None:
+    from tract_jupyter.llm import why_not_sent
 
-    lines = key_lines(file.text) if file.attachment.kind == "text" else []
-    if lines:
+    if file.attachment.kind != "text":
+        return
+    text = file.data.decode("utf-8-sig")
+    if why := why_not_sent(text, send_anyway=True):
+        raise AttachmentError(f"{told} {why}, so it was not attached; take it out first")
+    if why := why_not_sent(text, send_anyway=send_anyway):
         raise AttachmentError(
-            f"{told} holds something like a key (line {lines[0] - 1}), so it was not attached; take it out first"
+            f"{told} {why}, so it was not attached. Check the line. If it holds no secret, attach the file with "
+            "tract.workspace.read(PATH, send_anyway=True), or add --send-anyway to the chat cell"
         )
 
 

@@ -175,8 +175,10 @@ def _pieces(
 
     def add(draft: Draft, *, is_new: bool) -> None:
         nonlocal tools
-        pieces.append(_Piece(draft._replace(tools_hash=draft.tools_hash or tools), is_new))
-        tools = None
+        if tools is not None:
+            draft = draft._replace(tools_hash=draft.tools_hash or tools)
+            tools = None
+        pieces.append(_Piece(draft, is_new))
 
     for entry in entries:
         if entry.commit_hash in dropped or entry.edit_target in dropped or entry.operation == MERGE:

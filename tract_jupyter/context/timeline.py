@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.models import Reader
-    from tract_jupyter.storage import CommitRows, Database
+    from tract_jupyter.storage import CommitRows, Database, Entry
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -120,7 +120,7 @@ def totals_of(tokens: int, messages: int) -> Totals:
     return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
 
 
-def totals_after(tokens: int, messages: int, append: Draft) -> Totals:
+def totals_after(tokens: int, messages: int, append: Draft | Entry) -> Totals:
     """Return the size of a context of that size after an append."""
     if not _shows(append, append):
         return Totals(tokens, messages)
@@ -306,7 +306,7 @@ class Timeline:
         return self.winners.get(name, target), self._priorities.get(name, target)
 
 
-def _shows(step: Step | Draft, given: Step | Draft) -> bool:
+def _shows(step: Step | Draft | Entry, given: Step | Draft | Entry) -> bool:
     """Return True if an append is compiled, with the priority that `given` gives it."""
     return given.priority != "skip" if given.priority else step.content_type not in SKIPPED
 

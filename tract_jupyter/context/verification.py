@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.context.timeline import Timeline
+from tract_jupyter.context.timeline import Timeline, Totals, totals_after
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models import attachments_of, tracked, working
-from tract_jupyter.storage import Step, checked, commit_hash, has_attachments, problems
+from tract_jupyter.storage import APPEND, Step, checked, commit_hash, has_attachments, problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.models import Attachment
-    from tract_jupyter.storage import CommitRows, Database, Entry, RefRows
+    from tract_jupyter.storage import CommitRows, Database, Entry, Lineage, RefRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damag
 def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
     with database.read() as connection:
         entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
-        parents = commits.merge_parents_of(connection, entries)
+        parents = commits.all_merge_parents(connection)
         checking = tracked(entries.values(), "Checking commits")
         found = [damage for entry in checking for damage in _of_commit(entry, entries, parents)]
         found += _of_attachments(connection, commits, entries.values())
@@ -113,27 +113,60 @@ def _of_commit(
 def _of_refs(
     connection: Connection, commits: CommitRows, refs: RefRows, entries: dict[str, Entry]
 ) -> Iterator[Damage]:
+    seen: set[str] = set()
     for branch, tip in refs.branches(connection).items():
         if tip is None:
             continue
         if tip not in entries:
             yield Damage(branch, f"the branch points at {tip[:12]}, which is missing")
             continue
+        appends = _appends(tip, entries, seen)
+        if appends is not None:
+            yield from _of_appends(appends, entries)
+            seen.update(entry.commit_hash for entry in appends)
+            continue
         try:
             lineage = commits.lineage(connection, tip, Step)
         except TractError as error:
             yield Damage(branch, str(error))
             continue
-        yield from _of_totals(Timeline(), lineage.rows, lineage.merged, entries)
+        yield from _of_totals(Timeline(), lineage, entries, seen)
+        seen.update(step.commit_hash for step in lineage.rows if step.commit_hash not in lineage.merged)
+
+
+def _appends(tip: str, entries: dict[str, Entry], seen: set[str]) -> list[Entry] | None:
+    """Return the part of a branch that was not checked yet, oldest first, if it only appends; otherwise None."""
+    found: list[Entry] = []
+    name: str | None = tip
+    while name is not None and name not in seen:
+        entry = entries.get(name)
+        if entry is None or entry.operation != APPEND or len(found) > len(entries):
+            return None
+        found.append(entry)
+        name = entry.parent_hash
+    return found[::-1]
+
+
+def _of_appends(appends: list[Entry], entries: dict[str, Entry]) -> Iterator[Damage]:
+    parent = entries.get(appends[0].parent_hash or "") if appends else None
+    totals = Totals(parent.context_tokens, parent.context_messages) if parent else Totals(0, 0)
+    for entry in appends:
+        totals = totals_after(*totals, entry)
+        if totals != (entry.context_tokens, entry.context_messages):
+            yield _wrong_size(entry)
 
 
 def _of_totals(
-    timeline: Timeline, steps: list[Step], merged: frozenset[str], entries: dict[str, Entry]
+    timeline: Timeline, lineage: Lineage[Step], entries: dict[str, Entry], seen: set[str]
 ) -> Iterator[Damage]:
-    for step in steps:
+    for step in lineage.rows:
         timeline.extend(step)
         entry = entries.get(step.commit_hash)
-        if entry is None or step.commit_hash in merged:
+        if entry is None or step.commit_hash in lineage.merged or step.commit_hash in seen:
             continue
         if timeline.totals != (entry.context_tokens, entry.context_messages):
-            yield Damage(entry.commit_hash, "the size of the context is not what its history gives")
+            yield _wrong_size(entry)
+
+
+def _wrong_size(entry: Entry) -> Damage:
+    return Damage(entry.commit_hash, "the size of the context is not what its history gives")

@@ -33,7 +33,7 @@ from .connections import key_text as key_text
 from .failures import retry_after as retry_after
 from .http import HTTPClient as HTTPClient
 from .keys import KeySource as KeySource
-from .keys import key_lines as key_lines
+from .keys import hidden_address as hidden_address
 from .keys import masked as masked
 from .messages import REFUSED as REFUSED
 from .messages import Usage as Usage
@@ -61,6 +61,12 @@ from .reply import Reply as Reply
 from .reply import counts_of as counts_of
 from .reply import finish_of_reply as finish_of_reply
 from .responses import ResponsesClient as ResponsesClient
+from .secret_shapes import FoundSecret as FoundSecret
+from .secret_shapes import Grade as Grade
+from .secret_shapes import find_secrets as find_secrets
+from .secret_shapes import key_lines as key_lines
+from .secret_shapes import mask_secrets as mask_secrets
+from .secret_shapes import why_not_sent as why_not_sent
 from .spending import Account as Account
 from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import LLMConfigError, LLMResponseError
 from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
-from tract_jupyter.llm.keys import KeySource, Secret
+from tract_jupyter.llm.keys import KeySource, Secret, hidden_address
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel, SentRequest
@@ -74,7 +74,7 @@ class ModelConnection:
         cls, provider: Provider, model: str, *, base_url: str | None = None, key: KeySource | None = None
     ) -> ModelConnection:
         """Return the connection to a provider's model; address and key are its usual ones if left out."""
-        place = (provider.address() if base_url is None else base_url).rstrip("/")
+        place = hidden_address(provider.address() if base_url is None else base_url).rstrip("/")
         return cls(
             f"{provider.name}/{model}", place, model, key or provider.key_source(), provider=provider.name,
             dialect=provider.dialect_at(place),
@@ -233,7 +233,7 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
     told = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: that of OpenAI must not go to another address
     made: LLMClient = make_client(
-        connection.dialect, connection.model, base_url=str(connection.base_url), api_key=Secret(key),
+        connection.dialect, connection.model, base_url=connection.base_url or "", api_key=Secret(key),
         **{**told, **connection.options},
     )  # fmt: skip
     return made

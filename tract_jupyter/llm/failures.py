@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.llm.secret_shapes import mask_secrets
 from tract_jupyter.models import one_line
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ _SHORTEST_SECRET: Final = 4
 _BEGINNING: Final = 8  # so many characters of a secret give away what follows, where an answer was cut
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
-# a provider may repeat the ends of a key, with stars between them
-_LIKE_A_KEY: Final = re.compile(r"\bsk-[\w*.\u2026-]{4,}")
 
 
 class Failures:
@@ -233,7 +232,7 @@ class Failures:
             text = text.replace(secret, "***")
         if self._begun is not None:
             text = self._begun.sub("***", text)
-        return _LIKE_A_KEY.sub("***", text)
+        return mask_secrets(text, "***")
 
 
 def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:

@@ -16,13 +16,12 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
-from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
-from tract_jupyter.llm.keys import masked, masked_in, repeatable
+from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
@@ -127,6 +126,7 @@ class HTTPClient(ABC):
     ) -> None:
         # before anything can fail: a traceback may show variables
         api_key = None if api_key is None else masked(api_key)
+        base_url = hidden_address(base_url)
         headers = {name: masked(value) for name, value in (headers or {}).items()}
         self.model = model
         given_url = _checked_url(self.provider_url if base_url is None else base_url, self.provider_url)
@@ -638,20 +638,17 @@ def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
 
 
 def _checked_url(url: object, example: str) -> str:
-    try:
-        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() else None
-    except ValueError:  # such as half an IPv6 address
-        parts = None
-    # first of all, so that no message repeats a password
-    if parts is not None and ("@" in parts.netloc or parts.query or parts.fragment):
+    """Return an address. Errors do not repeat a text that may hold a key, and no variable here has a part of it."""
+    if not isinstance(url, str):
+        raise LLMConfigError(f"base_url is a text such as {example!r}, not {brief_repr(url)}")
+    if is_address(url):
+        return url.rstrip("/")
+    if re.search(r"://.*[@?#]", url):
         raise LLMConfigError(
             "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
             "api_key or headers"
         )
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        given = "one with a user or password" if "@" in str(url) else brief_repr(url)
-        raise LLMConfigError(f"base_url is a text such as {example!r}, not {given}")
-    return str(url).rstrip("/")
+    raise LLMConfigError(f"base_url is a text such as {example!r}; the given text is no such address")
 
 
 def _without_path(url: str, path: str) -> str:

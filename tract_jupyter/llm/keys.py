@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError
 
@@ -23,15 +23,6 @@ KEYRING_SECONDS: Final = 3.0
 
 # capitals alone: hardly any key looks like this, so one that was given by mistake is refused rather than kept
 _VARIABLE: Final = re.compile(r"(?!AKIA)[A-Z_][A-Z0-9_]{0,63}")
-KEY_SHAPES: Final = (
-    r"gsk_\w{16,}|xai-\w{20,}|AIza[\w-]{30,}|hf_\w{30,}"  # Groq, xAI, Google, Hugging Face
-    r"|gh[pousr]_\w{30,}|github_pat_\w{20,}|glpat-[\w-]{16,}"  # GitHub, GitLab
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)|xox[a-z]-[\w-]{10,}|[rs]k_(?:live|test)_\w{10,}"  # AWS, Slack, Stripe
-    r"|eyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]{6,}"  # a JSON Web Token
-)
-"""What keys look like by their beginnings, as a regular expression; but for those with `sk-`, which words have too."""
-# OpenAI's, Anthropic's and OpenRouter's begin with sk-
-_KEY: Final = re.compile(rf"(?<![\w-])(?:sk-[A-Za-z0-9_-]{{16,}}|{KEY_SHAPES})")
 
 
 class Secret(str):
@@ -45,6 +36,10 @@ class Secret(str):
     def strip(self, chars: str | None = None, /) -> Secret:
         """Return the key without what surrounds it."""
         return Secret(super().strip(chars))
+
+    def rstrip(self, chars: str | None = None, /) -> Secret:
+        """Return the key without what follows it."""
+        return Secret(super().rstrip(chars))
 
     def __reduce_ex__(self, _protocol: object) -> Any:
         raise LLMConfigError("a key cannot be pickled or copied")
@@ -84,9 +79,19 @@ def masked_in(value: Any, secrets: Sequence[str]) -> Any:
         return None
 
 
-def key_lines(source: str) -> list[int]:
-    """Return the lines of a text that hold something like a key, counted from 1."""
-    return [number for number, line in enumerate(source.splitlines(), 1) if _KEY.search(line)]
+def hidden_address(url: Any) -> Any:
+    """Return an address as a text that no repr shows if it may hold a key; anything else unchanged."""
+    return Secret(url) if isinstance(url, str) and not is_address(url) else url
+
+
+def is_address(url: str) -> bool:
+    """Return True if a text is an HTTP address without a user, a password, a query and a fragment."""
+    try:
+        parts = urlsplit(url)
+        is_plain = not ("@" in parts.netloc or parts.query or parts.fragment)
+        return is_plain and parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable()
+    except ValueError:  # such as half an IPv6 address
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from tract_jupyter.exceptions import CassetteError, LLMRequestError, TractError
 from tract_jupyter.llm.call import CANCELLED, why_ended
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, make_private_folder, open_private
 
 if sys.platform == "win32":
     import msvcrt
@@ -517,10 +517,9 @@ def _held(path: Path, *, replace: bool) -> BinaryIO:
     """
     partial = partial_of(path)
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True)
+        make_private_folder(path.parent)
         while True:
-            file = open(partial, "ab")  # noqa: SIM115, PTH123 # it stays open
+            file = open(partial, "ab", opener=open_private)  # noqa: SIM115 # it stays open
             try:
                 _hold(file)
                 if not _lies_at(file, partial):  # its recording has ended just now

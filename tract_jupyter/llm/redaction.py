@@ -7,27 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from tract_jupyter.llm.keys import KEY_SHAPES
+from tract_jupyter.llm.secret_shapes import mask_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 REDACTED: Final = "[redacted]"
 _SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
-_LIKE_A_SECRET: Final = re.compile(
-    # keys by their shape, also with stars in them; within JSON text a line may begin with \\n
-    r"(?:(?<![\w-])|(?<=\\[nrt]))"
-    r"(?:sk-(?:(?=[\w-]*\d)[\w-]{6,}|[\w-]{16,}|[\w-]*[*…][\w*….-]*)"
-    rf"|{KEY_SHAPES})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[\w+/=\s\\:,]|-(?!----))*-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)"
-    # what follows Bearer and Basic in a header
-    r"|(?<=Bearer )[\w.~+/=*…-]{6,}|(?<=(?i:bearer) )(?=\S*\d)[\w.~+/=*…-]{6,}"
-    r"|(?<=(?i:basic) )(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}"
-    # passwords and keys within addresses
-    r"|(?<=://)[^\s/@:\"']+:[^\s/@\"']+(?=@)"
-    r"|(?:(?<=[?&]key=)|(?<=[?&]token=)|(?<=[?&]api_key=)|(?<=[?&]api-key=)|(?<=[?&]access_token=))[^\s&#\"']{4,}"
-)
 
 
 class Redaction:
@@ -46,7 +32,7 @@ class Redaction:
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         found = text if self._known is None else self._known.sub(REDACTED, text)
-        return _LIKE_A_SECRET.sub(REDACTED, found)
+        return mask_secrets(found, REDACTED)
 
     def of(self, value: Any) -> Any:
         """Return JSON data without secrets."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import LLMConfigError, nearest
 from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredLLM, purpose_text
 from tract_jupyter.llm.connections import Credential, ModelConnection, checked_name, http_client, key_text
-from tract_jupyter.llm.keys import KeySource, masked
+from tract_jupyter.llm.keys import KeySource, hidden_address, masked
 from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
 from tract_jupyter.llm.providers import CHAT, EXAMPLE, PROVIDERS, provider_of, unknown_model
 from tract_jupyter.models import brief_repr, check_choice, repr_of_whole
@@ -85,8 +85,8 @@ class Models(Mapping[str, ModelConnection]):
             ContentError: there is no such kind of request.
             LLMConfigError: it names no model, or an argument cannot be used; what was asked before still is.
         """
-        if api_key is not None:
-            api_key = masked(api_key)  # before anything can fail: a traceback may show variables
+        # before anything can fail: a traceback may show variables
+        api_key, base_url = masked(api_key), hidden_address(base_url)
         if model is None and (api_key is not None or base_url is not None):
             raise LLMConfigError(
                 f"api_key and base_url belong to a model: give one, too, such as model={EXAMPLE!r}"
@@ -254,6 +254,7 @@ class Models(Mapping[str, ModelConnection]):
         Raises:
             LLMConfigError: the name is taken or invalid, or an argument cannot be used.
         """
+        base_url = hidden_address(base_url)
         _check_name(name, "model")
         if name in self._connections and not replace:
             raise LLMConfigError(

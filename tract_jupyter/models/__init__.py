@@ -12,6 +12,7 @@
 * What the person said themselves: `said`; what is sent beside it: `sent_context`.
 * Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
   patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of whoever calls: `warning`.
+* Files that only their owner can read: `private_files`.
 
 Knows no other room, only `exceptions`.
 """

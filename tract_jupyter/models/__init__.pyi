@@ -37,6 +37,7 @@ from .checks import check_words as check_words
 from .checks import diagnosis_of as diagnosis_of
 from .checks import listed as listed
 from .checks import several as several
+from .checks import twice_in as twice_in
 from .commit import APPROXIMATE as APPROXIMATE
 from .commit import BranchInfo as BranchInfo
 from .commit import CommitInfo as CommitInfo
@@ -106,6 +107,9 @@ from .patterns import MAX_SECONDS as MAX_SECONDS
 from .patterns import Retention as Retention
 from .patterns import problem_of as problem_of
 from .pending import PendingStatus as PendingStatus
+from .private_files import make_private_folder as make_private_folder
+from .private_files import open_private as open_private
+from .private_files import why_exposed as why_exposed
 from .progress import ProgressObserver as ProgressObserver
 from .progress import Work as Work
 from .progress import observing as observing

@@ -139,3 +139,13 @@ def check_words(text: str) -> None:
     canonical_json(text)
     if "\0" in text:
         raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
+
+
+def twice_in(given: Iterable[Any]) -> Any | None:
+    """Return the first thing that comes a second time; None if nothing does."""
+    seen: set[Any] = set()
+    for one in given:
+        if one in seen:
+            return one
+        seen.add(one)
+    return None

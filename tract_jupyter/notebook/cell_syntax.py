@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models import twice_in
 from tract_jupyter.operations import (
     ActionDef,
     FiringCondition,
@@ -349,9 +350,7 @@ def _refuse(node: ast.stmt) -> NoReturn:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"{twice!r} is named twice in one object")
+        raise SpecError(f"{twice_in(name for name, _ in pairs)!r} is named twice in one object")
     return found
 
 
@@ -372,10 +371,9 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # the base's
-        names = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for name in names:
-            if names.count(name) > 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{name!r} is named twice", node.start_mark
-                )
+        twice = twice_in(
+            self.construct_object(key) for key, _ in node.value if isinstance(key, yaml.ScalarNode)
+        )
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is named twice", node.start_mark)
         return super().construct_mapping(node, deep=deep)

@@ -233,7 +233,8 @@ _OPTIONS = {
     "tract_profile": ("--activate", "--check"),
     "tract_agent": ("--tools", "--toolsets", "--model", "--description", "--budget", "--check"),
     "tract_chat": (
-        "--model", "--profile", "--direct", "--plan", "--cells", "--error", "--vars", "--files", "--retry", "--out",
+        "--model", "--profile", "--direct", "--plan", "--cells", "--error", "--vars", "--files", "--send-anyway",
+        "--retry", "--out",
     ),
 }  # fmt: skip
 

@@ -442,6 +442,11 @@ class TractMagics(Magics):
         help="Send files of this folder along: text, images, PDF.",
     )
     @argument(
+        "--send-anyway",
+        action="store_true",
+        help="Send texts that may hold a secret, such as a password. A key is never sent.",
+    )
+    @argument(
         "--retry",
         action="store_true",
         help="Ask the last message again, or go on where its turn was left; leave the cell empty.",
@@ -471,7 +476,7 @@ class TractMagics(Magics):
         given = self._options(self.tract_chat, line, "sent")
         options = ChatOptions(
             given.model, given.profile, given.direct, given.plan, tuple(given.cells), tuple(given.vars),
-            tuple(given.files), given.error, given.retry, given.out,
+            tuple(given.files), given.error, given.retry, given.out, given.send_anyway,
         )  # fmt: skip
         return AwaitedWork("%%tract_chat", run_cell(self._notebook, cell, options))
 

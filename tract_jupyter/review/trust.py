@@ -1,7 +1,8 @@
 """Signatures by which this user's approvals of stored code are known.
 
-An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A database
-from somebody else, or one that was tampered with, carries no valid signature, and nothing of it becomes active.
+An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A secret that
+other users can read or replace is refused, as ssh refuses such a private key. A database from somebody else, or one
+that was tampered with, carries no valid signature, and nothing of it becomes active.
 
 Nothing is signed but for a place: a tract of a store, or a project. The secret itself signs nothing; a `Signer` does,
 and it is made for one place: what was approved in one place is not approved in another one, wherever it is copied.
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, TrustError
-from tract_jupyter.models import canonical_json
+from tract_jupyter.models import canonical_json, make_private_folder, open_private, why_exposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +78,7 @@ class Trust:
             seen = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             if self._seen == seen:
                 return self._secret  # a decision needs it several times
+            exposed = why_exposed(self.secret_file)
             secret = self.secret_file.read_bytes()
         except FileNotFoundError:
             return None
@@ -85,6 +87,12 @@ class Trust:
                 f"the signing secret {self.secret_file} cannot be read: {error.strerror}; "
                 "make it readable to you, or delete it and approve your operations again"
             ) from error
+        if exposed:
+            raise TrustError(
+                f"the signing secret {self.secret_file} is not used: {exposed}. If others may have read it, delete it "
+                f"and approve your operations again. If the file system has no permissions, set {SECRET_VARIABLE} or "
+                "JUPYTER_DATA_DIR"
+            )
         if len(secret) < _BYTES:
             raise TrustError(
                 f"the signing secret {self.secret_file} is damaged; delete it, and approve your operations again"
@@ -97,9 +105,8 @@ class Trust:
         folder = self.secret_file.parent
         temporary = folder / f"secret.{secrets.token_hex(8)}"
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
+            make_private_folder(folder)
+            with open(temporary, "xb", opener=open_private) as file:
                 file.write(secrets.token_bytes(_BYTES))
             try:
                 os.link(temporary, self.secret_file)

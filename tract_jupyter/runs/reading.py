@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import nearest
+from tract_jupyter.llm import mask_secrets
 from tract_jupyter.models import brief_repr, safe_repr, shortened
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data
 
@@ -21,25 +21,12 @@ if TYPE_CHECKING:
 
 MASK: Final = "[masked]"
 
-# each begins with something fixed and repeats one class of characters, so that its time is linear
-_KEYS: Final = re.compile(
-    r"\b(?:sk|pk|rk|xox[abprs]|gh[opusr]|github_pat|glpat|hf|gsk)[-_][A-Za-z0-9][A-Za-z0-9_-]{11,}"
-    r"|\bAIza[A-Za-z0-9_-]{12,}"
-    r"|\bAKIA[0-9A-Z]{12,}"
-    r"|\beyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+){0,2}"
-)
-_NAMED: Final = re.compile(
-    r"(?i)(bearer\s"
-    r"|(?:api[-_ ]?key|access[-_ ]?key|secret|token|passw(?:or)?d|authorization|credential)s?"
-    r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer\s|basic\s)?)((?!\d+\b)[^\s\"',;&]{6,})"
-)
 _LONGEST_LOOKED_AT: Final = 20_000
 
 
 def masked(text: str) -> str:
     """Replace what looks like a key, a token or a password; cut a text that is very long."""
-    text = text[:_LONGEST_LOOKED_AT]
-    return _NAMED.sub(lambda found: found[1] + MASK, _KEYS.sub(MASK, text))
+    return mask_secrets(text[:_LONGEST_LOOKED_AT], MASK)
 
 
 def message_of(error: BaseException | str, limit: int = MAX_ERROR_TEXT) -> str:

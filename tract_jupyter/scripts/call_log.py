@@ -45,7 +45,7 @@ class LoggedCall(NamedTuple):
     """A call that was made. `output` is JSON; None if the result has no JSON form or is too large."""
 
     tool: str
-    definition_hash: str
+    code_hash: str
     arguments_hash: str
     success: bool
     output: str | None
@@ -69,7 +69,7 @@ class LoggedCall(NamedTuple):
 
     def is_of(self, tool: ToolDefinition | str, arguments: Any) -> bool:
         """Return True if it is a call of this tool, in its current version, with these arguments."""
-        if (self.tool, self.definition_hash) != _names(tool):
+        if (self.tool, self.code_hash) != _names(tool):
             return False
         try:
             return self.arguments_hash == digest(arguments)
@@ -133,7 +133,7 @@ def _json(frozen: bytes) -> str | None:
 
 
 def _names(tool: ToolDefinition | str) -> tuple[str, str]:
-    return (tool, "") if isinstance(tool, str) else (tool.name, tool.definition_hash)
+    return (tool, "") if isinstance(tool, str) else (tool.name, tool.code_hash)
 
 
 _KIND: Final = "script_calls"

@@ -289,6 +289,13 @@ _GET = Prepared(
         commits.c.tract_id == bindparam("of_tract"), commits.c.commit_hash == bindparam("its_hash")
     )
 )
+_EVERYTHING = Prepared(
+    lambda _: (
+        _with_content(select(*_COLUMNS, blobs.c.payload))
+        .where(commits.c.tract_id == bindparam("of_tract"))
+        .order_by(commits.c.id)
+    )
+)
 _STARTING_WITH = Prepared(  # the index serves it
     lambda _: (
         select(commits.c.commit_hash)
@@ -357,7 +364,8 @@ class CommitRows:
 
     def copy_run_state(self, connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
         """Have runs remember at copies what they did at the originals; pairs of original and copy."""
-        if pairs:
+        has_state = select(commits.c.id).where(commits.c.run_state.is_not(None)).limit(1)
+        if pairs and connection.scalar(has_state) is not None:
             _COPY_STATE.run_all(connection, pairs)
 
     def add_blob(self, connection: Connection, payload: bytes) -> str:
@@ -439,12 +447,17 @@ class CommitRows:
 
     def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
         """Return the second and later parents of those of these commits that are merges."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        found: dict[str, tuple[str, ...]] = {}
         for hash_group in _groups(hashes):
-            where = commit_parents.c.commit_hash.in_(hash_group)
-            query = select(commit_parents).where(where).order_by(commit_parents.c.position)
-            for row in connection.execute(query):
-                found[row.commit_hash].append(row.parent_hash)
+            found.update(self._merge_parents(connection, commit_parents.c.commit_hash.in_(hash_group)))
+        return found
+
+    def _merge_parents(self, connection: Connection, where: ColumnElement[bool]) -> MergeParents:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for row in connection.execute(
+            select(commit_parents).where(where).order_by(commit_parents.c.position)
+        ):
+            found[row.commit_hash].append(row.parent_hash)
         return {commit_hash: tuple(others) for commit_hash, others in found.items()}
 
     def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
@@ -480,8 +493,12 @@ class CommitRows:
 
     def everything(self, connection: Connection) -> list[Entry]:
         """Return every commit of the tract, oldest first, with contents, unchecked."""
-        query = _with_content(select(*_COLUMNS, blobs.c.payload)).where(*self._own())
-        return [Entry._make(row) for row in connection.execute(query.order_by(commits.c.id))]
+        return [Entry._make(row) for row in _EVERYTHING.rows(connection, {"of_tract": self.tract_id})]
+
+    def all_merge_parents(self, connection: Connection) -> MergeParents:
+        """Return the second and later parents of every merge of the tract."""
+        own = select(commits.c.commit_hash).where(*self._own())
+        return self._merge_parents(connection, commit_parents.c.commit_hash.in_(own))
 
     def remove(self, connection: Connection, hashes: Sequence[str]) -> None:
         """Delete commits; the caller has made sure that nothing refers to them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from tract_jupyter.exceptions import StoreError
+from tract_jupyter.models import make_private_folder, open_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +81,7 @@ class Backend:
 
 
 def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
-    """Return the database that is meant; nothing is opened yet, but a missing folder is made.
+    """Return the database that is meant; nothing is opened yet, but a missing file and its folder are made.
 
     Args:
         path: an SQLite file, `:memory:` for none.
@@ -112,6 +114,7 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
+    _make_private_file(target)
     is_shared = target.database in {None, "", MEMORY}
     if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
@@ -126,6 +129,18 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         run=sqlite3.Connection.execute,
         is_shared=is_shared,
     )
+
+
+def _make_private_file(target: URL) -> None:
+    """Create the file of a new store for this user alone. SQLite gives the files beside it the same mode."""
+    if "immutable" in target.query or target.query.get("mode") in {"ro", "rw"}:
+        return
+    file = _file_of(target)
+    if file is not None:
+        with suppress(
+            OSError, ValueError, RuntimeError
+        ):  # it exists, or SQLite reports why it cannot be opened
+            os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
@@ -156,8 +171,14 @@ def _engine(target: URL, **connect_args: Any) -> Engine:
     """Return the engine of a database. It keeps the statements that it compiled, so that the next opening is quick."""
     try:
         # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
+        # a connection is closed as it is: a rollback before that would fail, with a traceback in the log, if the server
+        # ended the connection
         return create_engine(
-            target, connect_args=connect_args, isolation_level="AUTOCOMMIT", poolclass=NullPool
+            target,
+            connect_args=connect_args,
+            isolation_level="AUTOCOMMIT",
+            poolclass=NullPool,
+            pool_reset_on_return=None,
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         install = "; run 'pip install tract_jupyter[postgres]'" if isinstance(error, ImportError) else ""
@@ -180,7 +201,7 @@ def _file(path: Path) -> URL:
     if "\0" in str(path):
         raise StoreError(f"{str(path)!r} cannot be a store: no path has a NUL character; give another one")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
     except OSError as error:
         raise StoreError(
             f"the folder of {path} cannot be made: {error.strerror}; give another path"
@@ -204,7 +225,10 @@ def file_of(url: str) -> Path | None:
     Raises:
         StoreError: the text is no database URL.
     """
-    target = _target(MEMORY, url)
+    return _file_of(_target(MEMORY, url))
+
+
+def _file_of(target: URL) -> Path | None:
     name = target.database
     if (
         target.get_backend_name() != SQLITE

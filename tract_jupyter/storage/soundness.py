@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, Connection, Table
 
 _MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
+_AT_ONCE: Final = 1_000
 # what SQLite makes by itself has no text, or a name that begins so
 _SQLITE_OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
@@ -95,25 +96,35 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
     """
     columns = [column for column in table.columns if _type(column) != "blob"]
     texts = [column for column in columns if _type(column) == "text"]
-    wrong = dict.fromkeys((column.name for column in columns), 0)
-    others = ", ".join(
-        f"typeof(\"{column.name}\") NOT IN ('{_type(column)}', 'null')"
+    tests = ", ".join(
+        f"COALESCE(SUM(typeof(\"{column.name}\") NOT IN ('{_type(column)}', 'null')"
         + (
             f" OR NOT json_valid(COALESCE(\"{column.name}\", 'null'))"
             if column.name.endswith("_json")
             else ""
         )
+        + "), 0)"
         for column in columns
     )
+    counts = connection.exec_driver_sql(f'SELECT {tests} FROM "{table.name}"').one()  # noqa: S608 # our names
+    wrong = dict(zip((column.name for column in columns), counts, strict=True))
     bodies = ", ".join(f'CAST("{column.name}" AS BLOB)' for column in texts)
-    for row in connection.exec_driver_sql(f'SELECT {others}, {bodies} FROM "{table.name}"'):  # noqa: S608 # our names
-        for column, is_wrong in zip(columns, row, strict=False):
-            wrong[column.name] += bool(is_wrong)
-        for column, body in zip(texts, row[len(columns) :], strict=True):
-            wrong[column.name] += not _can_be_read(column.name, body)
+    rows = connection.exec_driver_sql(f'SELECT {bodies or "NULL"} FROM "{table.name}"')  # noqa: S608
+    while texts and (some := rows.fetchmany(_AT_ONCE)):
+        for column, values in zip(texts, zip(*some, strict=True), strict=True):
+            wrong[column.name] += _unreadable(column.name, [one for one in values if one is not None])
     for name, count in wrong.items():
         if count:
             yield f"{table.name}.{name}: {count} of its values cannot be read, or are of another type"
+
+
+def _unreadable(name: str, bodies: list[bytes]) -> int:
+    """Return how many of the values of a column are no text in UTF-8, or no moment."""
+    try:
+        b"\n".join(bodies).decode()  # a break ends what is cut, so that all are valid, or one is not
+    except UnicodeDecodeError:
+        return sum(not _can_be_read(name, body) for body in bodies)
+    return sum(not _can_be_read(name, body) for body in bodies) if name.endswith(_MOMENTS) else 0
 
 
 def _type(column: Column[Any]) -> str:
@@ -121,10 +132,10 @@ def _type(column: Column[Any]) -> str:
     return column.type.kind if isinstance(column.type, Stored) else "text"
 
 
-def _can_be_read(name: str, body: bytes | None) -> bool:
+def _can_be_read(name: str, body: bytes) -> bool:
     try:
-        text = None if body is None else body.decode()
-        if text is not None and name.endswith(_MOMENTS):
+        text = body.decode()
+        if name.endswith(_MOMENTS):
             from_text(text)
     except (UnicodeDecodeError, StoreCorruptError):
         return False

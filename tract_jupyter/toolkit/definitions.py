@@ -6,17 +6,17 @@ import inspect
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, SpecError
-from tract_jupyter.models import brief_repr, canonical_json, digest, printable, shortened
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models import brief_repr, digest, printable, shortened
 from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
+from tract_jupyter.toolkit.code_identity import code_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import CellType
 
     from docstring_parser import Docstring
 
@@ -201,20 +201,42 @@ class ToolDefinition:
         """The name within its namespace."""
         return self.name.removeprefix(f"{self.namespace}.") if self.namespace else self.name
 
-    @cached_property  # the source is that of the file, which may be edited while the code that runs stays
+    @property
     def definition_hash(self) -> str:
         """64 hex digits over schema, traits and code: an approval of one version does not cover another.
 
-        The code is that of the handler itself, with the values that a closure or a `partial` binds. Of what has no JSON
-        form among these, and of what the code refers to otherwise, only the type or nothing at all is covered.
+        The code is what the handler reaches in the user's code (see docs/tools.md). It is examined each time, since the
+        user may redefine a helper. The code of this package does not change.
         """
-        schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
-        return digest([schema, _code_of(self.handler), self.version])
+        if self.is_of_tract:
+            return self._first_hash
+        return digest([self._first_hash, code_identity(self.handler, with_objects=True)])
+
+    @property
+    def code_hash(self) -> str:
+        """64 hex digits like `definition_hash`, but the same in each process: objects count with their types.
+
+        By it, the result of a call that was made is found again.
+        """
+        return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler))
+
+    @cached_property
+    def _first_hash(self) -> str:
+        """The hash as of the first time, with what containers held then."""
+        return self._hash(code_identity(self.handler, with_state=True, with_objects=True))
+
+    def _hash(self, code: str) -> str:
+        return digest([self._declaration, code, self.version])
+
+    @cached_property
+    def _declaration(self) -> str:
+        traits = asdict(self.traits)
+        return digest([self.name, self.description, self.parameters.json_schema, traits, self.owner])
 
     def bound_to(self, instance: object) -> ToolDefinition:
         """Return the same tool, whose handler is a method, of another instance. That is quicker than making it anew."""
         made = copy(self)
-        made.__dict__.pop("definition_hash", None)
+        made.__dict__.pop("_first_hash", None)
         object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
         return made
 
@@ -336,39 +358,3 @@ def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int)
         if known_as is not None and function.__module__.startswith("tract_jupyter."):
             _KNOWN[known_as, skip] = found
     return found
-
-
-def _code_of(handler: Callable[..., Any]) -> list[Any]:
-    """Return the source of a callable, and the values that are bound to it."""
-    if isinstance(handler, partial):
-        bound = [*handler.args, *sorted(handler.keywords.items())]
-        return [_code_of(handler.func), *map(_shown, bound)]
-    if not (inspect.isroutine(handler) or inspect.isclass(handler)):
-        handler = type(handler).__call__
-    cells = getattr(handler, "__closure__", None) or ()
-    return [_source(handler), *map(_cell, cells)]
-
-
-def _source(function: Callable[..., Any]) -> str:
-    """Return the source of a function; if it has none, its bytecode or name."""
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        if code is None:
-            return f"{type(function).__name__} {getattr(function, '__qualname__', '')}"
-        return repr([code.co_code, code.co_names, code.co_consts])
-
-
-def _cell(cell: CellType) -> str:
-    try:
-        return _shown(cell.cell_contents)
-    except ValueError:  # nothing was put into it yet
-        return ""
-
-
-def _shown(value: Any) -> str:
-    try:
-        return canonical_json(value)
-    except ContentError:
-        return repr(type(value))

@@ -100,24 +100,34 @@ class Workspace:
     def _check_person(self, wanted: Sequence[Path]) -> None:
         now = self.roots
         more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
-        if more is not None and (call_notes() is not None or current_caller(self._executor()) is not None):
+        if more is not None and self._is_of_model():
             raise CodeDecisionError(
                 "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
                 f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in a cell of your own"
             )
 
-    def read(self, *names: str | Path) -> list[AttachedFile]:
+    def read(self, *names: str | Path, send_anyway: bool = False) -> list[AttachedFile]:
         """Return files of the workspace, to be attached: all of them, or none.
 
         Args:
             names: paths; a relative one begins at the first root.
+            send_anyway: accept texts that may hold a secret, such as `password = hunter2`. A key is never accepted.
 
         Raises:
             WorkspaceError: one lies outside, wherever a link leads.
             AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or
-                holds something like a key; or they are too many.
+                holds something like a secret; or they are too many.
+            CodeDecisionError: code that runs for a model wants to send a text that may hold a secret.
         """
-        return read_files(self.roots, names)
+        if send_anyway and self._is_of_model():
+            raise CodeDecisionError(
+                "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in a cell of "
+                "your own"
+            )
+        return read_files(self.roots, names, send_anyway=send_anyway)
+
+    def _is_of_model(self) -> bool:
+        return call_notes() is not None or current_caller(self._executor()) is not None
 
 
 def _stored_roots(stored: Setting) -> tuple[Path, ...]:

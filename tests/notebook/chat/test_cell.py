@@ -130,6 +130,36 @@ def test_a_mistake_is_one_sentence_and_nothing_is_sent(chat, cell, told):
     assert chat.run("print(tract.log())").text.strip() == "[]"
 
 
+SECRETS = {
+    "--vars": ("settings = {'password': 'hunter22'}", "key = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789'"),
+    "--files": ("password = hunter22", "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQ" * 20),
+}
+
+
+@pytest.mark.parametrize("option", SECRETS)
+def test_the_user_decides_about_what_may_be_a_secret(chat, tmp_path, option):
+    def ask(text, *more):
+        (tmp_path / "a.txt").write_text(text)
+        named = {"--vars": text.partition(" ")[0], "--files": "a.txt"}[option]
+        if option == "--vars":
+            chat.run(text)
+        return chat.run(f"%%tract_chat {option} {named} {' '.join(more)}\nhi")
+
+    doubtful, certain = SECRETS[option]
+    refused = ask(doubtful)
+    assert "may hold a secret in line" in refused.error
+    assert "--send-anyway" in refused.error
+    assert chat.namespace["asked"] == []
+    assert "hunter22" not in refused.error
+    assert ask(doubtful, "--send-anyway").ok
+    assert "hunter22" in chat.namespace["asked"][-1][0][-1]["content"]
+    chat.namespace["asked"].clear()
+    refused = ask(certain, "--send-anyway")
+    assert "holds something like a key in line" in refused.error
+    assert "--send-anyway" not in refused.error
+    assert chat.namespace["asked"] == []
+
+
 def test_a_name_with_a_space_stands_in_quotation_marks(chat, tmp_path):
     (tmp_path / "my file.txt").write_text("one")
     for line in ("--files 'my file.txt'", '--files "my file.txt"'):

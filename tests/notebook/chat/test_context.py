@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+import threading
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.attachments import png
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import MOST_TEXT, SentContext, message_with, parse_message
-from tract_jupyter.notebook.chat import file_context, variable_context
+from tract_jupyter.notebook.chat import cell_context, file_context, variable_context
 
 KEY = "sk-" + "a1B2" * 12
 
@@ -84,6 +85,42 @@ def test_a_repr_that_fails_is_said():
     assert "Broken that cannot be shown" in sent.text
 
 
+class Waiting:
+    """Waits for what never comes."""
+
+    def __init__(self):
+        self.event = threading.Event()
+
+    def __repr__(self):
+        self.event.wait()
+        return "<late>"
+
+
+class Looping:
+    """Never ends by itself."""
+
+    def __repr__(self):
+        while True:
+            pass
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value], lambda value: {"a": value}])
+@pytest.mark.parametrize("slow", [Waiting, Looping])
+def test_a_repr_that_does_not_end_is_given_up(monkeypatch, slow, wrap):
+    from tract_jupyter.notebook.chat import context
+
+    monkeypatch.setattr(context, "_MOST_SECONDS", 0.2)
+    value = slow()
+    with pytest.raises(OperationError, match=r"x cannot be described within 0.2 s, so nothing was sent"):
+        variable_context({"x": wrap(value)}, ["x"])
+    if isinstance(value, Waiting):
+        value.event.set()
+    for thread in threading.enumerate():
+        if thread.name == "tract-describe":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 def test_a_table_is_its_columns_and_first_rows(monkeypatch):
     """As pandas has it; the real one is tried where it is installed."""
     pandas = pytest.importorskip("pandas")
@@ -130,6 +167,29 @@ def test_a_key_is_not_sent(workspace):
     (workspace.default / "a.txt").write_text(f"hello\nkey = {KEY}\n")
     with pytest.raises(OperationError, match="line 2"):
         file_context(workspace, ["a.txt"])
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "is_certain"),
+    [
+        ("password = 'hunter22'", "", False),
+        ("print(token)", f"token: {KEY}", True),
+        (f"key = '{KEY}'", "", True),
+    ],
+)
+def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
+    manager = SimpleNamespace(
+        input_hist_raw=["", source, "%%tract_chat"], outputs={}, output_hist_reprs={1: output}
+    )
+    shell = SimpleNamespace(history_manager=manager)
+    with pytest.raises(OperationError, match="something like a key" if is_certain else "may hold a secret"):
+        cell_context(shell, ["1"])
+    if is_certain:
+        with pytest.raises(OperationError, match="something like a key"):
+            cell_context(shell, ["1"], send_anyway=True)
+    else:
+        (sent,) = cell_context(shell, ["1"], send_anyway=True)
+        assert source in sent.text
 
 
 def test_texts_of_the_folder_are_sent_and_images_attached(workspace):

@@ -64,6 +64,7 @@ class ChatOptions:
         error: the last cell that failed is sent along, with its traceback.
         retry: the last turn is asked again, or gone on with.
         out: the name of a variable for the response.
+        send_anyway: texts that may hold a secret are sent.
     """
 
     model: str | None = None
@@ -76,6 +77,7 @@ class ChatOptions:
     error: bool = False
     retry: bool = False
     out: str = ""
+    send_anyway: bool = False
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -234,14 +236,16 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
 
 def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentContext], list[AttachedFile]]:
     """Return all that is sent beside the text, and the images and PDFs among the files."""
-    shell = notebook.shell
+    shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
-    texts, files = file_context(notebook.tract.workspace, options.files) if options.files else ([], [])
+    texts, files = (
+        file_context(notebook.tract.workspace, options.files, **decided) if options.files else ([], [])
+    )
     return [
         *sent,
-        *(cell_context(shell, options.cells) if options.cells else ()),
-        *(error_context(shell) if options.error else ()),
-        *variable_context(shell.user_ns, options.variables),
+        *(cell_context(shell, options.cells, **decided) if options.cells else ()),
+        *(error_context(shell, **decided) if options.error else ()),
+        *variable_context(shell.user_ns, options.variables, **decided),
         *texts,
     ], files
 

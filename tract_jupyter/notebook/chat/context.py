@@ -6,14 +6,17 @@ called but what pandas, polars and numpy offer for their own tables, and the `re
 
 from __future__ import annotations
 
+import contextvars
 import re
 import sys
+import threading
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AttachmentError, OperationError, nearest
-from tract_jupyter.llm import key_lines
+from tract_jupyter.llm import why_not_sent
 from tract_jupyter.models import SentContext, counted, cut_middle, safe_repr, shortened
+from tract_jupyter.storage import raise_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 6_000  # characters of one variable, or of one cell's output
 _MOST_CELLS: Final = 50
+_MOST_SECONDS: Final = 10.0
 _HEAD: Final = 5
 _MOST_COLUMNS: Final = 40
 _CELL: Final = 80
@@ -32,23 +36,35 @@ _FEW: Final = 20
 _KIB: Final = 1024
 
 
-def _checked(context: SentContext) -> SentContext:
-    lines = key_lines(context.text)
-    if lines:
-        raise OperationError(
-            f"{context.name} holds something like a key (line {lines[0]} of what would be sent), so nothing was sent"
-        )
+def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
+    """Return the context if it can be sent.
+
+    Raises:
+        OperationError: it holds a secret, or may hold one and the user did not decide to send it.
+    """
+    if why := why_not_sent(context.text):
+        is_certain = bool(why_not_sent(context.text, send_anyway=True))
+        if is_certain or not send_anyway:
+            remedy = "" if is_certain else ". Check the line. If it holds no secret, add --send-anyway"
+            raise OperationError(f"{context.name} {why} of what would be sent, so nothing was sent{remedy}")
     return context
 
 
 # --- variables
 
 
-def variable_context(namespace: dict[str, Any], names: Sequence[str]) -> list[SentContext]:
+def variable_context(
+    namespace: dict[str, Any], names: Sequence[str], *, send_anyway: bool = False
+) -> list[SentContext]:
     """Return descriptions of variables.
 
+    Args:
+        namespace: the variables by name.
+        names: of those to describe.
+        send_anyway: send texts that may hold a secret.
+
     Raises:
-        OperationError: one does not exist, or holds something like a key.
+        OperationError: one does not exist, or holds something like a secret.
     """
     found = []
     for name in dict.fromkeys(names):
@@ -58,15 +74,48 @@ def variable_context(namespace: dict[str, Any], names: Sequence[str]) -> list[Se
                 f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
             )
         try:
-            what, text = _described(namespace[name])
+            what, text = _described_in_time(namespace[name])
         except (KeyboardInterrupt, OperationError):
             raise
+        except TimeoutError:
+            raise OperationError(
+                f"{name} cannot be described within {_MOST_SECONDS:g} s, so nothing was sent. Send a part of it"
+            ) from None
         except BaseException as error:  # noqa: BLE001 # its own code describes it, and may raise anything
             raise OperationError(
                 f"{name} cannot be described: {type(error).__name__} was raised on the way. Nothing was sent"
             ) from None
-        found.append(_checked(SentContext(name, what, text)))
+        found.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
     return found
+
+
+def _described_in_time(value: Any) -> tuple[str, str]:
+    """Describe a value in a thread: its own code runs, and may wait or loop forever.
+
+    Raises:
+        TimeoutError: it takes too long.
+    """
+    result: list[tuple[str, str] | BaseException] = []
+
+    def describe() -> None:
+        try:
+            result.append(_described(value))
+        except BaseException as error:  # noqa: BLE001 # it is raised where the user waits
+            result.append(error)
+
+    context = contextvars.copy_context()  # with the print options of numpy, among others
+    thread = threading.Thread(target=context.run, args=(describe,), name="tract-describe", daemon=True)
+    thread.start()
+    try:
+        thread.join(_MOST_SECONDS)
+    finally:
+        if thread.is_alive() and thread.ident is not None:
+            raise_in(thread.ident, SystemExit)
+    if not result:
+        raise TimeoutError
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
 
 
 def _described(value: Any) -> tuple[str, str]:
@@ -201,18 +250,22 @@ def _rows(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
 # --- files
 
 
-def file_context(workspace: Workspace, names: Sequence[str]) -> tuple[list[SentContext], list[AttachedFile]]:
+def file_context(
+    workspace: Workspace, names: Sequence[str], *, send_anyway: bool = False
+) -> tuple[list[SentContext], list[AttachedFile]]:
     """Return texts of files, and the images and PDFs among them, which are attached.
 
     Args:
         workspace: what lies outside is refused, wherever a link leads.
         names: paths, relative to its first root.
+        send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: one is outside, is not there, is too large, cannot be attached, or holds something like a key.
+        OperationError: one is outside, is not there, is too large, cannot be attached, or holds something like a
+            secret.
     """
     try:
-        files = workspace.read(*dict.fromkeys(names))
+        files = workspace.read(*dict.fromkeys(names), send_anyway=send_anyway)
     except AttachmentError as error:
         raise OperationError(f"{error}. Nothing was sent") from None
     found = {one.attachment.name: one for one in files}.values()
@@ -231,15 +284,18 @@ _ERROR_LINE: Final = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _BY_NUMBER: Final = re.compile(r"\[(\d{1,6})(?:-(\d{1,6}))?\]")
 
 
-def cell_context(shell: InteractiveShell, names: Sequence[str]) -> list[SentContext]:
+def cell_context(
+    shell: InteractiveShell, names: Sequence[str], *, send_anyway: bool = False
+) -> list[SentContext]:
     """Return the sources of cells, with their outputs and tracebacks as text.
 
     Args:
         shell: the shell that ran them.
         names: `3` for the last three, `[4]` for `In [4]`, `[4-6]` for several.
+        send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: there is no such cell, or one holds something like a key.
+        OperationError: there is no such cell, or one holds something like a secret.
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
@@ -249,11 +305,15 @@ def cell_context(shell: InteractiveShell, names: Sequence[str]) -> list[SentCont
         raise OperationError(
             f"at most {_MOST_CELLS} cells are sent, and {len(numbers):,} were named. Nothing was sent"
         )
-    return [_checked(_cell_of(shell, sources, number)) for number in numbers]
+    return [_checked(_cell_of(shell, sources, number), send_anyway=send_anyway) for number in numbers]
 
 
-def error_context(shell: InteractiveShell) -> list[SentContext]:
+def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list[SentContext]:
     """Return the last cell that failed, with its output and traceback.
+
+    Args:
+        shell: the shell that ran it.
+        send_anyway: send texts that may hold a secret.
 
     Raises:
         OperationError: no cell has failed, or the text holds something like a key.
@@ -267,7 +327,7 @@ def error_context(shell: InteractiveShell) -> list[SentContext]:
     ]
     if not failed:
         raise OperationError("no cell has failed in this kernel. Nothing was sent")
-    return [_checked(_cell_of(shell, sources, max(failed)))]
+    return [_checked(_cell_of(shell, sources, max(failed)), send_anyway=send_anyway)]
 
 
 def _numbers(name: str, here: int) -> Iterable[int]:

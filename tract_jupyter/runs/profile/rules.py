@@ -6,12 +6,12 @@ enable them.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tract_jupyter.exceptions import nearest
+from tract_jupyter.llm import key_lines
 from tract_jupyter.runs.effect_types import EFFECT_LAYERS, EFFECT_TYPES, NO_APPEND, NOT_HERE
 from tract_jupyter.runs.effects import effects_of
 from tract_jupyter.runs.model import (
@@ -231,16 +231,11 @@ def params_are_json(these: OperationSet) -> Iterator[Violation]:
             )
 
 
-_SECRET = re.compile(
-    r"\b(sk-[\w-]{20,}|gh[pousr]_\w{30,}|github_pat_\w{30,}|xox[abprs]-[\w-]{20,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,})"
-)
-
-
 def params_hold_no_secrets(these: OperationSet) -> Iterator[Violation]:
     """Require parameters that name credentials, and do not contain them (R27)."""
     for one in these.operations:
         for path, text in texts_in(one.config.params, "params"):
-            if _SECRET.search(text):
+            if key_lines(text):
                 message = (
                     f"{path} holds what looks like a key: keep it elsewhere, and name it in credentialRef"
                 )

@@ -1,0 +1,365 @@
+"""A standing approval of a tool covers the same code with the same values only."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import linecache
+import subprocess
+import sys
+import textwrap
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.models.schema import Parameters
+from tract_jupyter.toolkit import ToolDefinition
+
+_CELLS = count()
+
+
+def run(source, **names):
+    """Run a cell as the kernel does, with a source that `inspect` finds."""
+    source, file = textwrap.dedent(source), f"<cell {next(_CELLS)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = {"__name__": "__main__", **names}
+    exec(compile(source, file, "exec"), names)
+    return names
+
+
+def definition(handler):
+    return ToolDefinition("t", "Does it.", Parameters.of(lambda x: x), handler, owner="user")
+
+
+def identity(handler):
+    return definition(handler).definition_hash
+
+
+HELPERS = """
+from functools import cached_property, lru_cache, partial, partialmethod, singledispatch, wraps
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+"""
+
+# each is a cell that defines `tool`; WHERE stands for what differs
+CHANGED = {
+    "global helper": "def helper(x): return 'WHERE'\ndef tool(x): return helper(x)",
+    "helper of a helper": "def a(x): return 'WHERE'\ndef b(x): return a(x)\ndef tool(x): return b(x)",
+    "lambda as helper": "helper = lambda x: 'WHERE'\ndef tool(x): return helper(x)",
+    "helper in an inner function": "def helper(x): return 'WHERE'\ndef tool(x): return [helper(y) for y in (lambda: x)()]",
+    "helper as a value": "def helper(x): return 'WHERE'\ndef tool(x): return map(helper, x)",
+    "recursive helper": "def a(x): return b(x)\ndef b(x): return a('WHERE')\ndef tool(x): return a(x)",
+    "helper in a dict": "def helper(x): return 'WHERE'\nACTIONS = {'a': helper}\ndef tool(x): return ACTIONS['a'](x)",
+    "helper in a list": "def helper(x): return 'WHERE'\nSTEPS = [helper]\ndef tool(x): return [s(x) for s in STEPS]",
+    "partial helper": "def f(a, x): return a\nhelper = partial(f, 'WHERE')\ndef tool(x): return helper(x)",
+    "cached helper": "@lru_cache\ndef helper(x): return 'WHERE'\ndef tool(x): return helper(x)",
+    "dispatching helper": "@singledispatch\ndef helper(x): return x\n@helper.register\ndef _(x: int): return 'WHERE'\n"
+    "def tool(x): return helper(x)",
+    "global text": "TARGET = 'WHERE'\ndef tool(x): return TARGET",
+    "global path": "TARGET = Path('WHERE')\ndef tool(x): return TARGET",
+    "global tuple": "TARGET = ('a', ('WHERE',))\ndef tool(x): return TARGET",
+    "global of a helper": "TARGET = 'WHERE'\ndef helper(): return TARGET\ndef tool(x): return helper()",
+    "method of another instance": "class Box:\n    def __init__(self, p): self.p = p\n    def save(self, x): return self.p\n"
+    "tool = Box('WHERE').save",
+    "instance with a setter": "class Box:\n    def __init__(self, p): self.p = p\n    def move(self, p): self.p = p\n"
+    "    def save(self, x): return self.p\ntool = Box('WHERE').save",
+    "instance with slots": "class Box:\n    __slots__ = ('p',)\n    def save(self, x): return self.p\n"
+    "box = Box()\nbox.p = 'WHERE'\ntool = box.save",
+    "instance of a dataclass": "@dataclass\nclass Box:\n    p: str\n    def save(self, x): return self.p\ntool = Box('WHERE').save",
+    "instance within an instance": "class Place:\n    def __init__(self, p): self.p = p\nclass Box:\n"
+    "    def __init__(self, p): self.place = Place(p)\n    def save(self, x): return self.place.p\ntool = Box('WHERE').save",
+    "list of an instance": "class Box:\n    def __init__(self, p): self.p = [p]\n    def save(self, x): return self.p\n"
+    "tool = Box('WHERE').save",
+    "another method of the class": "class Box:\n    def where(self): return 'WHERE'\n    def save(self, x): return self.where()\n"
+    "tool = Box().save",
+    "method of a base class": "class Base:\n    def where(self): return 'WHERE'\nclass Box(Base):\n"
+    "    def save(self, x): return self.where()\ntool = Box().save",
+    "class attribute": "class Box:\n    p = 'WHERE'\n    def save(self, x): return self.p\ntool = Box().save",
+    "property": "class Box:\n    @property\n    def p(self): return 'WHERE'\n    def save(self, x): return self.p\ntool = Box().save",
+    "cached property": "class Box:\n    @cached_property\n    def p(self): return 'WHERE'\n    def save(self, x): return self.p\n"
+    "tool = Box().save",
+    "static method": "class Box:\n    @staticmethod\n    def save(x): return 'WHERE'\ntool = Box.save",
+    "class method": "class Box:\n    p = 'WHERE'\n    @classmethod\n    def save(cls, x): return cls.p\ntool = Box.save",
+    "partial method": "class Box:\n    def put(self, p, x): return p\n    save = partialmethod(put, 'WHERE')\ntool = Box().save",
+    "metaclass": "class Meta(type):\n    def where(cls): return 'WHERE'\nclass Box(metaclass=Meta):\n"
+    "    def save(self, x): return type(self).where()\ntool = Box().save",
+    "class that a tool names": "class Box:\n    def save(self, x): return 'WHERE'\ndef tool(x): return Box().save(x)",
+    "instance that a tool names": "class Box:\n    def __init__(self, p): self.p = p\n    def save(self, x): return self.p\n"
+    "box = Box('WHERE')\ndef tool(x): return box.save(x)",
+    "enum that a tool names": "class Place(Enum):\n    HERE = 'WHERE'\ndef tool(x): return Place.HERE",
+    "callable object": "class Tool:\n    def __init__(self, p): self.p = p\n    def __call__(self, x): return self.p\ntool = Tool('WHERE')",
+    "code of a callable object": "class Tool:\n    def __call__(self, x): return 'WHERE'\ntool = Tool()",
+    "closure over a text": "def make(p):\n    def tool(x): return p\n    return tool\ntool = make('WHERE')",
+    "closure over a path": "def make(p):\n    def tool(x): return p\n    return tool\ntool = make(Path('WHERE'))",
+    "closure over a dict": "def make(p):\n    def tool(x): return p\n    return tool\ntool = make({'p': ['WHERE']})",
+    "closure over a set": "def make(p):\n    def tool(x): return p\n    return tool\ntool = make({'WHERE', 1})",
+    "closure over a function": "def make(p):\n    def tool(x): return p()\n    return tool\ntool = make(lambda: 'WHERE')",
+    "closure over an instance": "class Box:\n    def __init__(self, p): self.p = p\ndef make(box):\n"
+    "    def tool(x): return box.p\n    return tool\ntool = make(Box('WHERE'))",
+    "default": "def tool(x, p='WHERE'): return p",
+    "default of a name": "P = Path('WHERE')\ndef tool(x, p=P): return p",
+    "default of a keyword": "P = 'WHERE'\ndef tool(x, *, p=P): return p",
+    "default list": "P = ['WHERE']\ndef tool(x, p=P): return p",
+    "partial": "def f(a, x): return a\ntool = partial(f, 'WHERE')",
+    "partial by name": "def f(x, a): return a\ntool = partial(f, a=Path('WHERE'))",
+    "partial of a partial": "def f(a, b, x): return a\ntool = partial(partial(f, 'WHERE'), 2)",
+    "decorator with wraps": "def guard(f):\n    @wraps(f)\n    def g(*a): return 'WHERE'\n    return g\n@guard\ndef tool(x): return x",
+    "under a decorator with wraps": "def guard(f):\n    @wraps(f)\n    def g(*a): return f(*a)\n    return g\n"
+    "@guard\ndef tool(x): return 'WHERE'",
+    "chain of wraps": "def guard(w):\n    def d(f):\n        @wraps(f)\n        def g(*a): return w\n        return g\n    return d\n"
+    "@guard(1)\n@guard('WHERE')\n@guard(3)\ndef tool(x): return x",
+    "decorator without wraps": "def guard(f): return lambda x: f('WHERE')\n@guard\ndef tool(x): return x",
+    "cached tool": "@lru_cache\ndef tool(x): return 'WHERE'",
+    "attribute of the function": "def tool(x): return tool.p\ntool.p = 'WHERE'",
+    "one of two lambdas in a line": "a, b = lambda x: 'other', lambda x: 'WHERE'\ntool = {'new': a, 'old': b}['WHERE']",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", CHANGED.values(), ids=CHANGED)
+def test_another_behaviour_is_another_tool(cell):
+    old, same, new = (run(HELPERS + cell.replace("WHERE", where))["tool"] for where in ("old", "old", "new"))
+    assert identity(old) == identity(same) != identity(new)
+
+
+@pytest.mark.parametrize("cell", CHANGED.values(), ids=CHANGED)
+def test_code_without_a_source_is_told_apart_too(cell):
+    old, same, new = {}, {}, {}
+    for names, where in ((old, "old"), (same, "old"), (new, "new")):
+        exec(HELPERS + cell.replace("WHERE", where), names)
+    assert identity(old["tool"]) == identity(same["tool"]) != identity(new["tool"])
+
+
+REBOUND = {
+    "global helper": ("def helper(x): return 1\ndef tool(x): return helper(x)", "def helper(x): return 2"),
+    "helper of a helper": ("def a(): return 1\ndef b(): return a()\ndef tool(x): return b()", "def a(): return 2"),
+    "global constant": ("TARGET = 'a'\ndef tool(x): return TARGET", "TARGET = 'b'"),
+    "shadowed builtin": ("def tool(x): return print(x)", "def print(x): return 2"),
+    "attribute of the instance": (
+        "class Box:\n    p = 1\n    def move(self, p): self.p = p\n    def save(self, x): return self.p\nbox = Box()\ntool = box.save",
+        "box.move(2)",
+    ),
+    "method of the class": (
+        "class Box:\n    def where(self): return 1\n    def save(self, x): return self.where()\ntool = Box().save",
+        "Box.where = lambda self: 2",
+    ),
+    "dispatch table": (
+        "def a(): return 1\nACTIONS = {'a': a}\ndef tool(x): return ACTIONS['a']()",
+        "ACTIONS['a'] = lambda: 2",
+    ),
+    "default": ("def tool(x, p=1): return p", "tool.__defaults__ = (2,)"),
+    "code": ("def tool(x): return 1", "tool.__code__ = (lambda x: 2).__code__"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cell", "later"), REBOUND.values(), ids=REBOUND)
+def test_a_change_after_the_definition_counts(cell, later):
+    names = run(cell)
+    tool = definition(names["tool"])
+    before = tool.definition_hash
+    exec(later, names)
+    assert tool.definition_hash != before
+
+
+STATE = {
+    "list that it appends to": "log = []\ndef tool(x): log.append(x)",
+    "closure over such a list": "def make(log):\n    def tool(x): log.append(x)\n    return tool\ntool = make([])",
+    "dict as a cache": "cache = {}\ndef tool(x): cache[x] = x",
+    "default as a cache": "def tool(x, cache={}): cache[x] = x",
+    "global counter": "n = 0\ndef tool(x):\n    global n\n    n += 1",
+    "counter of a helper": "n = 0\ndef helper():\n    global n\n    n += 1\ndef tool(x): helper()",
+    "counter of a closure": "def make():\n    n = 0\n    def tool(x):\n        nonlocal n\n        n += 1\n    return tool\ntool = make()",
+    "counter of an instance": "class Box:\n    n = 0\n    def save(self, x): self.n += 1\ntool = Box().save",
+    "counter in another method": "class Box:\n    def __init__(self): self.n = 0\n    def count(self): self.n += 1\n"
+    "    def save(self, x): self.count()\ntool = Box().save",
+    "attribute of the function": "def tool(x): tool.n += 1\ntool.n = 0",
+    "cache of functools": "from functools import lru_cache\n@lru_cache\ndef helper(x): return x\ndef tool(x): helper(x)",
+    "library object as a global": "import random\nr = random.Random(1)\ndef tool(x): return r.random()",
+    "library object in a closure": "import random\ndef make(r):\n    def tool(x): return r.random()\n    return tool\n"
+    "tool = make(random.Random(1))",
+    "module that it imports": "def tool(x):\n    import colorsys\n    return colorsys",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", STATE.values(), ids=STATE)
+def test_a_tool_that_keeps_a_state_stays_the_same_tool(cell):
+    tool = definition(run(cell)["tool"])
+    before = tool.definition_hash
+    tool.handler(3)
+    tool.handler(4)
+    assert tool.definition_hash == before
+
+
+def test_an_object_of_a_library_counts_as_itself():
+    def tool_of(stream):
+        def tool(x):
+            return stream.write(x)
+
+        return tool
+
+    one, other = io.StringIO(), io.StringIO()
+    assert identity(tool_of(one)) == identity(tool_of(one)) != identity(tool_of(other))
+    assert identity(one.write) == identity(one.write) != identity(other.write)
+
+
+def test_an_object_that_takes_the_place_of_another_one_in_memory_is_another():
+    def tool_of(stream):
+        def tool(x):
+            return stream
+
+        return tool
+
+    seen = {identity(tool_of(io.StringIO())) for _ in range(50)}
+    assert len(seen) == 50
+
+
+def test_a_module_of_the_user_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = []
+    for number, text in enumerate(
+        ["def put(): return 1", "def put(): return 2", "def put(): return 1\ndef other(): return 3"]
+    ):
+        name = f"places_{number}"
+        (tmp_path / f"{name}.py").write_text(text)
+        module = __import__(name)
+        module.__name__ = "places"
+        names = run("def tool(x): return places.put()", places=module)
+        seen.append(identity(names["tool"]))
+    assert seen[0] == seen[2] != seen[1]
+
+
+def test_a_module_that_is_imported_on_the_way_counts_by_its_file(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    tool = definition(run("def tool(x):\n    from places_on_the_way import put\n    return put()")["tool"])
+    (tmp_path / "places_on_the_way.py").write_text("def put(): return 1\n")
+    before = tool.definition_hash
+    assert tool.handler(1) == 1
+    assert tool.definition_hash == before
+    (tmp_path / "places_on_the_way.py").write_text("def put(): return 2\n")
+    assert tool.definition_hash != before
+
+
+def test_the_source_counts_only_if_it_is_what_runs():
+    """A cell may take the name of another one, and a file may be edited: their source is of other code then."""
+    file = "<cell of one name>"
+
+    def run_as(source):
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        names = {}
+        exec(compile(source, file, "exec"), names)
+        return names["tool"]
+
+    old = run_as("def tool(x):\n    return 1\n")
+    new = run_as("def tool(x):\n    return 2\n")  # both have this source by now
+    assert identity(old) != identity(new)
+
+
+PROGRAM = """
+import sys; sys.path.insert(0, sys.argv[1])
+from tools_of_mine import tool
+from tract_jupyter.models.schema import Parameters
+from tract_jupyter.toolkit import ToolDefinition
+print(ToolDefinition("t", "Does it.", Parameters.of(lambda x: x), tool, owner="user").definition_hash)
+"""
+
+
+def test_each_process_finds_the_same(tmp_path):
+    (tmp_path / "tools_of_mine.py").write_text(
+        "from pathlib import Path\nNAMES = frozenset('abcdef')\ndef helper(x): return x in {'a', 'b', 'c', 'd'}\n"
+        "def make(p, q):\n    def tool(x): return helper(x), NAMES, p, q\n    return tool\n"
+        "tool = make(Path('a'), {'x', 'y', 'z'})\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
+
+
+def test_a_tool_with_too_much_to_examine_counts_as_itself():
+    names = run("def make(p):\n    def tool(x): return p\n    return tool")
+    nested = []
+    for _ in range(5_000):
+        nested = (nested,)
+    one, other = names["make"](nested), names["make"](nested)
+    assert identity(one) == identity(one) != identity(other)
+
+
+def test_a_hash_is_quick():
+    tool = definition(run(HELPERS + CHANGED["instance within an instance"])["tool"])
+    tool.definition_hash  # noqa: B018 # what is known from then on
+    began = time.process_time()
+    for _ in range(100):
+        tool.definition_hash  # noqa: B018
+    assert time.process_time() - began < 1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Approve a tool for good, define it again, and give the result of a call that the user would reject."""
+    from tract_jupyter.review import decision
+
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
+
+    @contextlib.contextmanager
+    def give(define):
+        with Tract.open() as t:
+            define(t, "old")
+            t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve", scope="always"))
+            assert not t.toolset("full", actor="agent").execute("tool", {"x": 1}).denied
+            t.reviewer.channel = silent = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
+            assert not t.toolset("full", actor="agent").execute("tool", {"x": 1}).denied
+            assert silent.shown == []
+            define(t, "new")
+            yield t.toolset("full", actor="agent").execute("tool", {"x": 1})
+
+    return give
+
+
+@pytest.mark.parametrize(
+    "name", ["decorator with wraps", "method of another instance", "closure over a path", "global helper"]
+)
+def test_a_standing_approval_does_not_survive_a_changed_tool(asked, name):
+    def define(t, where):
+        tool = run(HELPERS + CHANGED[name].replace("WHERE", where))["tool"]
+        t.executor.add_function(tool, name="tool", description="Does it.")
+
+    with asked(define) as result:
+        assert "no" in result.error
+
+
+def test_a_standing_approval_does_not_survive_a_new_helper(asked):
+    names = {}
+
+    def define(t, where):
+        if not names:
+            names["of"] = run("def tool(x: int) -> str:\n    'Does it.'\n    return helper(x)")
+            t.tool(names["of"]["tool"])
+        exec(f"def helper(x): return {where!r}", names["of"])
+
+    with asked(define) as result:
+        assert "no" in result.error
+
+
+def test_functools_wraps_is_not_needed_for_the_same_tool(asked):
+    def guard(function):
+        @functools.wraps(function)
+        def guarded(*args, **named):
+            return function(*args, **named)
+
+        return guarded
+
+    def tool(x: int) -> str:
+        """Does it."""
+        return str(Path(str(x)))
+
+    with asked(lambda t, _: t.executor.add_function(guard(tool), name="tool")) as result:
+        assert not result.denied
