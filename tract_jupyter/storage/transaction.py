@@ -26,6 +26,7 @@ from tract_jupyter.storage.connections import FORKED
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
+from tract_jupyter.storage.mark import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,7 +202,9 @@ class Block:
                 f"a part of this transaction on {backend.location} failed, so nothing of it was written; "
                 f"let its error end the block{f' ({failure})' if failure else ''}"
             ) from failure
+        mark = self._connections.mark if self._is_writing else None
         try:
+            counts = None if mark is None else Counts.of(link.driver)
             self._is_committing = True
             link.connection.commit()  # type: ignore[union-attr]
             link.driver.commit()  # where no statement went through SQLAlchemy
@@ -209,6 +212,8 @@ class Block:
             self._fail(error)
             self._raise_ours(error, committing=True)
             raise
+        if mark is not None and counts is not None:
+            mark.write(counts)
         self._end(link)
 
     def _undo(self, link: ThreadConnection, error: BaseException | None = None) -> None:
