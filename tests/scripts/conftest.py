@@ -28,3 +28,36 @@ def opened(own_store):
 @pytest.fixture
 def desk(opened):
     return opened()
+
+
+@pytest.fixture
+def shop(tract):
+    """The tools of `tests.scripts.ordinary`."""
+
+    def rows() -> list[dict[str, int | str]]:
+        """Return the rows."""
+        return [{"id": 1, "name": "ada", "n": 2}, {"id": 2, "name": "bob", "n": 1}]
+
+    def find(q: str) -> str | None:
+        """Find a text."""
+        return {"a": "apple"}.get(q)
+
+    def put(text: str, n: int = 0) -> str:
+        """Put a text."""
+        return f"put {text}"
+
+    def add(a: str, b: str) -> str:
+        """Add two texts."""
+        return a + b
+
+    def save(rows: list[dict[str, int | str]]) -> int:
+        """Save rows."""
+        return len(rows)
+
+    def scale(x: float) -> float:
+        """Double a number."""
+        return 2.0 * x
+
+    for function in (rows, find, put, add, save, scale):
+        tract.tool(function, read_only=True)
+    return tract

@@ -35,7 +35,8 @@ def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damag
         StoreCorruptError: it cannot be read, and the database cannot say what is wrong with it.
     """
     with working("Checking the database"), database.read() as connection:
-        found = [Damage(database.location, problem) for problem in problems(connection)]
+        lost = [database.loss] if database.loss else []
+        found = [Damage(database.location, problem) for problem in (*lost, *problems(connection))]
     try:
         return found + _of_tract(database, commits, refs)
     except StoreError as error:

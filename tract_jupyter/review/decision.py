@@ -166,21 +166,20 @@ deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", 
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_context", "_frame", "_token")
+    __slots__ = ("_context", "_token")
 
     def __init__(self, context: DecisionContext) -> None:
         self._context = context
 
     @interrupts.whole
     def __enter__(self) -> None:
-        self._frame = interrupts.frame_at(0)  # not the block's, which may be stopped
-        interrupts.begin(self._frame)
+        interrupts.begin(interrupts.frame_at(0), self)  # not the block's frame, which may be stopped
         self._token = deciding_now.set(self._context)
 
     @interrupts.whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
-        interrupts.end(self._frame)
+        interrupts.end(self)
 
 
 def deciding(

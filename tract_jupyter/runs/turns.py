@@ -96,15 +96,14 @@ class Lease:
         Raises:
             RunError: somebody else has it.
         """
-        self._frame = interrupts.frame_at(0)  # not that of the run, which may be stopped
-        interrupts.begin(self._frame)
+        interrupts.begin(interrupts.frame_at(0), self)  # not that of the run, which may be stopped
         try:
             self._take()
             threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
         except BaseException:
             if self._is_taken:
                 self._give_back()
-            interrupts.end(self._frame)
+            interrupts.end(self)
             raise
         return self
 
@@ -163,7 +162,7 @@ class Lease:
             with suppress(TractError):
                 self._give_back()
         finally:
-            interrupts.end(self._frame)
+            interrupts.end(self)
 
     def _give_back(self) -> None:
         try:

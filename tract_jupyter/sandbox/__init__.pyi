@@ -2,11 +2,14 @@ from .pool import LACKS as LACKS
 from .pool import ErrorHints as ErrorHints
 from .pool import SandboxLimits as SandboxLimits
 from .pool import SandboxPool as SandboxPool
+from .pool import SandboxSession as SandboxSession
 from .pool import explained as explained
 from .subset import MODULES as MODULES
 from .subset import UNCHANGED as UNCHANGED
 from .subset import IsolatedCode as IsolatedCode
 from .subset import IsolatedFailure as IsolatedFailure
 from .subset import attempt_isolated as attempt_isolated
+from .subset import find_bound_names as find_bound_names
+from .subset import names_bound_by as names_bound_by
 from .subset import run_isolated as run_isolated
 from .subset import unsupported as unsupported

@@ -1,18 +1,36 @@
-"""The worker processes of the sandbox: started when the first code is to run, ended with the tract."""
+"""The worker processes of the sandbox: started when the first code is to run, ended with the tract.
+
+A worker that computes does not notice that this process has died. So a guard, a small shell, waits at the end of a pipe
+for that moment, and kills the workers that are in use.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import os
+import signal
+import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakSet
 
 from tract_jupyter.exceptions import NoSandboxError
 
 if TYPE_CHECKING:
-    from pydantic_monty import Monty
+    from collections.abc import Callable, Iterator
 
+    from pydantic_monty import Monty, MontySession
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _MOST_WORKERS = 8
+_GUARD: Final = 'while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -9 $pids'
+"""Each line has the processes that are in use. The pipe closes with this process, however it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +56,18 @@ class SandboxLimits:
 
 
 class SandboxPool:
-    """The sandboxes of one tract. `pydantic-monty`, an extra, is loaded when they are first needed."""
+    """The sandboxes of one tract. `pydantic-monty`, an extra, is loaded when they are first needed.
+
+    Attributes:
+        in_use: the ids of the worker processes that have a session.
+    """
 
     def __init__(self) -> None:
         self._monty: Monty | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self.in_use: list[int] = []
         self._lock = threading.Lock()
+        _POOLS.add(self)
 
     def opened(self) -> Monty:
         """Return the pool that sandboxes come from.
@@ -60,15 +85,121 @@ class SandboxPool:
             if self._monty is None:
                 monty = Monty(max_processes=_MOST_WORKERS)
                 monty.__enter__()
-                self._monty = monty
+                self._monty, self._guard = monty, _start_guard()
             return self._monty
+
+    @contextmanager
+    def checkout(self, **options: Any) -> Iterator[SandboxSession]:
+        """Yield a session in a separate worker process. The worker ends with this process.
+
+        Args:
+            options: as `pydantic_monty.Monty.checkout` takes them.
+
+        Raises:
+            NoSandboxError: it is not installed.
+        """
+        with self.opened().checkout(**options) as monty:
+            worker = monty.worker_pid  # the session does not tell while the worker is at work
+            session = SandboxSession(monty, worker)
+            if worker is not None:
+                self._tell_guard(self.in_use.append, worker)
+            try:
+                yield session
+            finally:
+                session.close()
+                if worker is not None:
+                    self._tell_guard(self.in_use.remove, worker)
 
     def close(self) -> None:
         """End the worker processes; later code starts new ones."""
         with self._lock:
             monty, self._monty = self._monty, None
+            guard, self._guard = self._guard, None
         if monty is not None:
             monty.__exit__(None, None, None)
+        if guard is not None and guard.stdin is not None:
+            guard.stdin.write(b"\n")
+            guard.stdin.close()
+            guard.wait()
+
+    def leave_guard(self) -> None:
+        """Close the pipe to the guard: in a child of a fork, which the guard is not to wait for."""
+        if self._guard is not None and self._guard.stdin is not None:
+            os.close(self._guard.stdin.fileno())
+            self._guard = None
+
+    def _tell_guard(self, change: Callable[[int], object], worker: int) -> None:
+        with self._lock:
+            change(worker)
+            if self._guard is not None and self._guard.stdin is not None:
+                with suppress(OSError):  # the guard was killed
+                    self._guard.stdin.write(f"{' '.join(map(str, self.in_use))}\n".encode())
+
+
+_POOLS: WeakSet[SandboxPool] = WeakSet()
+
+
+def _start_guard() -> subprocess.Popen[bytes] | None:
+    """Start the guard; None if there is no shell, as on Windows. A worker then ends when its limits do."""
+    null = subprocess.DEVNULL
+    with suppress(OSError):
+        return subprocess.Popen(  # noqa: S603 # our own text
+            ["/bin/sh", "-c", _GUARD],
+            stdin=subprocess.PIPE, stdout=null, stderr=null, bufsize=0, start_new_session=True,
+        )  # fmt: skip
+    return None
+
+
+def _leave_guards() -> None:
+    for pool in list(_POOLS):
+        pool.leave_guard()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_guards)
+
+
+class SandboxSession:
+    """A session of the sandbox. Its calls can be interrupted, as they run in a worker that can be killed.
+
+    Attributes:
+        monty: the session itself.
+    """
+
+    def __init__(self, monty: MontySession, worker: int | None) -> None:
+        self.monty = monty
+        self._worker = worker
+        self._caller: ThreadPoolExecutor | None = None
+
+    def kill(self) -> None:
+        """Kill the worker; a call that is under way raises `MontyCrashedError`."""
+        if self._worker is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._worker, signal.SIGKILL)
+
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Make a call that waits for the worker.
+
+        `pydantic_monty` waits outside of Python, and no signal handler runs during that wait. So the main thread
+        waits for a helper thread. If a signal handler raises, as for Ctrl-C, the worker is killed.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **kwargs)
+        if self._caller is None:
+            self._caller = ThreadPoolExecutor(1, "tract-sandbox")
+        work = partial(contextvars.copy_context().run, function, *args, **kwargs)
+        waiting = self._caller.submit(work)
+        try:
+            return waiting.result()
+        except BaseException:
+            if not waiting.done():
+                self.kill()
+            raise
+
+    def close(self) -> None:
+        """Let the thread that waited end; it does so once the worker has answered or died."""
+        if self._caller is not None:
+            self._caller.shutdown()
 
 
 LACKS = (

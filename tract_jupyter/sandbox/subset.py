@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
@@ -89,7 +90,7 @@ def unsupported(
         members: the attributes of some names, all of them; none for what is not there at all.
     """
     tree = ast.parse(code)
-    bound = set(_bound(tree))
+    bound = set(find_bound_names(tree))
     missing = _NAMES - bound.union(names)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and (node.bases or node.keywords):
@@ -118,17 +119,25 @@ def _missing(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [name for name in names if name.partition(".")[0] not in MODULES]
 
 
-def _bound(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that a text binds anywhere; it decides what they mean."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield node.asname or node.name
+def find_bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield each name once for every place in the tree that binds it."""
+    return chain.from_iterable(map(names_bound_by, ast.walk(tree)))
+
+
+def names_bound_by(node: ast.AST) -> tuple[str, ...]:
+    """Return the names that one node of a syntax tree binds itself, without its children."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return (name,)
+        case ast.MatchMapping(rest=str(name)):
+            return (name,)
+        case ast.alias():
+            return (node.asname or node.name.partition(".")[0],)
+    return ()
 
 
 LIMITS = SandboxLimits(seconds=10.0, memory=64_000_000)
@@ -193,13 +202,13 @@ def attempt_isolated(
         NoSandboxError: there is no sandbox.
         IsolatedFailure: it failed, or took too much.
     """
-    opened = pool.opened()
+    pool.opened()
     import pydantic_monty as monty
 
     try:
-        with opened.checkout(limits=limits.options(), os_policy=_POLICY) as session:
-            session.feed_run(code.prelude, inputs=inputs)
-            return session.feed_run(f"{code.function}\n{code.call}", print_callback=take)
+        with pool.checkout(limits=limits.options(), os_policy=_POLICY) as session:
+            session.call(session.monty.feed_run, code.prelude, inputs=inputs)
+            return session.call(session.monty.feed_run, f"{code.function}\n{code.call}", print_callback=take)
     except monty.MontyError as error:
         report = explained(error, _traceback(error, code), code.hints)
         is_over = isinstance(error, monty.MontyCrashedError) or "limit exceeded" in report.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
@@ -54,15 +55,21 @@ class Meter:
         self.result_bytes = 0
         self._nesting = threading.local()  # calls side by side are not deep
         self._began: float | None = None
+        self._until = inf
         self._before = 0.0
         self._waited = 0.0
         self._waiting_since: float | None = None
         self._ended: float | None = None
         self._lock = threading.Lock()
 
-    def start(self) -> None:
-        """Start the clock. Waiting for the approval of the script does not count."""
+    def start(self, seconds_left: float | None = None) -> None:
+        """Start the clock. Waiting for the approval of the script does not count.
+
+        Args:
+            seconds_left: of the turn that runs the script, if that is limited.
+        """
         self._began = time.monotonic()
+        self._until = inf if seconds_left is None else self._before + seconds_left
 
     @property
     def seconds(self) -> float:
@@ -81,8 +88,9 @@ class Meter:
 
     @property
     def is_over_time(self) -> bool:
-        """True if its time is over."""
-        return self.limits.seconds is not None and self.seconds > self.limits.seconds
+        """True if the time limit of the script or of its turn is over."""
+        limit = self.limits.seconds
+        return self.seconds > min(inf if limit is None else limit, self._until)
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
         """Continue counting where another process stopped."""

@@ -153,7 +153,8 @@ class Scripts:
             ScriptFailedError: the notebook cannot be used; nothing ran.
         """
         run.calls.executor = self._executor
-        run.meter.start()
+        notes = call_notes()
+        run.meter.start(None if notes is None or notes.meter is None else notes.meter.seconds_left)
         if run.backend == "sandbox":
             self._run_in_sandbox(run, fresh=fresh)
         else:

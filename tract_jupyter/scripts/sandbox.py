@@ -4,32 +4,27 @@
 day. Whatever else the script wants suspends it and comes here as a snapshot: `ScriptCalls` makes calls of tools, as
 everywhere; everything else is refused. Its Python is a subset.
 
-The sandbox has a type checker, which runs before the code. A checking session is given the script behind an import of
-`tools`: it stops at that import and is thrown away, so that nothing of the script runs there. Errors that are only
-untidy (a variable that changes its type) are not reported; what cannot work is: arguments, names, modules.
+`check_script` runs first. The interpreter's own type checker is not used: it rejects optional values, which may be
+fine at run time, and some short scripts take it exponential time.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
-import builtins
-import io
-import json
-import os
 import re
-import signal
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, ParameterError, nearest
+from tract_jupyter.exceptions import ContentError, ParameterError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.review import CallSite, asked_at
-from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explained
-from tract_jupyter.scripts.kernel import check_new, check_room, checked_id, existing
+from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explained, names_bound_by
+from tract_jupyter.scripts.check import TOOLS, check_script, nearest_tool
+from tract_jupyter.scripts.kernel import NAMES, check_new, check_room, checked_id, existing
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
@@ -49,10 +44,10 @@ from tract_jupyter.toolkit import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
+    from pydantic_monty import ExternalModule, FunctionSnapshot
 
     from tract_jupyter.review import CodeRange
-    from tract_jupyter.sandbox import SandboxPool
+    from tract_jupyter.sandbox import SandboxPool, SandboxSession
     from tract_jupyter.toolkit import Exchanged, ToolDefinition, ToolExecutor
 
 
@@ -64,55 +59,19 @@ _HINTS = ErrorHints(
 )
 
 
-def script_error(error: Any, filename: str) -> ScriptError:
-    """Convert an error of `pydantic_monty`."""
-    return ScriptError(*explained(error, _FILENAME.sub(filename, error.display()), _HINTS))
-
-
-_CANNOT_WORK = frozenset(
-    {"invalid-argument-type", "missing-argument", "unknown-argument", "too-many-positional-arguments"}
-    | {"parameter-already-assigned", "unresolved-import", "unresolved-reference"}
+_NO_MEMBER = re.compile(
+    r"module 'tools\.?(\w*)' has no attribute '(\w+)'|cannot import name '(\w+)' from 'tools\.?(\w*)'"
 )
-_DECLARED = """\
-from typing import Any
-class ToolExecutionError(Exception): ...
-class ToolDenied(ToolExecutionError): ...
-"""
-_NAME = re.compile(r"Name `(\w+)` used when not defined")
-_NO_MEMBER = re.compile(r"Module `tools` has no member `(\w+)`")
-_BUILTINS = frozenset(dir(builtins))  # the checker does not know all that the interpreter does
 
 
-def check_calls(
-    pool: Monty, module: ExternalModule, script: Script, variables: Collection[str]
-) -> ScriptError | None:
-    """Return everything that is wrong with a script's calls; None if nothing is.
-
-    Args:
-        pool: where sandboxes come from.
-        module: the tools, with stubs.
-        script: the code.
-        variables: names that earlier scripts bound.
-    """
-    import pydantic_monty as monty
-
-    declared = _DECLARED + "".join(f"{name}: Any\n" for name in sorted(variables))
-    session = pool.checkout(
-        type_check=True,
-        type_check_stubs=declared,
-        type_check_format="json",
-        external_modules={"tools": module},
-    )
-    with session as checker:
-        try:
-            snapshot: Any = checker.feed_start(f"import tools\n{script.padded}")
-            while getattr(snapshot, "function_name", "import") != "import":
-                snapshot = snapshot.resume_auto()
-        except monty.MontyTypingError as error:
-            return _as_error(json.loads(error.display()), script, module)
-        except monty.MontyError:
-            return None  # it is no Python of the sandbox's, which running it tells better
-    return None
+def script_error(error: Any, filename: str, functions: Iterable[str]) -> ScriptError:
+    """Convert an error of `pydantic_monty`. `functions` are the paths of all tools, such as `files.read`."""
+    name, message, traceback = explained(error, _FILENAME.sub(filename, error.display()), _HINTS)
+    missing = _NO_MEMBER.match(message)
+    if missing is not None:
+        hint = nearest_tool(missing[1] or missing[4] or "", missing[2] or missing[3], functions)
+        message, traceback = f"{message}.{hint}" if hint else message, traceback + hint
+    return ScriptError(name, message, traceback)
 
 
 def bound_names(code: str) -> set[str]:
@@ -123,48 +82,11 @@ def bound_names(code: str) -> set[str]:
         node = stack.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        if isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        stack.extend(ast.iter_child_nodes(node))
-    return found - {"tools", "ToolDenied", "ToolExecutionError", "*"}
-
-
-def _as_error(
-    diagnostics: Iterable[dict[str, Any]], script: Script, module: ExternalModule
-) -> ScriptError | None:
-    lines = list(io.StringIO(script.padded, newline=None))
-    told = []
-    for each in diagnostics:
-        line = each["location"]["row"] - 1  # of the import in front
-        if _matters(each) and 0 < line <= len(lines):
-            message = each["message"] + _nearest_tool(each["message"], module)
-            told.append(f"line {line}: {message}\n    {lines[line - 1].strip()}")
-    if not told:
-        return None
-    first = told[0].partition("\n")[0]
-    more = f", and {len(told) - 1} more" if len(told) > 1 else ""
-    problem = f"{first}{more}"
-    return ScriptError(
-        "TypeCheckError",
-        f"{problem}{'' if problem.endswith(('.', '?')) else '.'} Nothing of the script ran",
-        "Nothing of the script ran: its calls cannot work.\n" + "\n".join(told) + "\n",
-    )
-
-
-def _nearest_tool(message: str, module: ExternalModule) -> str:
-    missing = _NO_MEMBER.search(message)
-    return "." + nearest(missing[1], module.attrs) if missing is not None else ""
-
-
-def _matters(diagnostic: dict[str, Any]) -> bool:
-    code, message = diagnostic["code"], diagnostic["message"]
-    if code == "unresolved-attribute":
-        return _NO_MEMBER.search(message) is not None
-    unknown = _NAME.search(message)
-    return code in _CANNOT_WORK and (unknown is None or unknown[1] not in _BUILTINS)
+            found.update(*(each.names for each in ast.walk(node) if isinstance(each, ast.Global)))
+        else:
+            found.update(names_bound_by(node))
+            stack.extend(ast.iter_child_nodes(node))
+    return found - {TOOLS, *NAMES, "*"}
 
 
 MOST_BYTES = 5_000_000
@@ -220,6 +142,7 @@ import tools
 ToolDenied = PermissionError
 ToolExecutionError = (RuntimeError, PermissionError)
 """
+_ASK_TYPE = "try:\n    __types['{0}'] = type({0}).__name__\nexcept NameError:\n    pass\n"
 _SUSPENSIONS = 1_000  # besides those for calls: imports, sleeps, names
 
 
@@ -262,24 +185,24 @@ class Sandbox:
         Raises:
             NoSandboxError: there is no sandbox here.
         """
-        pool = self._pool().opened()
+        self._pool().opened()  # also where the script turns out not to run, so that the error is always the same
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
-        module = self._module()
-        run.error = check_calls(pool, module, run.script, self._names(run.notebook_id))
+        run.error = check_script(run.script, self._executor.tools(), self._names(run.notebook_id))
         if run.error is not None:
             run.status = ScriptStatus.FAILED
         else:
-            self._run(run, module)
+            self._run(run)
         run.calls.end()
 
-    def _run(self, run: ScriptRun, module: ExternalModule) -> None:
-        with self._outcome_of(run), calling(run.calls, self._executor), self._session(run, module) as session:
-            with self._stopping(run, session):
-                run.script.register()
-                first = session.feed_start(run.script.padded, print_callback=run.capture.write)
-                run.value = self._to_the_end(run, first)
+    def _run(self, run: ScriptRun) -> None:
+        with self._outcome_of(run), calling(run.calls, self._executor), self._session(run) as session:
+            run.script.register()
+            first = session.call(
+                session.monty.feed_start, run.script.padded, print_callback=run.capture.write
+            )
+            run.value = self._to_the_end(run, session, first)
             self._keep(run, session, self._names(run.notebook_id))
 
     @contextmanager
@@ -302,7 +225,7 @@ class Sandbox:
             if run.status is ScriptStatus.FAILED:
                 run.error = ScriptError("SandboxError", "the sandbox's process ended", str(error))
         except monty.MontyError as error:
-            run.error = script_error(error, run.script.filename)
+            run.error = script_error(error, run.script.filename, self._tools().names)
             is_late = run.error.name == "TimeoutError" and "time limit exceeded" in run.error.message
             run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
 
@@ -329,10 +252,10 @@ class Sandbox:
         variables = self._existing(notebook_id)
         if not variables.names:
             return {}
-        with self._pool().opened().checkout(external_modules={"tools": self._module()}) as session:
-            session.load_session(variables.state)
-            pairs = (f"{name!r}: type({name}).__name__" for name in sorted(variables.names))
-            found: dict[str, str] = session.feed_run(f"{{{', '.join(pairs)}}}")
+        with self._pool().checkout(external_modules={"tools": self._tools().module}) as session:
+            session.monty.load_session(variables.state)
+            asked = "".join(map(_ASK_TYPE.format, sorted(variables.names)))
+            found: dict[str, str] = session.call(session.monty.feed_run, f"__types = {{}}\n{asked}__types")
         return found
 
     def reset(self, notebook_id: str) -> int:
@@ -351,59 +274,57 @@ class Sandbox:
         return existing(notebook_id, self._variables)
 
     @contextmanager
-    def _session(self, run: ScriptRun, module: ExternalModule) -> Iterator[MontySession]:
-        checkout = self._pool().opened().checkout(limits=_limits(run), external_modules={"tools": module})
-        with checkout as session:
+    def _session(self, run: ScriptRun) -> Iterator[SandboxSession]:
+        """Yield a session with the notebook's variables, which is killed when the script is to stop."""
+        with self._checkout(run) as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:
-                session.feed_run(_PRELUDE)
+                session.call(session.monty.feed_run, _PRELUDE)
             else:
-                session.load_session(variables.state)
+                session.call(session.monty.load_session, variables.state)
             yield session
 
-    def _module(self) -> ExternalModule:
-        """Return `tools`, made anew only when they change."""
+    @contextmanager
+    def _checkout(self, run: ScriptRun) -> Iterator[SandboxSession]:
+        modules = {"tools": self._tools().module}
+        with (
+            self._pool().checkout(limits=_limits(run), external_modules=modules) as session,
+            run.stopper.watched(lambda: run.meter.is_over_time),
+            run.stopper.killable(session.kill),  # between two calls nothing else reaches the worker
+        ):
+            yield session
+
+    def _tools(self) -> _Tools:
+        """Return `tools`. The module is made again only if the tools change."""
         tools = tuple(self._executor.tools().values())
         made = self._made
         if made is None or len(made.tools) != len(tools) or any(map(is_not, made.tools, tools)):
             made = self._made = _tools_module(tools)
-        return made.module
+        return made
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)
         return frozenset() if variables is None else variables.names
 
-    def _keep(self, run: ScriptRun, session: MontySession, before: Iterable[str]) -> None:
+    def _keep(self, run: ScriptRun, session: SandboxSession, before: Iterable[str]) -> None:
         names = bound_names(run.script.code).union(before)
-        self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
+        self._variables[run.notebook_id] = _Variables(session.monty.dump(), frozenset(names))
 
-    @contextmanager
-    def _stopping(self, run: ScriptRun, session: MontySession) -> Iterator[None]:
-        """Kill the worker when the script is to stop; between two calls nothing else reaches it."""
-        worker = session.worker_pid  # the session does not tell while the worker is at work
-
-        def kill() -> None:
-            if worker is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(worker, signal.SIGKILL)
-
-        with run.stopper.watched(lambda: run.meter.is_over_time), run.stopper.killable(kill):
-            yield
-
-    def _to_the_end(self, run: ScriptRun, snapshot: Any) -> Any:
+    def _to_the_end(self, run: ScriptRun, session: SandboxSession, snapshot: Any) -> Any:
         import pydantic_monty as monty
 
         while not isinstance(snapshot, monty.MontyComplete):
-            snapshot = self._answered(run, snapshot)
+            snapshot = session.call(*self._answer(run, snapshot))
         return snapshot.output
 
-    def _answered(self, run: ScriptRun, snapshot: Any) -> Any:
+    def _answer(self, run: ScriptRun, snapshot: Any) -> tuple[Any, ...]:
+        """Return how the program continues: a method of the snapshot, and its arguments."""
         name = getattr(snapshot, "function_name", None)
         if name is None:
-            return snapshot.resume()  # a name that nobody bound
+            return (snapshot.resume,)  # a name that nobody bound
         if snapshot.is_os_function:
-            return snapshot.resume_auto() if name in _ANSWERED else snapshot.resume_not_handled()
-        return snapshot.resume(_reply(self._called(run, snapshot)))
+            return (snapshot.resume_auto,) if name in _ANSWERED else (snapshot.resume_not_handled,)
+        return (snapshot.resume, _reply(self._called(run, snapshot)))
 
     def _called(self, run: ScriptRun, snapshot: FunctionSnapshot) -> ToolResult:
         short = snapshot.function_name.removeprefix("tools.")
@@ -448,18 +369,13 @@ class Sandbox:
 
     def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
         """Continue a saved program, with the result of the call that it waits for."""
-        module = self._module()
-        checkout = self._pool().opened().checkout(limits=_limits(run), external_modules={"tools": module})
-        with (
-            self._outcome_of(run),
-            calling(run.calls, self._executor),
-            checkout as session,
-            self._stopping(run, session),
-        ):
+        with self._outcome_of(run), calling(run.calls, self._executor), self._checkout(run) as session:
             run.script.register()
-            snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)
+            snapshot: Any = session.call(
+                session.monty.load_snapshot, program, print_callback=run.capture.write
+            )
             answer = self._decided(run, decided)
-            run.value = self._to_the_end(run, snapshot.resume(_reply(answer)))
+            run.value = self._to_the_end(run, session, session.call(snapshot.resume, _reply(answer)))
             self._keep(run, session, decided.script["names"])
         run.calls.end()
 
@@ -501,8 +417,6 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
     """Make the module. Its functions are never called: each call comes as a snapshot with the function's name."""
     from pydantic_monty import ExternalModule
 
-    from tract_jupyter.models.schema import stub_source
-
     tools = {tool.name: tool for tool in definitions}
     known = all_functions(tools)
     spaces = {
@@ -512,5 +426,5 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
         for space in namespaces(tools)
     }
     own = dict.fromkeys(functions(tools), _stand_in)
-    module = ExternalModule({**own, **spaces}, stubs=stub_source(known, docs=False), id=_MODULE)
+    module = ExternalModule({**own, **spaces}, id=_MODULE)
     return _Tools(definitions, {short: tool.name for short, tool in known.items()}, module)

@@ -43,6 +43,7 @@ from .journal import StoredCalls as StoredCalls
 from .journal import StoredRunEvent as StoredRunEvent
 from .journal import triggered as triggered
 from .journal import what_triggered as what_triggered
+from .mark import StoreLossWarning as StoreLossWarning
 from .questions import DecisionRows as DecisionRows
 from .questions import PendingRows as PendingRows
 from .questions import StoredDecision as StoredDecision

@@ -22,12 +22,13 @@ from tract_jupyter.exceptions import StoreClosedError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from weakref import ref
 
     from sqlalchemy import Connection, Executable
 
     from tract_jupyter.storage.columns import Stored
     from tract_jupyter.storage.engines import Backend
+    from tract_jupyter.storage.mark import Mark
+    from tract_jupyter.storage.transaction import Block
 
 
 _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
@@ -47,7 +48,6 @@ class ThreadConnection:
         "before_join",
         "begun",
         "connection",
-        "depth",
         "driver",
         "failure",
         "is_writing",
@@ -61,9 +61,8 @@ class ThreadConnection:
         self.connection: Connection | None = None
         self.driver: Any = None
         self.pid = 0
-        self.depth = 0
         self.is_writing = False
-        self.begun: list[ref[Any]] = []
+        self.begun: list[Block] = []
         """The transactions that are open, the outermost first."""
         self.failure: BaseException | None = None
         """The first error of a nested write."""
@@ -72,15 +71,31 @@ class ThreadConnection:
         self.undone: list[Callable[[], None]] = []
         """Called if the transaction is rolled back."""
 
+    @property
+    def depth(self) -> int:
+        """The number of transactions that are open."""
+        return len(self.begun)
+
+    @property
+    def is_held(self) -> bool:
+        """True if this thread holds the lock."""
+        held: bool = self.lock._is_owned()  # type: ignore[attr-defined] # noqa: SLF001 # as `Condition` asks
+        return held
+
+    def undo(self) -> None:
+        """Call what is to be called after a rollback, if anything is."""
+        while self.undone and not self.begun:
+            self.undone.pop(0)()
+
     def open(self, backend: Backend) -> Connection:
         """Make the connection, and return it."""
         connection = backend.engine.connect()
-        self.driver = connection.connection.driver_connection
+        driver = self.driver = connection.connection.driver_connection
         self.pid = os.getpid()
         connection.detach()  # ours from now on: the pool neither counts nor closes it
-        self.connection = connection
         for statement in backend.setup:
-            backend.run(self.driver, statement)
+            backend.run(driver, statement)
+        self.connection = connection
         return connection
 
     @property
@@ -92,16 +107,14 @@ class ThreadConnection:
         """Close the connection, or leave it alone if it is a parent process's."""
         with self.lock, _CLOSING:  # whoever closes the database waits for a thread that ends just now
             connection, driver = self.connection, self.driver
-            self.connection = self.driver = None
-            if connection is None:
-                return
-            if self.pid != os.getpid():
+            if connection is not None and self.pid != os.getpid():
                 _ABANDONED.append((connection, driver))
-            else:
+            elif connection is not None:
                 with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
                     connection.close()
                 with contextlib.suppress(Exception):
                     driver.close()
+            self.connection = self.driver = None  # last: if this is cut, the next one closes it
 
     def drop_doubtful(self, backend: Backend) -> None:
         """Close a connection whose state nobody knows for sure. The only one of a store in memory is the store."""
@@ -109,7 +122,8 @@ class ThreadConnection:
             self.drop()
 
     def __del__(self) -> None:
-        self.drop()
+        with contextlib.suppress(AttributeError):  # its making was cut
+            self.drop()
 
 
 class Connections:
@@ -124,28 +138,25 @@ class Connections:
         self._own_lock = threading.RLock()
         self._halted: list[ThreadConnection] = []
         self.is_closed = False
+        self.mark: Mark | None = None
+        """Of a store in a file, once that was opened."""
         with _FORK_LOCK:
             _OPEN.add(self)
 
-    def enter(self) -> ThreadConnection:
-        """Return this thread's link, locked; the caller releases it.
+    def check(self, link: ThreadConnection) -> None:
+        """Check that a transaction may begin on a link, which is locked.
 
         Raises:
             StoreClosedError: the database was closed.
             StoreError: this is a child process, forked within a transaction.
         """
-        link: ThreadConnection = self._shared or getattr(self._own, "link", None) or self._register()
-        link.lock.acquire()
         if self.is_closed:
-            link.lock.release()
             location = self._backend.location
             raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
         if link.pid != os.getpid() and link.connection is not None:
             if link.depth:
-                link.lock.release()
                 raise StoreError(FORKED)
             link.drop()
-        return link
 
     def of_this_thread(self) -> ThreadConnection:
         """Return the link that this thread uses."""
@@ -154,12 +165,7 @@ class Connections:
     def joined(self) -> ThreadConnection | None:
         """Return the link if this thread has an open transaction on it: in memory it can be another thread's."""
         link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
-        if link is None or not link.lock.acquire(blocking=False):
-            return None
-        try:
-            return link if link.depth else None
-        finally:
-            link.lock.release()
+        return link if link is not None and link.is_held and link.depth else None
 
     @property
     def lock(self) -> threading.RLock:
@@ -182,6 +188,8 @@ class Connections:
                         link.drop()
                 finally:
                     link.lock.release()
+        if self.mark is not None:
+            self.mark.close()
 
     def renew(self) -> None:
         """Close this thread's connection, so that the next transaction makes a new one."""
@@ -213,9 +221,10 @@ class Connections:
             return list(self._all)
 
     def _register(self) -> ThreadConnection:
-        link = self._own.link = ThreadConnection()
+        link = ThreadConnection()
         with self._registering:
             self._all.add(link)
+        self._own.link = link
         return link
 
 

@@ -7,6 +7,7 @@ for want of it.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,9 +20,11 @@ from tract_jupyter.exceptions import (
     StoreLockedError,
     StoreVersionError,
 )
+from tract_jupyter.models import warn
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.errors import translate
+from tract_jupyter.storage.mark import Counts, Mark, StoreLossWarning
 from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, making, meta
 from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -65,8 +67,13 @@ class Database:
         self.location = self._backend.location
         self._connections = Connections(self._backend)
         self._store_id = ""
+        self._loss = ""
+        file = None if self._backend.file is None else Path(self._backend.file)
+        mark = None if file is None else Mark(file)
         try:
-            self._prepare(time.monotonic() + lock_timeout)
+            is_new = self._prepare(time.monotonic() + lock_timeout)
+            if mark is not None:
+                self._compare(mark, is_new=is_new)
         except UnicodeDecodeError as error:
             self.close()
             raise translate(error, self.location) from error
@@ -140,6 +147,11 @@ class Database:
         return self._store_id
 
     @property
+    def loss(self) -> str:
+        """The loss that was found when the store was opened; empty if there is none."""
+        return self._loss
+
+    @property
     def is_closed(self) -> bool:
         """True once it was closed."""
         return self._connections.is_closed
@@ -148,7 +160,20 @@ class Database:
         """Release all connections. A second call does nothing."""
         self._connections.close()
 
-    def _prepare(self, deadline: float) -> None:
+    def _compare(self, mark: Mark, *, is_new: bool) -> None:
+        """Warn about a loss, and keep the mark from now on."""
+        with self.read():
+            now = Counts.of(self._connections.of_this_thread().driver)
+        if now is None:
+            return
+        self._loss = mark.loss(now, is_new=is_new)
+        self._connections.mark = mark
+        if self._loss:
+            mark.write(now)
+            warn(self._loss, StoreLossWarning)
+
+    def _prepare(self, deadline: float) -> bool:
+        """Make the tables of a new store, or bring an old one up to date; return True if the tables were made."""
         version = self._version()
         if version is None:
             if self._must_exist:
@@ -156,40 +181,40 @@ class Database:
                     f"there is no store in {self.location}: the database has no tables. Nothing was changed; look for "
                     "a mistake in its name, or make a store with Tract.open"
                 )
-            self._make(deadline)
-        elif version > SCHEMA_VERSION:
+            return self._make(deadline)
+        if version > SCHEMA_VERSION:
             raise StoreVersionError(
                 f"{self.location} was written by a newer tract_jupyter (store version {version}, this one knows "
                 f"{SCHEMA_VERSION}); upgrade with 'python -m pip install -U tract_jupyter'. Nothing was changed."
             )
-        elif version < SCHEMA_VERSION:
+        if version < SCHEMA_VERSION:
             from tract_jupyter.storage.migrations.upgrade import upgrade
 
             upgrade(self._backend, self._connections)
+        return False
 
-    def _make(self, deadline: float) -> None:
+    def _make(self, deadline: float) -> bool:
         while True:
             try:
-                self._make_tables()
+                return self._make_tables()
             except StoreLockedError:
                 # where several processes give one new file its journal mode, SQLite does not wait, but refuses at once
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)
-            else:
-                return
 
-    def _make_tables(self) -> None:
+    def _make_tables(self) -> bool:
         # readers and a writer do not block each other; the setting stays in the file
         before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
         with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
             if inspect(connection).has_table(meta.name):
-                return  # another process was faster
+                return False  # another process was faster
             driver = self._connections.of_this_thread().driver
             for statement in making(connection.dialect):
                 self._backend.run(driver, statement)
             says = {"schema_version": str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
             connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in says.items()])
+        return True
 
     def _check_empty(self, connection: Connection) -> None:
         """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""
@@ -244,6 +269,11 @@ class SharedDatabase(Database):
     def store_id(self) -> str:
         """The owner's."""
         return self._owner.store_id
+
+    @property
+    def loss(self) -> str:
+        """The owner's."""
+        return self._owner.loss
 
     @property
     def is_closed(self) -> bool:

@@ -56,6 +56,13 @@ class Backend:
     is_shared: bool = False
 
     @property
+    def file(self) -> str | None:
+        """The SQLite file that can be written; None for another kind, for memory, and for a URI."""
+        target = self.engine.url
+        is_file = self.name == SQLITE and not self.is_shared and "uri" not in target.query
+        return target.database if is_file else None
+
+    @property
     def driver_errors(self) -> type[Exception]:
         """Base of the errors of the driver."""
         base: type[Exception] = self.engine.dialect.loaded_dbapi.Error

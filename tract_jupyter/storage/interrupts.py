@@ -48,8 +48,8 @@ _WHOLE: Final[set[CodeType]] = {
     contextlib.ExitStack.__exit__.__code__,
     contextlib.ExitStack.enter_context.__code__,
 }
-_BLOCKS: Final[list[FrameType]] = []
-"""The frames of the blocks of all threads. One that has ended, or is suspended at a `yield`, is on no stack."""
+_BLOCKS: Final[dict[object, FrameType]] = {}
+"""The frames of all blocks, by owner. One that has ended, or is suspended at a `yield`, is on no stack."""
 _ORDERED: Final[dict[int, type[BaseException]]] = {}
 """What is to be raised in threads at the end of their blocks."""
 
@@ -60,7 +60,8 @@ _STRUCK: Final[set[int]] = set()
 class _Waiting:
     """The state of the main thread, which alone is interrupted."""
 
-    blocks = 0
+    owners: Final[set[object]] = set()
+    """The owners of the main thread's blocks."""
     before: Any = None
     """What handled interrupts before the first block."""
     since: float | None = None
@@ -74,31 +75,35 @@ def whole(function: F) -> F:
 
 
 @whole
-def begin(frame: FrameType) -> None:
-    """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same frame."""
+def begin(frame: FrameType, owner: object) -> None:
+    """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same owner."""
     if threading.get_ident() == threading.main_thread().ident:
-        if not _Waiting.blocks and callable(before := _get_handler(_SIGINT)):
+        if not _Waiting.owners and callable(before := _get_handler(_SIGINT)) and before is not _on_interrupt:
+            _Waiting.before = before
             _set_handler(_SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
-            _Waiting.before = None if before is _on_interrupt else before
-        _Waiting.blocks += 1
-    _BLOCKS.append(frame)
+        _Waiting.owners.add(owner)
+    _BLOCKS[owner] = frame
 
 
 @whole
-def end(frame: FrameType) -> None:
-    """End what `begin` began; an interrupt that has waited for it is raised. Nothing may come after this."""
-    _BLOCKS.remove(frame)
+def end(owner: object) -> None:
+    """End a block, and raise an interrupt that has waited for it. Nothing may come after this.
+
+    A second call for the same owner does only what the first one did not.
+    """
+    _BLOCKS.pop(owner, None)
     thread = threading.get_ident()
     if thread == threading.main_thread().ident:
-        _Waiting.blocks -= 1
+        _Waiting.owners.discard(owner)
         before, since = _Waiting.before, _Waiting.since
-        if not _Waiting.blocks:
+        if not _Waiting.owners:
             try:
                 if before is not None and _get_handler(_SIGINT) is _on_interrupt:
                     _set_handler(_SIGINT, before)
             finally:  # from here on no interrupt waits any more
-                since = _Waiting.since
-                _Waiting.before = _Waiting.since = None
+                since, _Waiting.since = _Waiting.since, None
+                if _get_handler(_SIGINT) is not _on_interrupt:
+                    _Waiting.before = None
         elif since is not None:
             if _is_whole(frame_at(1).f_back):
                 since = None  # it waits for the end of a block around this one
@@ -117,19 +122,18 @@ class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # it is used as 
     block of its caller does.
     """
 
-    __slots__ = ("_frame",)
+    __slots__ = ()
 
     def _recreate_cm(self) -> uninterrupted:
         return uninterrupted()
 
     @whole
     def __enter__(self) -> None:
-        self._frame = frame_at(1)
-        begin(self._frame)
+        begin(frame_at(1), self)
 
     @whole
     def __exit__(self, *_: object) -> None:
-        end(self._frame)
+        end(self)
 
 
 def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
@@ -138,11 +142,12 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
     @contextlib.contextmanager
     @functools.wraps(function)
     def context(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        begin(frame_at(0))  # kept by no name: a frame that knows itself is never freed by itself
+        owner = object()
         try:
+            begin(frame_at(0), owner)  # kept by no name: a frame that knows itself is never freed by itself
             yield from function(*args, **kwargs)
         finally:
-            end(frame_at(0))
+            end(owner)
 
     return context
 
@@ -233,11 +238,12 @@ def _order(thread: int, exception: type[BaseException] | None) -> None:
 
 
 def _is_whole(frame: FrameType | None) -> bool:
+    blocks = set(_BLOCKS.values())
     while frame is not None:
         code = frame.f_code
         if code is interruptible.__code__:
             return False
-        if code in _WHOLE or frame in _BLOCKS:
+        if code in _WHOLE or frame in blocks:
             return True
         frame = frame.f_back
     return False

@@ -10,9 +10,16 @@ from functools import cached_property
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import SpecError
+from tract_jupyter.exceptions import ParameterError, SpecError
 from tract_jupyter.models import brief_repr, digest, printable, shortened
-from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
+from tract_jupyter.models.schema import (
+    Parameters,
+    SchemaParameters,
+    hints_of,
+    type_text,
+    without_json_form,
+    without_nulls,
+)
 from tract_jupyter.toolkit.code_identity import code_identity
 
 if TYPE_CHECKING:
@@ -239,6 +246,18 @@ class ToolDefinition:
         made.__dict__.pop("_first_hash", None)
         object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
         return made
+
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with defaults. A null may stand for an argument that is left out.
+
+        Raises:
+            ParameterError: they do not fit.
+        """
+        try:
+            return self.parameters.validate(arguments)
+        except ParameterError:
+            given = without_nulls(arguments, self.parameters.json_schema)
+        return self.parameters.validate(given)
 
     def hash_for(self, values: Mapping[str, Any]) -> str:
         """Return what an approval of a call counts for: 64 hex digits over the tool, and what the call is about."""

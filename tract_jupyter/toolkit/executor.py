@@ -23,7 +23,6 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import (
     CALLED_FROM_CODE,
@@ -632,11 +631,7 @@ def _validated(tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, 
         _WrongArguments: they do not fit.
     """
     try:
-        return tool.parameters.validate(arguments)
-    except ParameterError:
-        given = without_nulls(arguments, tool.parameters.json_schema)
-    try:
-        return tool.parameters.validate(given)
+        return tool.validate(arguments)
     except ParameterError as error:
         raise _WrongArguments("; ".join(error.problems)) from None
 

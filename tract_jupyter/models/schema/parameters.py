@@ -145,6 +145,17 @@ class ParameterSet(ABC):
             )
         return {**dict(zip(positional, args, strict=False)), **kwargs}
 
+    @property
+    def takes_others(self) -> bool:
+        """True if a name that is not among the parameters may be accepted."""
+        return False
+
+    def misnamed(self, names: Collection[str]) -> list[str]:
+        """Return the problems of a call that are certain from the names of its arguments."""
+        missing = [self._missing(p.name) for p in self if p.required and p.name not in names]
+        unknown = [] if self.takes_others else [name for name in names if name not in self.names]
+        return [*missing, *map(self._unknown, unknown)]
+
     def signature(self, *leading: str) -> inspect.Signature:
         """Return the signature that a Python function with these parameters has, after the `leading` names."""
         items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in leading]

@@ -84,7 +84,7 @@ class SchemaParameters(ParameterSet):
             ParameterError: values are missing, unknown or ill-typed, or have no JSON form; every problem is listed.
         """
         given = self._copied(values)
-        unknown = [] if self._says_what_else else [name for name in given if name not in self.names]
+        unknown = [] if self.takes_others else [name for name in given if name not in self.names]
         problems = [self._unknown(name) for name in unknown]
         complete = given
         try:
@@ -111,6 +111,11 @@ class SchemaParameters(ParameterSet):
                 self._refuse([f"got {name!r} twice, as {argument!r} too"])
             named[name] = value
         return named
+
+    @property
+    def takes_others(self) -> bool:
+        """True if the schema says something about names that it does not list."""
+        return self._says_what_else
 
     def signature(self, *leading: str) -> inspect.Signature:
         """Return the signature; where the schema allows names that it does not know, it has `**others`."""

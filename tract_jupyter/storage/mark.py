@@ -1,0 +1,122 @@
+"""The mark beside an SQLite file: how much the store held after its last write, while it is in use.
+
+The newest writes of a store are in its WAL file. If a process dies and the WAL file is deleted, SQLite opens the rest
+and reports nothing. So each write stores its counts in `NAME-mark`, and the next opening compares them. The process
+that closes the store last removes the mark: then the file is complete without a WAL, and can be copied and restored.
+
+The counts are not signed. A wrong mark leads to a warning, and to nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COUNTS: Final = (
+    "SELECT (SELECT value FROM tract_meta WHERE key = 'store_id'), "
+    "(SELECT max(id) FROM commits), (SELECT max(id) FROM events)"
+)
+_RECORD: Final = re.compile(rb"([0-9a-f]{32}) (\d{20}) (\d{20})\n")
+_REMEDY: Final = (
+    "Restore a backup, or the '-wal' file if you have it. If this is the file that you want, go on: this warning comes "
+    "once"
+)
+
+
+class StoreLossWarning(UserWarning):
+    """A store holds less than it did."""
+
+
+class Counts(NamedTuple):
+    """The ids of a store and of its newest commit and event. Events also tell of commits that were removed."""
+
+    store_id: str
+    commits: int
+    events: int
+
+    @classmethod
+    def of(cls, driver: Any) -> Counts | None:
+        """Read the counts within a transaction; None if the store is too damaged for that."""
+        with suppress(sqlite3.Error):
+            store_id, commits, events = driver.execute(_COUNTS).fetchone()
+            return cls(str(store_id), commits or 0, events or 0)
+        return None
+
+    def missing_in(self, now: Counts) -> int:
+        """Return the number of commits that a later state of this store lacks; 0 if it was cleaned up in order."""
+        is_later = now.store_id != self.store_id or now.events > self.events
+        return 0 if is_later else max(0, self.commits - now.commits)
+
+
+class Mark:
+    """The mark of one store. Without write access to its folder there is none.
+
+    Args:
+        store: the SQLite file. It is looked at before it is opened, which creates it.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._path = store.with_name(f"{store.name}-mark")
+        self._file: BinaryIO | None = None
+        self._lock = threading.Lock()
+        self._is_there = store.exists()
+        self._is_empty = self._is_there and store.stat().st_size == 0
+        self._before = self._read() if self._is_there else None
+
+    def loss(self, now: Counts, *, is_new: bool) -> str:
+        """Return what the opened store has lost; empty if nothing is known of a loss.
+
+        Args:
+            now: the counts of the store.
+            is_new: its tables were just made.
+        """
+        before = self._before
+        if is_new and before is not None:
+            held = f"a store with up to {before.commits:,} commits" if before.commits else "a store"
+            return (
+                f"{self._store} held {held}, and its content is gone; a new store was made in it. {_REMEDY}."
+            )
+        if is_new and self._is_empty:
+            return (
+                f"{self._store} was there and had 0 bytes; a new store was made in it. If it held a store before, its "
+                f"content is gone. {_REMEDY}."
+            )
+        missing = 0 if before is None or is_new else before.missing_in(now)
+        if missing:
+            return f"{self._store} lacks up to {missing:,} of the newest commits. {_REMEDY}."
+        return ""
+
+    def write(self, counts: Counts) -> None:
+        """Store the counts after a write."""
+        record = f"{counts.store_id} {counts.commits:020} {counts.events:020}\n".encode()
+        with self._lock, suppress(OSError):
+            if self._file is None:
+                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+                self._file = os.fdopen(descriptor, "wb", buffering=0)
+            self._file.seek(0)
+            self._file.write(record)
+
+    def close(self) -> None:
+        """Close the mark, and remove it if nobody uses the store any more."""
+        with self._lock:
+            file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        if not self._store.with_name(f"{self._store.name}-wal").exists():
+            with suppress(OSError):
+                self._path.unlink()
+
+    def _read(self) -> Counts | None:
+        with suppress(OSError):
+            found = _RECORD.fullmatch(self._path.read_bytes())
+            if found is not None:
+                return Counts(found[1].decode(), int(found[2]), int(found[3]))
+        return None
