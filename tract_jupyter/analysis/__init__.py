@@ -2,7 +2,8 @@
 
 * `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can newly
   reach.
-* Reading code: `source` (its lines), `ipython_syntax` (what Python's parser would refuse), `program` (scopes),
+* Reading code: `source` (its lines), `ipython_syntax` (what Python's parser would refuse), `own_magics` (the
+  magics that the user defined), `program` (scopes),
   `references` (mentions of names).
 * What a name may stand for: `resolver` with `flows`, `folding` and `calls`; `values` is what they find. `dominance`:
   which bindings stand before a use. `origins`: findings about objects that earlier code made.
