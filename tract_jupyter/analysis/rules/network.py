@@ -206,7 +206,7 @@ def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
 
 
 _MAX_BEHIND = 200
-_ESCAPES = frozenset({"html.escape", "markupsafe.escape", "xml.sax.saxutils.escape"})
+_ESCAPES = frozenset(f"{module}.escape" for module in ("html", "markupsafe", "xml.sax.saxutils"))
 
 
 def _texts_behind(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[str]:
