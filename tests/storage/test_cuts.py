@@ -242,7 +242,19 @@ def test_a_message_that_is_cut_in_the_store_is_there_or_not(tmp_path, memory, ki
         assert tract.verify() == []
 
 
+def say_until_struck(tract, number, seconds):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        for part in range(20):
+            tract.user(f"text {number} {part}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # callbacks of others are struck, too
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers are set")
 @pytest.mark.parametrize("memory", [False, True], ids=["file", "memory"])
 def test_a_storm_of_timers(tmp_path, memory):
@@ -256,14 +268,8 @@ def test_a_storm_of_timers(tmp_path, memory):
     try:
         with Tract.open(":memory:" if memory else tmp_path / "store.db") as tract:
             for number in range(3_000):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.004))
-                    for part in range(20):
-                        tract.user(f"text {number} {part}")
-                except KeyboardInterrupt:
-                    pass
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
+                with suppress(KeyboardInterrupt):
+                    say_until_struck(tract, number, chance.uniform(0.00001, 0.004))
                 if number % 10 == 0:
                     tract.user(f"after {number}")
             in_thread(lambda: tract.user("another thread"))

@@ -1,12 +1,13 @@
 """A model's Markdown: what it looks like, what it cannot do, and how it grows."""
 
+import time
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tract_jupyter.notebook.chat import MarkdownStream, markdown_html
+from tract_jupyter.notebook.chat import MarkdownStream, markdown, markdown_html
 
 TAGS = {
     "p", "em", "strong", "s", "code", "pre", "a", "span", "div", "ul", "ol", "li", "blockquote", "hr", "br",
@@ -162,6 +163,89 @@ def test_a_large_block_that_grows_is_drawn_anew_now_and_then():
     stream.append("- item\n" * 1_000)
     (drawn,) = stream.parts()
     assert "<em>more</em>" in drawn[1]
+
+
+PATHOLOGICAL = {
+    "brackets": ("[" * 299 + "\n\n") * 450,
+    "brackets and marks": ("*[" * 290 + "\n\n") * 200,
+    "pictures": "![" * 290 + "](\n\n",
+    "links": "[a](http://x.y) " * 290 + "\n\n",
+    "addresses": ("<http://a.b>" * 200 + "\n\n") * 40,
+    "tables": ("|a|b|c\n|-|-|-\n" + "|1|2|3\n" * 600 + "\n") * 40,
+    "paragraphs": "a\n\n" * 1_000_000,
+    "one paragraph": "word " * 600_000,
+    "a list": "".join(f"{number}. a\n" for number in range(2_000)),
+    "a list with space": "- a\n\n" * 60_000,
+    "a list of lists": "".join("  " * (number % 18) + "- a\n" for number in range(1_800)),
+    "quotes that go on": "> " * 18 + "a\n" + "b\n" * 8_000,
+    "quotes in steps": "".join("> " * level + "- a\n" for level in range(1, 19)) + "b\n" * 8_000,
+    "headings": "# a\n" * 60_000,
+    "marks": "_a " * 13_000,
+    "code": "```python\n" + "x = f'{[1, 2]}'\n" * 60_000,
+    "code that never closes": "```python\n" + "f'{x}'+(" * 4_000,
+    "blocks of code": "```sh\n$(\n```\n" * 20_000,
+    "entities": "&#x22;" * 100_000,
+}
+PIECES = 190
+
+
+def streamed(text, pieces):
+    """Return the seconds of CPU that a text takes in pieces, those of its longest frame, and what was shown last."""
+    stream, size, frames, shown = MarkdownStream(), -(-len(text) // pieces), [], []
+    for begin in range(0, len(text), size):
+        stream.append(text[begin : begin + size])
+        started = time.thread_time()
+        shown = stream.parts()
+        frames.append(time.thread_time() - started)
+    return sum(frames), max(frames), shown
+
+
+@pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
+@pytest.mark.parametrize("pieces", [1, PIECES])
+def test_the_time_of_any_text_is_bounded(text, pieces):
+    """Some times as much as an ordinary machine takes, as the bound counts characters and not seconds."""
+    markdown_html("*warm*")
+    seconds, longest, shown = streamed(text, pieces)
+    assert seconds < 15
+    assert longest < 8
+    assert sum(len(made) for _, made in shown) > 0.3 * len(text)
+
+
+@pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
+def test_the_work_of_any_text_is_bounded(text, monkeypatch):
+    """What is parsed is a few times the text, in however many pieces it comes."""
+    parsed = []
+    parse = markdown._parsed
+    monkeypatch.setattr(markdown, "_parsed", lambda text, at: parsed.append(len(text)) or parse(text, at))
+    text = text[:100_000]
+    streamed(text, 1_000)
+    assert sum(parsed) < 60 * len(text) + 1_000_000
+
+
+def test_all_that_follows_is_shown_as_typed_once_the_bound_is_reached():
+    text = "*a*\n\n" * 30_000
+    made = markdown_html(text)
+    assert made.startswith("<p><em>a</em></p>\n<p>")
+    assert made.endswith("*a*\n\n</pre>")
+    rendered = made.count("<em>")
+    assert rendered + made.count("*a*") == 30_000
+    stream = MarkdownStream()
+    for begin in range(0, len(text), 999):
+        stream.append(text[begin : begin + 999])
+        before = stream.parts()
+        assert [one for one, _ in before] == list(dict.fromkeys(one for one, _ in before))
+    assert "\n".join(part for _, part in stream.parts()).count("<em>") == rendered
+
+
+def test_an_ordinary_reply_is_far_from_the_bound():
+    text = (
+        "The **great tit** leads, with `180` sightings; see [the list](https://example.org/list).\n\n"
+        "- the blackbird\n- the magpie\n\n| species | June |\n|---|--:|\n| great tit | 180 |\n\n"
+        "```python\nrows = [row for row in table if row.month == 6]\n```\n\n"
+    ) * 500
+    made = markdown_html(text)
+    assert len(text) > 100_000
+    assert made.count("<table>") == made.count("<ul>") == made.count("<strong>") == 500
 
 
 def test_only_languages_that_are_quickly_read_are_highlighted():

@@ -24,18 +24,24 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
-_DEEPEST = 100  # levels of quotes and lists; what is deeper would be left out, so such a block is shown as it was typed
+_DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it is shown as it was typed
+_MOST_OPENED = 20  # by one line: every line of such a block is read once for each level
 _QUICK = 4_000  # characters of a code block that are highlighted each time it grows
 _MOST_BRACKETS = (
     300  # in a paragraph: each is looked at as the beginning of a link that may end at any other one
 )
 _MOST_MARKS = 2_000  # of emphasis in a paragraph, for the same reason
 _MOST_CELLS = 5_000  # of a table
-_LARGE = 16_000  # characters of a block that grows: beyond, it is drawn anew when a quarter has been added
+_LINE_COST, _CELL_COST, _LINK_COST = 40, 20, 100  # microseconds, with what they bring along
+_BUDGET = 1_200_000  # of a whole text
+_CHEAP = 5_000  # a block that grows is drawn each time up to this cost; beyond, when a quarter has been added
+_FREE, _FREE_EACH = 500_000, 100  # for such blocks together: at first, and for each character
+_PLAIN = 16_000  # characters of a part, where all is shown as typed
 _HEAVY = re.compile(
-    rf"^(?:(?:[ \t]*(?:>|[-*+][ \t]|\d{{1,9}}[.)][ \t])){{{_DEEPEST}}}|(?:[^|\n]*\|){{300}})", re.MULTILINE
+    rf"^(?:(?:[ \t]*(?:>|[-*+][ \t]|\d{{1,9}}[.)][ \t])){{{_MOST_OPENED}}}|(?:[^|\n]*\|){{300}})",
+    re.MULTILINE,
 )
-"""A line that opens a hundred quotes and lists, or three hundred columns: what stands with it is shown as typed."""
+"""A line that opens twenty quotes and lists, or three hundred columns: what stands with it is shown as typed."""
 _RUN = re.compile(r"\S(?:[^\n]|\n(?![ \t]*\n))*\n*")
 """Lines without an empty one."""
 _LONGEST = 40_000  # characters of such lines; longer ones are shown as typed
@@ -79,27 +85,38 @@ class MarkdownStream:
         self._drawn: list[tuple[str, str]] = []
         """What the last block was drawn as, when it was `_looked_at` characters long."""
         self._looked_at = 0
+        self._drawn_cost = 0
+        self._left = _BUDGET
+        """The cost that is left for blocks that have ended."""
+        self._redrawn, self._free = 0, _FREE
+        """The cost of blocks that grew, and how much of that each piece of text may cause."""
+        self._is_plain = False
 
     def append(self, text: str) -> None:
         """Add what came."""
         self._added.append(text)
+        self._free = min(self._free + _FREE_EACH * len(text), _BUDGET)
 
     def parts(self) -> list[tuple[str, str]]:
         """Return (id, HTML) of each block; those that a former call returned stay the same, except for the last.
 
-        What was added to a large block since it was drawn stands behind it as it was typed.
+        A block that costs much is drawn again when a quarter has been added; until then the rest stands behind it as
+        it was typed. When the cost of the whole text has reached its bound, all that follows is shown as typed.
         """
         self._take()
-        if _LARGE < self._looked_at <= len(self._last) < self._looked_at * 1.25:
+        is_cheap = self._drawn_cost <= _CHEAP and self._redrawn <= self._free
+        if not (self._is_plain or is_cheap) and self._looked_at <= len(self._last) < self._looked_at * 1.25:
             added = self._last[self._looked_at :]
             end = [(f"{len(self._done)}+", _typed(added))] if added else []
             return [*self._done, *self._drawn, *end]
         self._settle()
         first = len(self._done)
+        blocks = [_Block([], self._last, 0)] if self._is_plain else _blocks(self._last, self._left)
         self._drawn = [
-            (str(first + i), _html(block, growing=True)) for i, block in enumerate(_blocks(self._last))
+            (str(first + i), _html(block, growing=True)) for i, block in enumerate(blocks) if block.source
         ]
-        self._looked_at = len(self._last)
+        self._looked_at, self._drawn_cost = len(self._last), _cost(self._last)
+        self._redrawn += self._drawn_cost
         return [*self._done, *self._drawn]
 
     def _take(self) -> None:
@@ -112,25 +129,50 @@ class MarkdownStream:
         whole = self._last.rfind("\n") + 1
         if whole <= self._settled:
             return
-        blocks = _blocks(self._last[:whole])
-        self._done += [(str(len(self._done) + i), _html(block)) for i, block in enumerate(blocks[:-1])]
-        begin = blocks[-1].begin if blocks else 0
-        self._last, self._settled = self._last[begin:], whole - begin
+        if not self._is_plain:
+            blocks = _blocks(self._last[:whole], self._left)
+            self._is_plain = bool(blocks) and blocks[-1].is_rest
+            self._finish(blocks[:-1], blocks[-1].begin if blocks else 0)
+        if self._is_plain:
+            ends = [*range(_PLAIN, len(self._last), _PLAIN)]
+            self._finish([_Block([], self._last[end - _PLAIN : end], 0) for end in ends], len(ends) * _PLAIN)
+        self._settled = self._last.rfind("\n") + 1
+
+    def _finish(self, blocks: list[_Block], end: int) -> None:
+        """Render blocks for good, which are all of the text up to `end`."""
+        self._done += [(str(len(self._done) + i), _html(block)) for i, block in enumerate(blocks)]
+        self._left -= _cost(self._last[:end])
+        self._last = self._last[end:]
 
 
 class _Block:
-    """A block at the top level: its tokens, what was typed, and where that begins."""
+    """A block at the top level: its tokens, what was typed, where that begins, and whether it is all of the rest."""
 
-    def __init__(self, tokens: list[Token], source: str, begin: int) -> None:
+    def __init__(self, tokens: list[Token], source: str, begin: int, *, is_rest: bool = False) -> None:
         self.tokens = tokens
         self.source = source
         self.begin = begin
+        self.is_rest = is_rest
 
 
-def _blocks(text: str) -> list[_Block]:
+def _cost(text: str) -> int:
+    """Return a bound on the time that a text takes, in microseconds of an ordinary machine.
+
+    It depends on the text alone, and the cost of two pieces is that of both together.
+    """
+    marks = sum(map(text.count, "*_~`"))
+    large = _LINE_COST * text.count("\n") + _CELL_COST * (text.count("|") + text.count(">"))
+    return 2 * len(text) + 5 * marks + large + _LINK_COST * (text.count("[") + text.count("<"))
+
+
+def _blocks(text: str, budget: int) -> list[_Block]:
+    """Return the blocks of a text. Where the budget ends, the rest is one block, shown as typed."""
     blocks, at = list[_Block](), 0
     for run in _RUN.finditer(text):
         begin, end = run.span()
+        budget -= _cost(text[begin:end])
+        if budget < 0:
+            return [*blocks, *_parsed(text[at:begin], at), _Block([], text[begin:], begin, is_rest=True)]
         is_code = text.startswith(("```", "~~~"), begin)
         if (end - begin > _LONGEST and not is_code) or _HEAVY.search(text, begin, end):
             blocks += [*_parsed(text[at:begin], at), _Block([], text[begin:end], begin)]
