@@ -5,7 +5,8 @@
 * Where it runs: `kernel` (this process, with the variables that scripts share), `sandbox` (a process whose only door
   are the tools).
 * `limits`: how many calls it may make, and how much time and memory it has. `stopper`: ends it from another thread.
-  `call_log`: so that a second run repeats no call. `pendings`: a program that waits, and is gone on with.
+  `call_log`: so that a second run repeats no call. `check`: finds calls that can never work. `pendings`: a program
+  that waits, and is gone on with.
 * `tools`: the tools by which a model runs scripts. `instructions`: what it is told about them.
 
 Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`, and `prompts` for what models are told of scripts.

@@ -69,7 +69,8 @@ class Database:
         self._store_id = ""
         self._loss = ""
         file = None if self._backend.file is None else Path(self._backend.file)
-        mark = None if file is None else Mark(file)
+        mark = None if file is None else Mark(file)  # before there is a file
+        self._backend.create_file()
         try:
             is_new = self._prepare(time.monotonic() + lock_timeout)
             if mark is not None:

@@ -62,6 +62,17 @@ class Backend:
         is_file = self.name == SQLITE and not self.is_shared and "uri" not in target.query
         return target.database if is_file else None
 
+    def create_file(self) -> None:
+        """Create the SQLite file of a new store for this user alone. SQLite gives the files beside it the same mode."""
+        target = self.engine.url
+        is_new = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
+        file = _file_of(target) if self.name == SQLITE and is_new else None
+        if file is not None:
+            with suppress(
+                OSError, ValueError, RuntimeError
+            ):  # it exists, or SQLite reports why it cannot be opened
+                os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
+
     @property
     def driver_errors(self) -> type[Exception]:
         """Base of the errors of the driver."""
@@ -121,7 +132,6 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
-    _make_private_file(target)
     is_shared = target.database in {None, "", MEMORY}
     if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
@@ -136,18 +146,6 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         run=sqlite3.Connection.execute,
         is_shared=is_shared,
     )
-
-
-def _make_private_file(target: URL) -> None:
-    """Create the file of a new store for this user alone. SQLite gives the files beside it the same mode."""
-    if "immutable" in target.query or target.query.get("mode") in {"ro", "rw"}:
-        return
-    file = _file_of(target)
-    if file is not None:
-        with suppress(
-            OSError, ValueError, RuntimeError
-        ):  # it exists, or SQLite reports why it cannot be opened
-            os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
