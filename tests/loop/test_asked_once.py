@@ -1,4 +1,4 @@
-"""A call whose tool asks by itself is asked about once after a restart, in its usual form."""
+"""A script or a proposal that a restart left open is shown once, in its usual form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_RECORD = "DELETE FROM script_calls"
 
 @pytest.fixture
 def left(tmp_path):
-    """The store as it was at one moment, which is what a process leaves that ends then."""
+    """The path of the store that a killed process leaves."""
     return tmp_path / "left.db"
 
 
@@ -49,7 +49,7 @@ def opened(tmp_path, left):
 
 @pytest.fixture
 def leave(opened, tmp_path, left):
-    """Have a model make a call, and leave the turn while its request is open, or while it runs."""
+    """Have a model make a call, and copy the store while its request is open, or while it runs."""
 
     def keep(*_):
         with closing(sqlite3.connect(tmp_path / "t.db")) as store, closing(sqlite3.connect(left)) as copy:
@@ -70,11 +70,12 @@ def leave(opened, tmp_path, left):
 
 
 @pytest.fixture
-def go_on(opened, left):
-    """Resume the turn in the store that was left, approve, and return the requests that were shown."""
+def go_on(opened, left, monkeypatch):
+    """Resume the turn after the kill, approve, and return the requests on display."""
 
     def give():
-        process._of.cache_clear()  # a new process
+        name = f"{process.this_process()}2"
+        monkeypatch.setattr(process, "_of", lambda _: name)  # a new process
         tract = opened(left, "ok")
         tract.reviewer.channel = channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 3)
         assert tract.chat(None).text == "ok"
