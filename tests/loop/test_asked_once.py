@@ -1,4 +1,4 @@
-"""A script or a proposal that a restart left open is shown once, in its usual form."""
+"""After a restart, a script or a proposal has one request, in its usual form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every word that a prompt offers is taken, and so is what stands on the button."""
+"""A prompt accepts every word that it offers, and the label of each button."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def script(t):
 
 
 def decide(pending, *typed):
-    """Type lines, then leave it for later; return what was asked."""
+    """Type lines, then an empty one; return the prompts."""
     asked, lines = [], iter(typed)
 
     def read(question):

@@ -592,7 +592,7 @@ class Reviewer:
                 yield _HEARTBEAT_SECONDS
 
     def _leave(self, ticket: Ticket) -> None:
-        """End the wait, since nobody sees the request.
+        """End the wait, since no page shows the request.
 
         Raises:
             NobodyToAskError: always.
@@ -627,7 +627,7 @@ class Reviewer:
             )
 
     def _prompt_watch(self, ticket: Ticket) -> Callable[[], bool]:
-        """Return a function that tells if a request was answered elsewhere, and meanwhile renews the lease."""
+        """Return a function that checks for an answer from elsewhere, and renews the lease."""
         pending, round_id = ticket.pending, ticket.round_id
         leased = polled = time.monotonic()
         is_changed = False
