@@ -627,18 +627,15 @@ class Reviewer:
             )
 
     def _prompt_watch(self, ticket: Ticket) -> Callable[[], bool]:
-        """Return a function that checks for an answer from elsewhere, and renews the lease."""
+        """Return a function that checks for an answer from elsewhere."""
         pending, round_id = ticket.pending, ticket.round_id
-        leased = polled = time.monotonic()
+        polled = time.monotonic()
         is_changed = False
 
         def is_over() -> bool:
-            nonlocal leased, polled, is_changed
+            nonlocal polled, is_changed
             now = time.monotonic()
             try:
-                if ticket.waiting and now - leased > _LEASE_SECONDS / 3:
-                    leased = now
-                    self.ledger.wait(pending.pending_id, _LEASE_SECONDS)
                 if not is_changed and now - polled > _STORE_POLL_SECONDS:
                     polled = now
                     is_changed = bool(self.ledger.changed({pending.pending_id: pending.rounds}))
