@@ -40,6 +40,10 @@ class Panel:
                 return
         self._kernel.until(lambda: self.state["ready"], "the panel's `ready` being acknowledged")
 
+    def close_page(self) -> None:
+        """Say that the browser closes the page."""
+        self._kernel.send_to_panel(self.comm_id, {"type": "gone", "page": "1"})
+
     def send_click(self, action: str, **arguments: Any) -> None:
         """Press a button; the message is sent once."""
         self._kernel.send_to_panel(self.comm_id, self._answer(action, arguments))

@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.review import Answer
+from tract_jupyter.review import Answer, never
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,7 @@ class FakeChannel:
         self.due: list[Callable[[], None]] = []
         self.looks: list[Callable[[], bool]] = []
         self.lock: RecordedDecisions | None = None
+        self.left = False
 
     def can_reach(self) -> bool:
         return self.reachable
@@ -75,7 +76,10 @@ class FakeChannel:
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         return self.ready
 
-    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
+    def is_left(self, ticket: Ticket) -> bool:
+        return self.left
+
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False, is_over=never) -> Answer | None:
         answer = self.prompts.popleft()
         return None if answer is None else Answer(*answer, ticket.round_id)
 

@@ -814,3 +814,32 @@ def test_what_a_handler_left_open_is_the_same_pending_in_the_inbox_of_its_own_pr
     click(in_the_inbox_of(first), "approve")
     first.reviewer.channel.run_due()
     assert (ran, pending.status) == ([pending], "approved")
+
+
+# --- a page that was closed
+
+
+def test_code_that_blocks_the_main_thread_does_not_wait_for_a_closed_page(tract, ask):
+    pending = ask()
+    tract.reviewer.channel.left = True
+    with pytest.raises(
+        NobodyToAskError, match=r"page that showed it was closed.*%tract inbox.*run the cell again"
+    ):
+        tract.reviewer.decide_now(pending)
+    assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
+    request, _ = tract.reviewer.channel.shown[-1]
+    assert "has ended" in request.note
+    pending.approve()
+    assert tract.review.inbox() == []
+
+
+@pytest.mark.parametrize("way", ["task", "thread"])
+def test_other_code_waits_for_a_page_that_is_opened_again(tract, ask, way):
+    pending = ask("pending.approve()", pressing("approve"))
+    tract.reviewer.channel.left = True
+    if way == "task":
+        decision = asyncio.run(tract.reviewer.decide(pending))
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            decision = pool.submit(tract.reviewer.decide_now, pending).result(30)
+    assert decision.action == "approve"

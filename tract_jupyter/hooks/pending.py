@@ -155,6 +155,8 @@ class Pending:
     """The reason why a person is asked instead of a handler: that one is not approved here."""
     origin: str | None
     """The asker, if that was not this process: another one, or whoever wrote it into the store."""
+    caution: str
+    """The reason to look twice: the call that asks this may have run before, or its reply is not signed."""
     not_granted: str
     """A note that a standing approval would cover it, but for somebody else."""
     advice: str
@@ -202,6 +204,7 @@ class Pending:
         self.origin = None
         self._named = ""
         self._question: Question | None = None
+        self.caution = ""
         self.not_granted = ""
         self.advice = ""
         self.origins = ()
@@ -573,6 +576,7 @@ class Pending:
                         self.doubt,
                         introspection.unfinished_text(self.unfinished),
                         self.unguarded,
+                        self.caution and f"{self.caution}.",
                         self.not_granted,
                         self.why(),
                         self.advice,

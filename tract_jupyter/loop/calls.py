@@ -606,7 +606,7 @@ class StepCalls:
 
         notes = CallNotes(
             meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
-            model=self.model,
+            model=self.model, doubt=self._doubt(call),
         )  # fmt: skip
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)

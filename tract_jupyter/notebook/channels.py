@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import secrets
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
@@ -15,7 +15,8 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record
-from tract_jupyter.review import FROM_STORE, ask, meant_for_the_person, process_text, request_text
+from tract_jupyter.review import FROM_STORE, ask, meant_for_the_person, never, process_text, request_text
+from tract_jupyter.scripts import ScriptStopped, Stopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ PROBE_SECONDS = 3.0
 
 WATCH_SECONDS = 0.5
 """How often an idle kernel looks whether others decided what it shows."""
+
+_PROMPT_ENDED = "This prompt has ended. The panel above shows the request."
 
 _logger = logging.getLogger(__name__)
 
@@ -258,14 +261,33 @@ class NotebookChannel:
         panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
-    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
-        """Ask by `input()`."""
+    def is_left(self, ticket: Ticket) -> bool:
+        """Return True if a panel was live, and every page that showed one was closed."""
+        from tract_jupyter.notebook.panels.panel import ReviewWidget
+
+        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        return any(panel.ready for panel in panels) and not ReviewWidget.is_page_open()
+
+    def prompt(
+        self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
+    ) -> Answer | None:
+        """Ask by `input()`. At a terminal, which waits in C, `is_over` cannot end it."""
         if not self._front_end.takes_input:
             return None
+        stopper = Stopper()
         try:
-            with meant_for_the_person(), self._front_end.interruptible():
+            with meant_for_the_person(), self._front_end.interruptible(), ExitStack() as stack:
                 self._print_request(ticket)
+                if self._front_end.has_kernel:
+                    stack.enter_context(stopper.watched(is_over))
+                    stack.enter_context(stopper.stoppable())
                 return ask(ticket, input, may_wait=may_wait)  # the kernel's, as it is now
+        except ScriptStopped:
+            from tract_jupyter.notebook.panels.panel import ReviewWidget
+
+            print(_PROMPT_ENDED)  # noqa: T201 # the end of the prompt's conversation
+            ReviewWidget.end_prompts()
+            return None
         except (StdinNotImplementedError, EOFError):
             return None
 

@@ -3,6 +3,7 @@ from .answers import checking as checking
 from .channel import Channel as Channel
 from .channel import NoChannel as NoChannel
 from .channel import Ticket as Ticket
+from .channel import never as never
 from .decision import MODEL_REVIEWER as MODEL_REVIEWER
 from .decision import RECORDED as RECORDED
 from .decision import Answer as Answer

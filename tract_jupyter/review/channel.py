@@ -167,6 +167,11 @@ class Ticket:
                 self._held = False
 
 
+def never() -> bool:
+    """Return False."""
+    return False
+
+
 class Channel(Protocol):
     """A way for requests to reach a person, and for answers to come back; see `notebook.channels`."""
 
@@ -200,8 +205,23 @@ class Channel(Protocol):
         """Return True if to go on waiting for a panel, `waited` seconds after the first showing, rather than prompt."""
         ...
 
-    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
-        """Ask by `input()`; None where the front end takes no input, or if the person may wait, and would rather."""
+    def is_left(self, ticket: Ticket) -> bool:
+        """Return True if every page that showed the request was closed."""
+        ...
+
+    def prompt(
+        self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
+    ) -> Answer | None:
+        """Ask by `input()`.
+
+        Args:
+            ticket: the request.
+            may_wait: whether the user may leave it for later.
+            is_over: called in another thread from time to time. If it returns True, a kernel's prompt ends.
+
+        Returns:
+            The answer. None if the front end takes no input, the user leaves it for later, or the prompt is over.
+        """
         ...
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
@@ -252,7 +272,17 @@ class NoChannel:
         """Return False: there is no panel."""
         return False
 
-    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
+    def is_left(self, ticket: Ticket) -> bool:  # noqa: ARG002
+        """Return False: there is no page."""
+        return False
+
+    def prompt(
+        self,
+        ticket: Ticket,  # noqa: ARG002
+        *,
+        may_wait: bool = False,  # noqa: ARG002
+        is_over: Callable[[], bool] = never,  # noqa: ARG002
+    ) -> Answer | None:
         """Return None: there is no input."""
         return None
 

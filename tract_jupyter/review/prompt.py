@@ -126,11 +126,13 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
 
 
 def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
-    """Find what a typed word, or its unique beginning, means: an action, or a word of the prompt's own."""
+    """Find the action, or the prompt's own word, that was typed: a word, a button's label, or a unique beginning."""
     words, given = _words(ticket), given.lower()
     exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
     begun = [choice for word, choice in words.items() if given and word.startswith(given)]
-    return (exact or begun)[0] if len(exact or begun) == 1 else None
+    labels = [action for action in ticket.request.actions if given and action.label.lower().startswith(given)]
+    found = exact or begun or labels
+    return found[0] if len(found) == 1 else None
 
 
 def read_line(ticket: Ticket, line: str) -> Answer:

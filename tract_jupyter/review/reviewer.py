@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tract_jupyter.exceptions import (
     CodeDecisionError,
@@ -21,6 +21,7 @@ from tract_jupyter.exceptions import (
     DecisionTimeoutError,
     NobodyToAskError,
     PendingStateError,
+    TractError,
     UndecidedError,
     in_one_line,
 )
@@ -53,6 +54,7 @@ _HEARTBEAT_SECONDS = 0.02
 _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings of which it costs nothing to have some that are decided
 _PENDING = PendingStatus.PENDING.value
+_LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 _RULES = frozenset(
     {"handler", "model", MODEL_REVIEWER}
@@ -340,7 +342,7 @@ class Reviewer:
         __tracebackhide__ = True
         sleep = _ThreadSleep()
         with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
-            for delay in self._steps(ticket):
+            for delay in self._steps(ticket, blocks=_is_main_thread()):
                 sleep.begin(delay)
         return _outcome(ticket)
 
@@ -370,7 +372,7 @@ class Reviewer:
                     except UndecidedError as error:
                         left = error
                     else:
-                        waiting.append(self._steps(ticket))
+                        waiting.append(self._steps(ticket, blocks=_is_main_thread()))
             while waiting:
                 for steps in list(waiting):
                     try:
@@ -414,10 +416,14 @@ class Reviewer:
     def ask_by_typing(self, ticket: Ticket) -> bool:
         """Ask until it is decided or left for later, whether a panel is live or not. False where nobody can type."""
         while not ticket.settled.is_set():
-            answer = self.channel.prompt(ticket, may_wait=True)
-            if answer is None:
+            is_over = self._prompt_watch(ticket)
+            answer = self.channel.prompt(ticket, may_wait=True, is_over=is_over)
+            if answer is not None:
+                self.answer(ticket, answer, "prompt")
+            elif is_over():
+                self._look_at_store(ticket)
+            else:
                 return self.channel.can_reach()
-            self.answer(ticket, answer, "prompt")
         return True
 
     def carry_out(self, ticket: Ticket) -> None:
@@ -556,16 +562,25 @@ class Reviewer:
             if ticket.answered:  # the wait was interrupted after the click
                 self._on_answer(ticket)
 
-    def _steps(self, ticket: Ticket) -> Iterator[float]:
-        """Do what is due, and yield the seconds to sleep, until it is settled."""
+    def _steps(self, ticket: Ticket, *, blocks: bool = False) -> Iterator[float]:
+        """Do what is due, and yield the seconds to sleep, until it is settled.
+
+        Args:
+            ticket: the request.
+            blocks: whether the kernel's main thread sleeps. Then the kernel cannot answer a reopened page, so the wait
+                ends if the page is closed.
+        """
         started = polled = leased = time.monotonic()
         self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
         while not ticket.settled.is_set():
             check_wait()
             self.carry_out(ticket)
             now = time.monotonic()
+            if blocks and not ticket.settled.is_set() and self.channel.is_left(ticket):
+                self._leave(ticket)
             if not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, now - started):
-                self._prompt(ticket)
+                self._prompt(ticket, started)
+                now = time.monotonic()
             if now - polled > _STORE_POLL_SECONDS:
                 polled = now
                 self._look_at_store(ticket)
@@ -576,20 +591,59 @@ class Reviewer:
             if not ticket.settled.is_set():
                 yield _HEARTBEAT_SECONDS
 
-    def _prompt(self, ticket: Ticket) -> None:
-        ticket.waiting -= 1  # this thread hears no click now: it is carried out on its own
-        try:
-            answer = self.channel.prompt(ticket)
-        finally:
-            ticket.waiting += 1
-        if answer is None:
+    def _leave(self, ticket: Ticket) -> None:
+        """End the wait, since no page shows the request.
+
+        Raises:
+            NobodyToAskError: always.
+        """
+        how = how_to_decide(ticket.pending.pending_id)
+        self._finish_round(ticket, _LEFT)
+        raise NobodyToAskError(
+            f"{ticket.request.title!r} needs a decision, and the page that showed it was closed. Decide it with "
+            f"'%tract inbox' or '{how}', in this notebook or in another one on this store. Then run the cell again",
+            ticket.pending,
+        )
+
+    def _prompt(self, ticket: Ticket, started: float) -> None:
+        """Ask by typing, until a late panel, another process or the end of the time takes the place of the prompt."""
+        changed = self._prompt_watch(ticket)
+        timeout = ticket.pending.timeout
+
+        def is_over() -> bool:
+            waited = time.monotonic() - started
+            is_late = timeout is not None and waited >= timeout
+            return is_late or self.channel.panel_may_answer(ticket, waited) or changed()
+
+        answer = self.channel.prompt(ticket, is_over=is_over)
+        if answer is not None:
+            ticket.submit(answer, "prompt")
+        elif not is_over():
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
                 "takes no input. Decide it with '%tract inbox' or "
                 f"'{how_to_decide(ticket.pending.pending_id)}' in a live notebook, then run the cell again",
                 ticket.pending,
             )
-        ticket.submit(answer, "prompt")
+
+    def _prompt_watch(self, ticket: Ticket) -> Callable[[], bool]:
+        """Return a function that checks for an answer from elsewhere."""
+        pending, round_id = ticket.pending, ticket.round_id
+        polled = time.monotonic()
+        is_changed = False
+
+        def is_over() -> bool:
+            nonlocal polled, is_changed
+            now = time.monotonic()
+            try:
+                if not is_changed and now - polled > _STORE_POLL_SECONDS:
+                    polled = now
+                    is_changed = bool(self.ledger.changed({pending.pending_id: pending.rounds}))
+            except TractError:  # the store may be locked for a moment
+                pass
+            return is_changed or ticket.settled.is_set() or ticket.round_id != round_id or ticket.answered
+
+        return is_over
 
     def _prompt_at_once(self, ticket: Ticket) -> None:
         if not self.channel.panel_may_answer(ticket, 0.0):
@@ -650,6 +704,10 @@ class Reviewer:
             ticket.settled.set()
         ticket.wake()
         self.channel.show(ticket)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _fingerprint(pending: Reviewable) -> str:

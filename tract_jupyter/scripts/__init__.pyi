@@ -13,4 +13,6 @@ from .run import OutputCapture as OutputCapture
 from .run import ScriptRun as ScriptRun
 from .runner import ScriptBackend as ScriptBackend
 from .runner import Scripts as Scripts
+from .stopper import ScriptStopped as ScriptStopped
+from .stopper import Stopper as Stopper
 from .tools import script_tools as script_tools

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.prompts import refused
+from tract_jupyter.prompts import BEGUN_BEFORE, refused
 from tract_jupyter.scripts.pendings import PendingScript
 from tract_jupyter.scripts.script import MAIN
-from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, note_question, refusal
+from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_notes, note_question, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks import Pending
     from tract_jupyter.scripts.result import ScriptResult
@@ -45,12 +45,16 @@ def script_tools(
     tools = _ScriptTools(executor, scripts)
     made = ToolDefinition.built_in
     return [
-        made(tools.notebook_execute, told_actor=True, asks_itself=True),
+        made(tools.notebook_execute, told_actor=True, asks_itself=True, asks_always=_is_for_the_kernel),
         made(tools.notebook_create, asks_itself=True),
         made(tools.notebook_reset, asks_itself=True),
         made(tools.notebook_variables, traits=_READS),
         made(tools.notebook_list, traits=_READS),
     ]
+
+
+def _is_for_the_kernel(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments["backend"] == "kernel")
 
 
 class _ScriptTools:
@@ -90,8 +94,12 @@ class _ScriptTools:
             code, notebook_id=notebook_id, tract=executor.top.tract, acts_in=executor.tract, actor=actor,
             execute_fn=approved,
         )  # fmt: skip
+        own, notes = pending.pending_id, call_notes()
+        doubt = "" if notes is None else notes.doubt
         with reviewer.claimed(pending) as asked:
             pending = asked
+            # a request that is still open, under its old id, was never approved: nothing of it ran
+            pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
             note_question(pending)
             reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:

@@ -214,6 +214,8 @@ class CallNotes:
         meter: of the turn that makes it; None if no turn does.
         stop: ends that turn.
         is_again: whether it may have been made before, and a person said that it is made again.
+        doubt: the reason to ask the user although the call was allowed before; empty if there is none. A tool that
+            `asks_always` shows it in its own request.
         among: how many calls are made side by side with it, itself included.
         model: the model that makes it, as its provider calls it; empty if none does.
     """
@@ -223,6 +225,7 @@ class CallNotes:
     meter: TurnMeter | None = None
     stop: StopSignal | None = None
     is_again: bool = False
+    doubt: str = ""
     among: int = 1
     model: str = ""
 

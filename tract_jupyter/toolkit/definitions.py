@@ -159,6 +159,8 @@ class ToolDefinition:
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
         returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
+        asks_always: returns, given the arguments, whether the handler always asks a model's user, and shows all of the
+            call. Then a call in doubt is not asked about twice.
         needs_person: whether a person is asked also where a level of autonomy would allow the call.
         check: is given the validated arguments and the actor before anybody is asked, and raises what is wrong.
         details: returns what a person is shown besides the arguments, given the same.
@@ -181,6 +183,7 @@ class ToolDefinition:
     namespace: str = ""
     returns: Any = Any
     asks_itself: bool = False
+    asks_always: Callable[[Mapping[str, Any]], bool] | None = None
     needs_person: bool = False
     check: Callable[[Mapping[str, Any], str], None] | None = None
     details: Callable[[Mapping[str, Any], str], CallDetails] | None = None
@@ -289,8 +292,8 @@ class ToolDefinition:
             owner: who brought it.
             told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
             asks_itself: see `ToolDefinition`.
-            more: `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`, `title` and `version`; see there,
-                too.
+            more: `asks_always`, `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`, `title` and
+                `version`; see there, too.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form

@@ -385,7 +385,8 @@ class ToolExecutor:
             permitted = (permission or self.permission)(tool, actor)
             if permitted is Permission.DENY:
                 raise _Denied(_why_not(tool, actor, permission))
-            asks = permitted is Permission.ASK or bool(doubt)
+            shows_doubt = actor != USER and tool.asks_always is not None and tool.asks_always(values)
+            asks = permitted is Permission.ASK or (bool(doubt) and not shows_doubt)
             question = self._guarded(tool, values, actor, doubt, permission) if asks else None
             return PreparedCall(tool, values, question)
         except BaseException as error:  # errors are data

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, spec_from_dict
-from tract_jupyter.prompts import UNREVIEWED
+from tract_jupyter.prompts import BEGUN_BEFORE, UNREVIEWED
 from tract_jupyter.review import outcome_text
-from tract_jupyter.toolkit.callers import AGENT, USER
+from tract_jupyter.toolkit.callers import AGENT, USER, call_notes
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
@@ -80,7 +80,7 @@ class OperationTools:
 def proposing_tools(operations: Operations, reviewer: Reviewer) -> list[ToolDefinition]:
     """Return `propose_operation`."""
     function = _Proposing(operations, reviewer).propose_operation
-    return [ToolDefinition.built_in(function, told_actor=True, asks_itself=True)]
+    return [ToolDefinition.built_in(function, told_actor=True, asks_itself=True, asks_always=lambda _: True)]
 
 
 class _Proposing:
@@ -125,9 +125,17 @@ class _Proposing:
             }
         )
         by = AGENT if actor == USER else actor
+        notes = call_notes()
+        doubt = "" if notes is None else notes.doubt
         pending = self._operations.propose(
-            spec, triggered_by="tools.propose_operation", actor=by, rehearsed=True
+            spec,
+            triggered_by="tools.propose_operation",
+            actor=by,
+            rehearsed=True,
+            reviewed=bool(doubt),
         )
+        # a proposal that was carried out before is active, and `propose` refuses it
+        pending.caution = "" if doubt == BEGUN_BEFORE else doubt
         if pending.status is PendingStatus.PENDING:
             self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:

@@ -310,7 +310,8 @@ export default () => {
     const view = drawTurn(el, turn, kernel, () => wasReloaded(model));
     if (isLost) view.lost();
     views.add(view);
-    return () => { views.delete(view); view.close(); };
+    const unhide = hidePrompts(model, el);
+    return () => { unhide(); views.delete(view); view.close(); };
   };
   return { initialize, render };
 };

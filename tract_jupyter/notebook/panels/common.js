@@ -16,6 +16,7 @@ const ELEMENT = (tag, attributes = {}, ...children) => {
 const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
 const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;
+const BEAT = 20_000; // milliseconds; a page in the background may send once a minute only
 const PAGE = String(performance.timeOrigin); // tells one loading of the page from the next
 const RELOADED =
   "The page was reloaded after this was asked, so a saved notebook will not show the decision; %tract log does.";
@@ -202,7 +203,16 @@ function connect(model, lost) {
     later(() => again(0), AGAIN_DELAYS[0]);
     later(() => { if (isOpen() && !isLost) tell(unheard() ? UNHEARD : HEARD); }, SILENCE);
   };
+  // The kernel is told that this page is open for as long as it shows an open question, and once when it closes.
+  const open = new Set();
+  const beat = (type = "here") => { if (open.size) send({ type, page: PAGE }); };
+  const leave = () => beat("gone");
+  const beats = setInterval(beat, BEAT);
+  addEventListener("pagehide", leave);
+  const shows = (question, isOpen) => { if (isOpen) open.add(question); else open.delete(question); };
   const close = () => {
+    clearInterval(beats);
+    removeEventListener("pagehide", leave);
     model.off("change:heard", hear);
     for (const event of GONE) model.off(event, lose);
     timers.forEach(clearTimeout);
@@ -210,16 +220,28 @@ function connect(model, lost) {
   model.on("change:heard", hear);
   for (const event of GONE) model.on(event, lose);
   ping(0);
-  return { decide, close };
+  return { decide, shows, close };
+}
+
+// The front end keeps the box of a prompt that the kernel has ended. Nothing typed there would arrive, so it is hidden.
+function hidePrompts(model, place) {
+  const hide = (content) => {
+    if (content?.type !== "prompt_over") return;
+    for (const box of place.closest(".jp-Document")?.querySelectorAll(".jp-OutputArea-stdin-item") ?? []) box.style.display = "none";
+  };
+  model.on("msg:custom", hide);
+  return () => model.off("msg:custom", hide);
 }
 
 // Draws now and whenever the view changes; gives what ends that.
 function follow(model, panel, draw, kernel) {
+  const unhide = hidePrompts(model, panel);
   model.on("change:view", draw);
   draw();
   const timer = setInterval(() => tellTimes(panel), 60_000);
   return () => {
     clearInterval(timer);
+    unhide();
     model.off("change:view", draw);
     kernel.close();
   };

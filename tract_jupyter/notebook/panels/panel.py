@@ -8,9 +8,10 @@ ticket and touches nothing else.
 from __future__ import annotations
 
 import json
+import time
 import types
 import typing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import anywidget
 import traitlets
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 CHANNEL_NAME = "panel"
+SILENT_SECONDS = 120.0
+"""How long an open page may be silent. Browsers let a page in the background send once a minute."""
 
 
 class ReviewWidget(anywidget.AnyWidget):
@@ -45,6 +48,10 @@ class ReviewWidget(anywidget.AnyWidget):
     ready = traitlets.Bool(default_value=False).tag(sync=True)
     heard = traitlets.Unicode("").tag(sync=True)
     page = traitlets.Unicode("").tag(sync=True)
+    _pages: ClassVar[dict[str, float]] = {}
+    """The pages that show widgets of this kernel, each with the time of its last message."""
+    _latest: ClassVar[ReviewWidget | None] = None
+    """The widget that sent the latest of these messages."""
 
     def __init__(self, **state: Any) -> None:
         super().__init__(**state)
@@ -65,11 +72,29 @@ class ReviewWidget(anywidget.AnyWidget):
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if not isinstance(content, dict):
             return
-        if content.get("type") == "ready":
-            self.page = self.page or str(content.get("page", ""))
+        kind, page = content.get("type"), str(content.get("page", ""))
+        if kind in {"ready", "here"}:
+            self._pages[page] = time.monotonic()
+            ReviewWidget._latest = self
+        if kind == "ready":
+            self.page = self.page or page
             self.ready = True
-        elif content.get("type") == "decide":
+        elif kind == "gone":
+            self._pages.pop(page, None)
+        elif kind == "decide":
             self.take(content)
+
+    @classmethod
+    def end_prompts(cls) -> None:
+        """Have the page remove the boxes of prompts that have ended."""
+        if cls._latest is not None:
+            cls._latest.send({"type": "prompt_over"})
+
+    @classmethod
+    def is_page_open(cls) -> bool:
+        """Return True if a page that showed a widget of this kernel may still be open."""
+        now = time.monotonic()
+        return any(now - heard < SILENT_SECONDS for heard in tuple(cls._pages.values()))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Return the live view, with the record for whatever cannot show one."""

@@ -278,6 +278,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     q.dataset.pendingId = view.pending_id;
     q.setAttribute("aria-label", view.title);
     waits(view.pending_id, place, view.is_open);
+    kernel.shows(id, view.is_open);
     if (view.is_open) drawOpen(view); else drawDecided(view);
   };
   // What would be pressed is gone, what was asked can still be read. `next` says what to do about it.
@@ -304,6 +305,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   };
   const close = () => {
     waits(current().pending_id, place, false);
+    kernel.shows(id, false);
     stopClock();
     resized.disconnect();
     watcher.close();

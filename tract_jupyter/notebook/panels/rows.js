@@ -130,10 +130,12 @@ function beyond(root, isDown) {
 const nextQuestion = (from) => [...document.querySelectorAll(".tract .q:not([aria-busy=true])")]
   .find((one) => from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING && one.checkVisibility());
 
-// A decided question becomes one line. By pointer its place stays as tall as it was while a finger may click again, so that
-// no other button comes to lie under it: until the pointer moves after a second. The front end may put another output there.
+// A decided question becomes one line. After a click its place stays as tall as it was for a second, so that the second click of
+// a double click meets no other button. The front end may put another output there.
 // By keyboard the focus stays with what was decided.
 const AGAIN = 1000; // milliseconds
+const FOCUS = 3000;
+const HOLDS = new WeakMap(); // the latest click that holds a place
 const rowsIn = (place) => [...place.querySelectorAll(":is(.q, .row):not(.body *, .rule)")];
 function keepPlace(element, hasFocus) {
   const child = element.closest(".jp-OutputArea-child") ?? element.closest(".tract");
@@ -143,19 +145,15 @@ function keepPlace(element, hasFocus) {
   const hold = () => {
     const now = area.children[at];
     if (!now) return;
-    if (!hasFocus) now.style.minHeight = `${height}px`;
+    if (!hasFocus) { now.style.minHeight = `${height}px`; HOLDS.set(now, hold); }
     else if (now !== child && !area.contains(document.activeElement)) (rowsIn(now)[nth]?.querySelector("summary") ?? now.querySelector("summary, [tabindex]"))?.focus({ preventScroll: true });
   };
-  const observer = new MutationObserver(hold), since = performance.now();
-  const moved = () => { if (performance.now() - since > AGAIN) end(); };
+  const observer = new MutationObserver(hold);
   const end = () => {
     observer.disconnect();
-    area.removeEventListener("pointermove", moved);
-    for (const one of [child, area.children[at]]) if (one) one.style.minHeight = "";
+    for (const one of [child, area.children[at]]) if (HOLDS.get(one) === hold) one.style.minHeight = "";
   };
   observer.observe(area, { childList: true, subtree: hasFocus });
   hold();
-  if (hasFocus) { setTimeout(end, 3000); return; }
-  area.addEventListener("pointerleave", end, { once: true });
-  area.addEventListener("pointermove", moved);
+  setTimeout(end, hasFocus ? FOCUS : AGAIN);
 }

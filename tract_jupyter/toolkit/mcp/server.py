@@ -310,7 +310,7 @@ class InboxChannel(NoChannel):
         call = given_up.get(None)
         return call is None or not call.is_set()
 
-    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
+    def prompt(self, ticket: Ticket, **_: object) -> Answer | None:
         """Give up: the client no longer waits.
 
         Raises:
