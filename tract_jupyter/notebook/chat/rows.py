@@ -103,8 +103,9 @@ def row_text(row: RowParts) -> str:
     """Return a row as a line of text."""
     icon, word = ICONS[row.state]
     seconds = seconds_text(row.seconds) if row.seconds is not None else ""
+    is_told = row.state in {"done", "refused"} or word in row.what
     told = [
-        row.badge or ("" if row.state in {"done", "refused"} else word),
+        row.badge or ("" if is_told else word),
         row.aside,
         row.took,
         row.tokens,
