@@ -190,13 +190,16 @@ class TurnLog:
             if isinstance(part, CallPart):
                 self._works.setdefault(part.call.id, []).append(work)
 
-    def take_outputs(self, outputs: ScriptOutputs) -> None:
-        """Show the outputs of a script under the row of the call that runs it."""
+    def take_outputs(self, outputs: ScriptOutputs) -> bool:
+        """Show the outputs of a script under the row of the call that runs it; return False if there is no such row."""
         with self._lock:
             place = self._running_place() if self._place_of_agent(outputs.actor) is None else None
             part = None if place is None else self._parts[place]
-            if isinstance(part, CallPart) and part.is_script:
-                self._outputs[part.call.id] = outputs
+            if not isinstance(part, CallPart) or not part.is_script:
+                return False
+            self._outputs[part.call.id] = outputs
+            self._change(part.call.id, is_open=False)  # it runs, so its request is decided
+            return True
 
     def _place_of_call(self, agent: str, told: str) -> int | None:
         """Return the place of the call that has called an agent: one that was not taken for another one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,6 +131,33 @@ class _Stream:
         return self.drawn
 
 
+class _Bar:
+    """A progress bar of tqdm that is a widget: its text, as it stands."""
+
+    kind = "bar"
+
+    def __init__(self, widget: Any) -> None:
+        self._widget = widget
+        self.drawn = Output("display", "")
+
+    def output(self) -> Output:
+        is_closed = getattr(self._widget, "comm", None) is None  # with `leave=False`
+        text = "" if is_closed else repr(self._widget)
+        if text != self.drawn.text:
+            self.drawn = Output("display", text)
+        return self.drawn
+
+
+def _bar_of(data: Mapping[str, Any]) -> _Bar | None:
+    """Return the progress bar that a display shows; None if it shows none."""
+    view = data.get("application/vnd.jupyter.widget-view+json")
+    module: Any = sys.modules.get("ipywidgets.widgets.widget")
+    if module is None or not isinstance(view, dict):
+        return None
+    widget = getattr(module, "_instances", {}).get(view.get("model_id"))
+    return _Bar(widget) if type(widget).__module__.startswith("tqdm.") else None
+
+
 class ScriptOutputs:
     """What one script has shown so far. Any thread may add to it and read it.
 
@@ -148,7 +176,7 @@ class ScriptOutputs:
         self.run = run
         self._room = room
         self._changed = changed
-        self._outputs: list[_Stream | Output] = []
+        self._outputs: list[_Stream | _Bar | Output] = []
         self._places: dict[str, int] = {}
         """Where the output with a display id stands."""
         self._left_out = 0
@@ -168,7 +196,8 @@ class ScriptOutputs:
     def now(self) -> tuple[Output, ...]:
         """Return the outputs; each is the same object until it changes."""
         with self._lock:
-            made = [one.output() if isinstance(one, _Stream) else one for one in self._outputs]
+            made = [one if isinstance(one, Output) else one.output() for one in self._outputs]
+            made = [one for one in made if one.text or one.data]
             if self._left_out:
                 what = counted(self._left_out, "more output")
                 made.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
@@ -191,10 +220,13 @@ class ScriptOutputs:
     def show(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str = "", *,
              is_update: bool = False) -> bool:  # fmt: skip
         """Add a display, or replace the one with that id; return False if the cell shows it instead."""
-        made = Output("display", str(data.get("text/plain", "")), data, metadata)
-        is_elsewhere = _is_interactive(data)
-        if is_elsewhere:
-            made = Output("note", _ELSEWHERE)
+        bar = _bar_of(data)
+        is_elsewhere = bar is None and _is_interactive(data)
+        made = (
+            Output("note", _ELSEWHERE)
+            if is_elsewhere
+            else Output("display", str(data.get("text/plain", "")), data, metadata)
+        )
         with self._lock:
             is_first = not self._outputs
             place = self._places.get(display_id) if display_id else None
@@ -202,10 +234,11 @@ class ScriptOutputs:
                 return False
             self._clear_if_due()
             size = len(made.html)
+            shown = bar or made
             if place is not None and place < len(self._outputs):
-                self._outputs[place] = made
-            elif made not in self._outputs[-1:] or not is_elsewhere:
-                if not self._add(made, size):
+                self._outputs[place] = shown
+            elif not is_elsewhere or made not in self._outputs[-1:]:
+                if not self._add(shown, size):
                     return not is_elsewhere
                 if display_id:
                     self._places[display_id] = len(self._outputs) - 1
@@ -226,7 +259,7 @@ class ScriptOutputs:
             self._outputs.append(Output("error", traceback))
         self._changed(at_once=False)
 
-    def _add(self, output: _Stream | Output, size: int) -> bool:
+    def _add(self, output: _Stream | _Bar | Output, size: int) -> bool:
         if len(self._outputs) >= MOST_OUTPUTS:
             self._left_out += 1
             return False
@@ -259,12 +292,12 @@ class TurnOutputs:
 
     Args:
         shell: IPython's.
-        take: is given each script of the kernel when it begins.
+        take: is given each script when it begins; False if no row runs it.
         draw: draws the turn: at once, or soon.
     """
 
     def __init__(
-        self, shell: InteractiveShell, take: Callable[[ScriptOutputs], None], draw: Callable[..., object]
+        self, shell: InteractiveShell, take: Callable[[ScriptOutputs], bool], draw: Callable[..., object]
     ) -> None:
         self._shell = shell
         self._take = take
@@ -275,9 +308,9 @@ class TurnOutputs:
     def __call__(self, run: ScriptRun) -> Iterator[None]:
         """Collect what a script shows meanwhile, and its value, its figures and its error at the end."""
         outputs = ScriptOutputs(run, self._room, self._draw)
-        self._take(outputs)
+        has_row = self._take(outputs)
         self._draw(at_once=True)
-        if run.backend != "kernel":  # text alone, for the model; the row has it
+        if not has_row or run.backend != "kernel":  # the sandbox's text is for the model; the row has it
             yield
             return
         run.capture.watch = outputs.write
@@ -342,8 +375,6 @@ class TurnOutputs:
 
 def _show_figures() -> None:
     """Show the figures that are open, as the end of a cell does; nothing if no inline backend is in use."""
-    import sys
-
     inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if inline is None or pyplot is None or not pyplot.get_fignums():
