@@ -1,6 +1,6 @@
 """Outputs of scripts of the kernel, collected while they run, as they stand under the row of their call.
 
-What a front end shows only with scripts of its own, such as widgets, goes to the cell as any output does.
+Widgets and other displays that need scripts of the front end go to the cell, as any output does.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _bar_of(data: Mapping[str, Any]) -> _Bar | None:
 
 
 class ScriptOutputs:
-    """What one script has shown so far. Any thread may add to it and read it.
+    """The outputs of one script so far. Any thread may add to them and read them.
 
     Args:
         run: the script.

@@ -355,7 +355,8 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
         if isinstance(one_by_one, int) and saved
         else ""
     )
-    return f'{code_html(code, by_line)}<div class="two">{saw}{stayed}</div>{told}'
+    views = f'<div class="two">{saw}{stayed}</div>' if stayed else saw
+    return f"{code_html(code, by_line)}{views}{told}"
 
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> str:

@@ -6,7 +6,6 @@ The HTML is read and written again from lists of what may stand in it. A style s
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 from html.parser import HTMLParser
 from typing import Final
@@ -114,14 +113,12 @@ class _Reader(HTMLParser):
 def _attribute(tag: str, name: str, value: str) -> str:
     if name == "style":
         kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
-        return f' style="{html.escape(";".join(kept))}"' if kept else ""
+        return f' style="{escaped(";".join(kept))}"' if kept else ""
     if name == "href" and tag == "a":
-        return (
-            f' href="{html.escape(value)}" rel="noreferrer" target="_blank"' if _LINK.fullmatch(value) else ""
-        )
+        return f' href="{escaped(value)}" rel="noreferrer" target="_blank"' if _LINK.fullmatch(value) else ""
     if name == "src" and tag == "img":
-        return f' src="{html.escape(value)}"' if _IMAGE.fullmatch(value) else ""
-    return f' {name}="{html.escape(value)}"' if name in _ATTRIBUTES else ""
+        return f' src="{escaped(value)}"' if _IMAGE.fullmatch(value) else ""
+    return f' {name}="{escaped(value)}"' if name in _ATTRIBUTES else ""
 
 
 def _style_element(css: str, scope: str) -> str:
