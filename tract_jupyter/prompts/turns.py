@@ -21,7 +21,7 @@ READ_UNKNOWN: Final = (
     "its outcome is not known: the process ended, and it may have begun. Call it again if you need it"
 )
 NOTHING: Final = "(no output)"
-FIGURES: Final = "{count} drawn, for the person: a notebook shows it below the cell, and you do not see it"
+FIGURES: Final = "{count} drawn, for the person: a notebook shows it, and you do not see it"
 BEGUN_BEFORE: Final = (
     "it was begun before, and the process ended meanwhile, so it may have been done already. "
     "Look before you approve"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptRaisedError
-from tract_jupyter.models import counted, cut_middle, safe_repr
+from tract_jupyter.models import counted, cut_middle, one_line, safe_repr
 
 if TYPE_CHECKING:
     from tract_jupyter.toolkit import Savings
@@ -23,6 +23,7 @@ OutputKind = Literal["stdout", "stderr", "display", "result"]
 _MOST_FOR_MODELS = 10_000
 _MOST_FAILED_FOR_MODELS = 20
 _LONGEST_ERROR = 500
+_LONGEST_NOTED = 200
 _MOST_NOTED = 100  # tools, and lines
 _CHARACTERS_PER_TOKEN = 4
 
@@ -72,6 +73,11 @@ class ScriptError:
     name: str
     message: str
     traceback: str
+
+    @property
+    def summary(self) -> str:
+        """The class and the message."""
+        return f"{self.name}: {self.message}" if self.message else self.name
 
 
 @dataclass(frozen=True)
@@ -173,8 +179,9 @@ class ScriptResult:
     def to_note(self) -> dict[str, Any]:
         """Return what is noted of it beside its answer.
 
-        `by_tool` has calls, failures, seconds and about the tokens of results by tool; `by_line` has calls and seconds
-        by line, as texts; `one_by_one` are the tokens that separate calls would have sent.
+        `error` is the class and the message of the exception that ended it, if one did. `by_tool` has calls, failures,
+        seconds and about the tokens of results by tool; `by_line` has calls and seconds by line, as texts;
+        `one_by_one` are the tokens that separate calls would have sent.
         """
         by_tool: dict[str, list[float]] = {}
         by_line: dict[str, list[float]] = {}
@@ -184,8 +191,10 @@ class ScriptResult:
             sums = (1, not call.success, call.seconds, call.result_size // _CHARACTERS_PER_TOKEN)
             of_tool[:] = [round(before + more, 3) for before, more in zip(of_tool, sums, strict=True)]
             of_line[:] = [of_line[0] + 1, round(of_line[1] + call.seconds, 3)]
+        error = {} if self.error is None else {"error": one_line(self.error.summary, _LONGEST_NOTED)}
         return {
             "status": self.status.value,
+            **error,
             "calls": self.call_count,
             "seconds": round(self.seconds, 3),
             "saved": self.savings.saved,

@@ -51,11 +51,15 @@ class OutputCapture:
     Args:
         most: characters that are kept.
         live: is given each piece as it comes, as long as the beginning lasts; what follows is told at the end.
+
+    Attributes:
+        watch: is given each piece as it comes; None for nothing.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
         self._half = max(most // 2, 1)
         self._live = live
+        self.watch: Callable[[OutputKind, str], object] | None = None
         self._head: list[ScriptOutput] = []
         self._head_size = 0
         self._tail: deque[ScriptOutput] = deque()
@@ -76,6 +80,8 @@ class OutputCapture:
                 self._add_to_tail(ScriptOutput(kind, rest[-self._half :]), len(rest))
         if first and self._live is not None:
             self._live(kind, first)
+        if self.watch is not None:
+            self.watch(kind, text)
 
     def show(self, kind: OutputKind, text: str, data: dict[str, Any]) -> bool:
         """Add something displayed; return True if it may be passed on to the screen."""

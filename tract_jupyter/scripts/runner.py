@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -62,6 +63,7 @@ class Scripts:
         sandbox: runs what nobody approved, and keeps its variables.
         results: the newest 100, the oldest first.
         runs: how many there were.
+        shown: is entered while a script runs; a notebook shows meanwhile what the script prints and displays.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Scripts:
         self._overheads: dict[str, _Overhead] = {}
         self._told: dict[str, int] = {}  # tokens of the instructions that were made last, by profile
         self.runs = 0
+        self.shown: Callable[[ScriptRun], AbstractContextManager[None]] = _not_shown
         self._stored_log = stored_log
         self._record = record
 
@@ -155,10 +158,11 @@ class Scripts:
         run.calls.executor = self._executor
         notes = call_notes()
         run.meter.start(None if notes is None or notes.meter is None else notes.meter.seconds_left)
-        if run.backend == "sandbox":
-            self._run_in_sandbox(run, fresh=fresh)
-        else:
-            self._run_in_kernel(run, fresh=fresh)
+        with self.shown(run):
+            if run.backend == "sandbox":
+                self._run_in_sandbox(run, fresh=fresh)
+            else:
+                self._run_in_kernel(run, fresh=fresh)
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
@@ -325,6 +329,10 @@ class Scripts:
         text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)
         self._told[bound.name] = self._count_tokens(text)
         return text
+
+
+def _not_shown(_run: ScriptRun) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class _Overhead(NamedTuple):

@@ -141,7 +141,7 @@ def test_a_script_says_what_it_called_and_what_it_saved(chat):
 
 def test_a_script_that_fails_says_so(chat):
     log = chat("Go", reply(None, call("notebook_execute", {"code": "1 / 0"}, "c")), "Oh.", tools="code")
-    assert "✗ Ran a script" in log.view().text()
+    assert "✗ Script failed: ZeroDivisionError: division by zero" in log.view().text()
 
 
 @pytest.mark.parametrize(

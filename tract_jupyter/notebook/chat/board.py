@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from IPython.core.error import UsageError
@@ -15,10 +15,11 @@ from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
+from tract_jupyter.notebook.chat.outputs import TurnOutputs
 from tract_jupyter.notebook.script_cell import QUEUED, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from tract_jupyter.loop import TurnEvent
@@ -96,11 +97,11 @@ class TurnBoard:
         else:
             self.draw(at_once=isinstance(event, TurnBegan))
 
-    def stir(self) -> None:
-        """Show soon what an agent has done that the turn has called."""
+    def stir(self, *, at_once: bool = False) -> None:
+        """Show soon what an agent or a script has done that the turn has called."""
         with self._lock:
             if self._is_up and not self._is_closed:
-                self.draw()
+                self.draw(at_once=at_once)
 
     def beat(self) -> None:
         """Show what is not on display yet; called now and then by whoever waits for the turn."""
@@ -219,6 +220,18 @@ def display_for(notebook: NotebookSession, act: Act, log: TurnLog) -> TurnDispla
 
     channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
     return LiveTurn(act, channel.soon, (log.show_again, log.go_on))
+
+
+@contextmanager
+def showing_outputs(notebook: NotebookSession, board: TurnBoard) -> Iterator[None]:
+    """Show the outputs of the scripts of a turn in its rows."""
+    scripts = notebook.tract.scripts
+    before = scripts.shown
+    scripts.shown = TurnOutputs(notebook.shell, board.log.take_outputs, board.stir)
+    try:
+        yield
+    finally:
+        scripts.shown = before
 
 
 def gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:

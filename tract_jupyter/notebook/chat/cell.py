@@ -11,7 +11,14 @@ from IPython.core.error import UsageError
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
-from tract_jupyter.notebook.chat.board import TurnBoard, check_not_stopped, display_for, ended, gathering
+from tract_jupyter.notebook.chat.board import (
+    TurnBoard,
+    check_not_stopped,
+    display_for,
+    ended,
+    gathering,
+    showing_outputs,
+)
 from tract_jupyter.notebook.chat.context import (
     cell_context,
     error_context,
@@ -289,6 +296,7 @@ async def _carry_out(
                 with (
                     asked(tract, options.model) as given,
                     gathering(notebook, board),
+                    showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
                     within or nullcontext(),
                 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from tract_jupyter.loop import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import Attachment
+    from tract_jupyter.notebook.chat.outputs import ScriptOutputs
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
     from tract_jupyter.notebook.chat.work import WorkSource
@@ -106,6 +108,8 @@ class TurnLog:
     """The place of each call's part."""
     _works: dict[str, list[WorkSource]] = field(default_factory=dict)
     """What agents do, by the call that called them."""
+    _outputs: dict[str, ScriptOutputs] = field(default_factory=dict)
+    """What scripts show, by the call that runs them."""
     _asked: dict[str, str] = field(default_factory=dict)
     """The calls that are asked about, by pending."""
     _turn_id: str = ""
@@ -186,6 +190,17 @@ class TurnLog:
             if isinstance(part, CallPart):
                 self._works.setdefault(part.call.id, []).append(work)
 
+    def take_outputs(self, outputs: ScriptOutputs) -> bool:
+        """Show the outputs of a script under the row of the call that runs it; return False if there is no such row."""
+        with self._lock:
+            place = self._running_place() if self._place_of_agent(outputs.actor) is None else None
+            part = None if place is None else self._parts[place]
+            if not isinstance(part, CallPart) or not part.is_script:
+                return False
+            self._outputs[part.call.id] = outputs
+            self._change(part.call.id, is_open=False)  # it runs, so its request is decided
+            return True
+
     def _place_of_call(self, agent: str, told: str) -> int | None:
         """Return the place of the call that has called an agent: one that was not taken for another one."""
         for place, part in enumerate(self._parts):
@@ -238,6 +253,7 @@ class TurnLog:
         with self._lock:
             self._look_at_clock()
             self._look_at_works()
+            self._look_at_outputs()
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
             seconds = self._seconds() if self._ended is None else self._ended.seconds
@@ -267,6 +283,19 @@ class TurnLog:
                 one is not other for one, other in zip(now, part.work, strict=True)
             ):
                 self._parts[place] = replace(part, work=now)
+
+    def _look_at_outputs(self) -> None:
+        """Note what the scripts show now, and how long they run."""
+        for call_id, outputs in self._outputs.items():
+            place = self._calls.get(call_id)
+            part = None if place is None else self._parts[place]
+            if place is None or not isinstance(part, CallPart):
+                continue
+            now = outputs.now()
+            elapsed = float(int(outputs.seconds)) if part.ended is None else None
+            is_same = len(now) == len(part.outputs) and all(map(is_, now, part.outputs))
+            if not is_same or elapsed != part.elapsed:
+                self._parts[place] = replace(part, outputs=now, elapsed=elapsed)
 
     def _seconds(self) -> float | None:
         return None if self._began is None else self.clock() - self._began

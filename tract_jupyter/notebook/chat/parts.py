@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallEnded
     from tract_jupyter.models import Attachment, SentContext
+    from tract_jupyter.notebook.chat.outputs import Output
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"
@@ -52,6 +53,13 @@ _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
 _LEAST_CONTEXT: Final = 2_000
 _NOTE: Final = 2_000
+_ERROR: Final = 160
+_SCRIPT_STATES: Final = {
+    "completed": "done",
+    "interrupted": "stopped",
+    "timed_out": "stopped",
+    "paused": "asked",
+}
 _STOPPED: Final = frozenset({not_run(BY_PERSON), ended_running(BY_PERSON), ended_reading(BY_PERSON)})
 
 
@@ -201,6 +209,10 @@ class CallPart:
     """The question whether its script is run at all, once it is over: it is asked within the call, and is about it."""
     work: tuple[AgentWork, ...] = ()
     """What agents do that it calls: one, or those that its script calls."""
+    outputs: tuple[Output, ...] = ()
+    """What its script printed and displayed so far."""
+    elapsed: float | None = None
+    """Whole seconds that its script runs so far; None if none runs."""
 
     @property
     def is_script(self) -> bool:
@@ -238,8 +250,8 @@ class CallPart:
             return "running" if self.is_begun else "idle"
         if ended.is_error:
             return "failed" if ended.made else "not run"
-        is_failed = ended.script is not None and ended.script.get("status") != "completed"
-        return "failed" if is_failed else "done"
+        status = "completed" if ended.script is None else ended.script.get("status")
+        return _SCRIPT_STATES.get(str(status), "failed")
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the row, and one for each question of its script."""
@@ -248,7 +260,10 @@ class CallPart:
             if limit == LONGEST_RESULT
             else [TurnBlock(self.id, row_html(self.row(limit)), kind="row")]
         )
-        return made + [_question_block(one) for one in self.questions]
+        shown = [
+            TurnBlock(f"{self.id}.o{place}", one.html, kind="row") for place, one in enumerate(self.outputs)
+        ]
+        return [*made, *shown, *map(_question_block, self.questions)]
 
     @cached_property
     def _live(self) -> tuple[TurnBlock, ...]:
@@ -262,7 +277,12 @@ class CallPart:
         inner = [line for work in self.work for line in work.text().splitlines()]
         below = inner if self.is_script else inner[1:]  # the first line of an agent's own row says the same
         indent = "  " if self.is_script else ""
-        told = [f"  {line}" for line in asked] + [f"{indent}{line}" for line in below]
+        shown = [line for one in self.outputs for line in one.plain.splitlines()]
+        told = (
+            [f"    {line}" for line in shown]
+            + [f"  {line}" for line in asked]
+            + [f"{indent}{line}" for line in below]
+        )
         return "\n".join([row_text(self.row(0)), *told])
 
     def row(self, limit: int) -> RowParts:
@@ -306,11 +326,7 @@ class CallPart:
         called = (
             f"{counted(count, 'tool call')} in one script" if isinstance(count, int) and count else "a script"
         )
-        what = (
-            f"Ran {called}"
-            if script
-            else {"running": "Running a script", "asked": "Script"}.get(self.state, "Script")
-        )
+        what = self._script_title(script, called)
         brief = script_brief(script, code)
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
@@ -320,9 +336,20 @@ class CallPart:
             body=inner_rows(self.work, limit) + script_html(code, script, answer, tokens, limit) + self._how_to_decide,
         )  # fmt: skip
 
+    def _script_title(self, script: Mapping[str, Any], called: str) -> str:
+        """Return how far the script has come; of one that failed, the class and the message of the error."""
+        status, error = str(script.get("status") or ""), script.get("error")
+        if status == "timed_out":
+            return "Script stopped at its time limit"
+        if self.state == "failed" and isinstance(error, str) and error:
+            return f"Script failed: {one_line(error, _ERROR)}"
+        titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed"}
+        return titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
+
     @property
     def _badge(self) -> str:
-        if self.state in {"done", "running", "refused", "idle"}:
+        is_told = self.is_script and self.state in {"failed", "stopped"}  # by the title
+        if is_told or self.state in {"done", "running", "refused", "idle"}:
             return "changed" if self._edits else ""
         return self.state.replace("asked", "waiting")
 
@@ -334,7 +361,7 @@ class CallPart:
     def _seconds(self) -> float | None:
         ended = self.ended
         if ended is None or ended.decision is self.decision:
-            return None if ended is None else ended.seconds
+            return self.elapsed if ended is None else ended.seconds
         seconds = (ended.script or {}).get("seconds")  # the call waited for the person
         return float(seconds) if isinstance(seconds, int | float) else None
 

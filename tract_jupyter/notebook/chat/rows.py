@@ -103,8 +103,9 @@ def row_text(row: RowParts) -> str:
     """Return a row as a line of text."""
     icon, word = ICONS[row.state]
     seconds = seconds_text(row.seconds) if row.seconds is not None else ""
+    is_told = row.state in {"done", "refused"} or word in row.what
     told = [
-        row.badge or ("" if row.state in {"done", "refused"} else word),
+        row.badge or ("" if is_told else word),
         row.aside,
         row.took,
         row.tokens,
@@ -354,7 +355,8 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
         if isinstance(one_by_one, int) and saved
         else ""
     )
-    return f'{code_html(code, by_line)}<div class="two">{saw}{stayed}</div>{told}'
+    views = f'<div class="two">{saw}{stayed}</div>' if stayed else saw
+    return f"{code_html(code, by_line)}{views}{told}"
 
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> str:

@@ -6,4 +6,7 @@ from .diff import diff_view as diff_view
 from .events import EventsView as EventsView
 from .events import in_words as in_words
 from .html import ago as ago
+from .sanitized import sanitized_html as sanitized_html
+from .streams import PrintedText as PrintedText
+from .streams import ansi_html as ansi_html
 from .styles import styled as styled

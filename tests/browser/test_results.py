@@ -1,0 +1,85 @@
+"""Outputs of a script of the kernel, under its row, in a real JupyterLab."""
+
+from tests.browser.chat import bundle, end, start, stopped
+from tests.browser.server import DARK, LIGHT
+
+CHAT = "%%tract_chat\nRevenue by region, please."
+TABLE = """import pandas as pd
+print("\\x1b[32mreading\\x1b[0m the table")
+frame = pd.DataFrame({"region": ["North", "South"] * 2, "revenue": [41208.5, 38977, 12044, 39551]})
+display(frame.style.background_gradient(subset=["revenue"], cmap="Greens").format(precision=1))
+import matplotlib.pyplot as plt
+figure = plt.figure(figsize=(4, 1.5))
+plt.plot([1, 3, 2])
+frame.groupby("region").sum()"""
+WAITS = "import time\nprint('begun')\nwhile True:\n    time.sleep(0.05)"
+FAILS = "from tqdm.auto import tqdm\nfor _ in tqdm(range(7)):\n    pass\n{}['revenue']"
+
+
+def begin(open_lab, model, code):
+    """Have a script asked about, and run it."""
+    model.reply("I look.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    lab = start(open_lab, model, chat=CHAT)
+    lab.output(1).locator(".q [data-action=approve][aria-disabled=false]").first.click()
+    lab.output(1).locator(".result").first.wait_for()
+    return lab
+
+
+def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
+    lab = begin(open_lab, model, TABLE)
+    model.reply("North leads.").end()
+    page = end(lab)
+    assert "reading the table" in page.locator(".result.stdout").inner_text()
+    cell = page.locator(".result table").first.locator("td").last
+    assert cell.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
+    assert page.locator(".result table").last.locator("th").nth(-1).inner_text() == "South"
+    assert page.locator(".result img").evaluate("one => one.naturalWidth") > 100
+    text = page.inner_text()
+    assert text.index("53252.5") < text.index("North leads.")
+    assert len(lab.outputs(1)) == 1  # nothing below the foot
+    screenshot(lab, "results", 1)
+    lab.theme(DARK)
+    screenshot(lab, "results-dark", 1)
+    lab.theme(LIGHT)
+    lab.page.set_viewport_size({"width": 800, "height": 1000})
+    screenshot(lab, "results-800", 1)
+    assert "53252.5" in bundle(lab)["text/plain"]
+    lab.save()
+    lab = lab.reload()
+    again = lab.output(1)
+    again.locator(".result img").wait_for()
+    assert again.locator(".result table").count() == 2
+    code = again.locator(".row .code").first
+    assert not code.is_visible()
+    lab.page.emulate_media(media="print")
+    assert code.is_visible()
+    screenshot(lab, "results-print", 1)
+
+
+def test_a_running_script_looks_like_one_and_a_stopped_one_is_stopped(open_lab, model, screenshot):
+    lab = begin(open_lab, model, WAITS)
+    out = lab.output(1)
+    row = out.locator(".row > summary")
+    row.get_by_text("Running a script").wait_for()
+    assert row.locator(".i-run").count() == 1
+    row.get_by_text("1.0 s").wait_for()
+    assert "begun" in out.locator(".result.stdout").inner_text()
+    screenshot(lab, "results-running", 1)
+    out.get_by_role("button", name="Stop").click()
+    page = stopped(lab)
+    assert page.locator(".row > summary .i-stop").count() == 1
+    assert "Script stopped" in page.inner_text()
+    assert "failed" not in page.inner_text()
+    assert "begun" in page.locator(".result.stdout").inner_text()
+    screenshot(lab, "results-stopped", 1)
+
+
+def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, screenshot):
+    lab = begin(open_lab, model, FAILS)
+    model.reply("It failed.").end()
+    page = end(lab)
+    assert "Script failed: KeyError: 'revenue'" in page.locator(".row > summary").inner_text()
+    assert page.inner_text().count("7/7") == 1
+    assert "KeyError" in page.locator(".result.error").inner_text()
+    assert len(lab.outputs(1)) == 1
+    screenshot(lab, "results-failed", 1)

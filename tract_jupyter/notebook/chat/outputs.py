@@ -1,0 +1,383 @@
+"""Outputs of scripts of the kernel, collected while they run, as they stand under the row of their call.
+
+Widgets and other displays that need scripts of the front end go to the cell, as any output does.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models import counted, printable, size_text
+from tract_jupyter.notebook.chat.markdown import MarkdownStream
+from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.sanitized import needs_scripts, sanitized_html
+from tract_jupyter.notebook.views.streams import PrintedText, ansi_html, without_codes
+from tract_jupyter.review import captured, current_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from tract_jupyter.scripts import ScriptRun
+
+MOST_OUTPUTS: Final = 50
+"""Outputs of one script that are shown."""
+MOST_HTML: Final = 500_000
+"""Characters of the HTML of one output."""
+MOST_IMAGE: Final = 4_000_000
+"""Characters of one image, as base64."""
+MOST_OF_TURN: Final = 20_000_000
+"""Characters of all outputs of a turn."""
+_MOST_PLAIN: Final = 20_000
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
+_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_ELSEWHERE: Final = "Interactive output: shown below this turn."
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output as it stands: a stream, a display, a note.
+
+    Attributes:
+        kind: `stdout`, `stderr`, `display`, `error`, `note`.
+        text: plain, or with ANSI codes.
+        data: of a display: contents by MIME type.
+        metadata: of a display.
+    """
+
+    kind: str
+    text: str
+    data: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+
+    @cached_property
+    def html(self) -> str:
+        """The output as HTML that neither runs nor loads anything."""
+        inner = self._display_html() if self.data is not None else _inner_html(self.kind, self.text)
+        return f'<div class="result {self.kind}">{inner}</div>'
+
+    @property
+    def plain(self) -> str:
+        """The output as text."""
+        return printable(without_codes(self.text)).rstrip("\n")
+
+    def _display_html(self) -> str:
+        data: Mapping[str, Any] = self.data or {}
+        if isinstance(data.get("text/html"), str):
+            text = data["text/html"]
+            return sanitized_html(text) if len(text) <= MOST_HTML else _too_large(text, MOST_HTML)
+        if isinstance(data.get("text/markdown"), str) and len(data["text/markdown"]) <= _MOST_PLAIN:
+            stream = MarkdownStream()
+            stream.append(data["text/markdown"])
+            return f'<div class="prose">{"".join(one for _, one in stream.parts())}</div>'
+        for kind in ("image/svg+xml", *_IMAGES):
+            if isinstance(data.get(kind), str):
+                return self._image_html(kind, data[kind])
+        return _inner_html("display", self.text)
+
+    def _image_html(self, kind: str, image: str) -> str:
+        if kind == "image/svg+xml":  # as an image it neither runs nor loads anything
+            image = base64.b64encode(image.encode("utf-8", "replace")).decode()
+        if len(image) > MOST_IMAGE:
+            return _too_large(image, MOST_IMAGE)
+        if not _BASE64.fullmatch(image):
+            return _inner_html("display", self.text)
+        sizes: Any = (self.metadata or {}).get(kind)
+        given = sizes if isinstance(sizes, dict) else {}
+        size = "".join(
+            f' {name}="{given[name]:.0f}"'
+            for name in ("width", "height")
+            if isinstance(given.get(name), int | float)
+        )
+        return (
+            f'<img alt="{escaped(self.plain[:200])}"{size} src="data:{kind};base64,{"".join(image.split())}">'
+        )
+
+
+def _inner_html(kind: str, text: str) -> str:
+    if kind == "note":
+        return f'<p class="dim">{escaped(text)}</p>'
+    cut = text[:_MOST_PLAIN] if kind in {"display", "error"} else text
+    more = f'<p class="dim">… {len(text) - len(cut):,} more characters</p>' if len(cut) < len(text) else ""
+    return f"<pre>{ansi_html(cut.rstrip())}</pre>{more}"
+
+
+def _too_large(content: str, limit: int) -> str:
+    return (
+        f'<p class="dim">This output has {size_text(len(content))}. At most {size_text(limit)} are shown here; '
+        "display less of it.</p>"
+    )
+
+
+class _Stream:
+    """A stream that grows."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.printed = PrintedText()
+        self.drawn: Output | None = None
+
+    def output(self) -> Output:
+        if self.drawn is None:
+            self.drawn = Output(self.kind, self.printed.text())
+        return self.drawn
+
+
+class _Bar:
+    """A progress bar of tqdm that is a widget: its text, as it stands."""
+
+    kind = "bar"
+
+    def __init__(self, widget: Any) -> None:
+        self._widget = widget
+        self.drawn = Output("display", "")
+
+    def output(self) -> Output:
+        is_closed = getattr(self._widget, "comm", None) is None  # with `leave=False`
+        text = "" if is_closed else repr(self._widget)
+        if text != self.drawn.text:
+            self.drawn = Output("display", text)
+        return self.drawn
+
+
+def _bar_of(data: Mapping[str, Any]) -> _Bar | None:
+    """Return the progress bar that a display shows; None if it shows none."""
+    view = data.get("application/vnd.jupyter.widget-view+json")
+    module: Any = sys.modules.get("ipywidgets.widgets.widget")
+    if module is None or not isinstance(view, dict):
+        return None
+    widget = getattr(module, "_instances", {}).get(view.get("model_id"))
+    return _Bar(widget) if type(widget).__module__.startswith("tqdm.") else None
+
+
+class ScriptOutputs:
+    """The outputs of one script so far. Any thread may add to them and read them.
+
+    Args:
+        run: the script.
+        room: takes a number of characters; False if the turn has no room for them.
+        changed: is called when something was added, with `at_once=True` for the first output.
+    """
+
+    def __init__(
+        self,
+        run: ScriptRun,
+        room: Callable[[int], bool] = lambda _: True,
+        changed: Callable[..., object] = dict,
+    ) -> None:
+        self.run = run
+        self._room = room
+        self._changed = changed
+        self._outputs: list[_Stream | _Bar | Output] = []
+        self._places: dict[str, int] = {}
+        """Where the output with a display id stands."""
+        self._left_out = 0
+        self._clears = False
+        self._lock = threading.RLock()
+
+    @property
+    def actor(self) -> str:
+        """The author of the script."""
+        return self.run.author
+
+    @property
+    def seconds(self) -> float:
+        """How long it runs, without waiting for decisions."""
+        return self.run.meter.seconds
+
+    def now(self) -> tuple[Output, ...]:
+        """Return the outputs; each is the same object until it changes."""
+        with self._lock:
+            made = [one if isinstance(one, Output) else one.output() for one in self._outputs]
+            made = [one for one in made if one.text or one.data]
+            if self._left_out:
+                what = counted(self._left_out, "more output")
+                made.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
+            return tuple(made)
+
+    def write(self, kind: str, text: str) -> None:
+        """Add text of a stream."""
+        with self._lock:
+            is_first = not self._outputs
+            self._clear_if_due()
+            last = self._outputs[-1] if self._outputs else None
+            if not isinstance(last, _Stream) or last.kind != kind:
+                last = _Stream(kind)
+                if not self._add(last, 0):
+                    return
+            last.printed.write(text)
+            last.drawn = None
+        self._changed(at_once=is_first)
+
+    def show(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str = "", *,
+             is_update: bool = False) -> bool:  # fmt: skip
+        """Add a display, or replace the one with that id; return False if the cell shows it instead."""
+        bar = _bar_of(data)
+        is_elsewhere = bar is None and _is_interactive(data)
+        made = (
+            Output("note", _ELSEWHERE)
+            if is_elsewhere
+            else Output("display", str(data.get("text/plain", "")), data, metadata)
+        )
+        with self._lock:
+            is_first = not self._outputs
+            place = self._places.get(display_id) if display_id else None
+            if is_update and place is None:
+                return False
+            self._clear_if_due()
+            size = len(made.html)
+            shown = bar or made
+            if place is not None and place < len(self._outputs):
+                self._outputs[place] = shown
+            elif not is_elsewhere or made not in self._outputs[-1:]:
+                if not self._add(shown, size):
+                    return not is_elsewhere
+                if display_id:
+                    self._places[display_id] = len(self._outputs) - 1
+        self._changed(at_once=is_first)
+        return not is_elsewhere
+
+    def clear(self, *, wait: bool) -> None:
+        """Remove all outputs; `wait` until the next one comes."""
+        with self._lock:
+            self._clears = True
+            if not wait:
+                self._clear_if_due()
+        self._changed(at_once=False)
+
+    def fail(self, traceback: str) -> None:
+        """Add the error that ended the script."""
+        with self._lock:
+            self._outputs.append(Output("error", traceback))
+        self._changed(at_once=False)
+
+    def _add(self, output: _Stream | _Bar | Output, size: int) -> bool:
+        if len(self._outputs) >= MOST_OUTPUTS:
+            self._left_out += 1
+            return False
+        if not self._room(size):
+            output = Output("note", f"Not shown: the outputs of a turn may have {size_text(MOST_OF_TURN)}.")
+        self._outputs.append(output)
+        return True
+
+    def _clear_if_due(self) -> None:
+        if self._clears:
+            self._clears = False
+            self._outputs.clear()
+            self._places.clear()
+            self._left_out = 0
+
+
+def _is_interactive(data: Mapping[str, Any]) -> bool:
+    """Return True if a front end shows it with scripts."""
+    if any("widget-view" in kind for kind in data):
+        return True
+    html = data.get("text/html")
+    if isinstance(html, str):
+        return needs_scripts(html)
+    is_still = any(kind.startswith("image/") or kind == "text/markdown" for kind in data)
+    return not is_still and any(kind.startswith("application/") for kind in data)
+
+
+class TurnOutputs:
+    """Shows the outputs of a turn's scripts in its rows: `Scripts.shown`.
+
+    Args:
+        shell: IPython's.
+        take: is given each script when it begins; False if no row runs it.
+        draw: draws the turn: at once, or soon.
+    """
+
+    def __init__(
+        self, shell: InteractiveShell, take: Callable[[ScriptOutputs], bool], draw: Callable[..., object]
+    ) -> None:
+        self._shell = shell
+        self._take = take
+        self._draw = draw
+        self._size = 0
+
+    @contextmanager
+    def __call__(self, run: ScriptRun) -> Iterator[None]:
+        """Collect what a script shows meanwhile, and its value, its figures and its error at the end."""
+        outputs = ScriptOutputs(run, self._room, self._draw)
+        has_row = self._take(outputs)
+        self._draw(at_once=True)
+        if not has_row or run.backend != "kernel":  # the sandbox's text is for the model; the row has it
+            yield
+            return
+        run.capture.watch = outputs.write
+        with self._displays_in(outputs):
+            yield
+            with captured(run.capture):
+                self._show_value(run, outputs)
+                _show_figures()
+        if run.error is not None:
+            outputs.fail(run.error.traceback)
+
+    def _room(self, size: int) -> bool:
+        self._size += size
+        return self._size <= MOST_OF_TURN
+
+    @contextmanager
+    def _displays_in(self, outputs: ScriptOutputs) -> Iterator[None]:
+        """Collect what this thread displays, but not the questions that the script asks."""
+        publisher: Any = self._shell.display_pub
+        if not hasattr(publisher, "register_hook"):  # a terminal prints it
+            yield
+            return
+
+        def hook(message: dict[str, Any]) -> dict[str, Any] | None:
+            if current_sink() is not outputs.run.capture:
+                return message
+            kind, content = message.get("msg_type"), message.get("content", {})
+            if kind == "clear_output":
+                outputs.clear(wait=bool(content.get("wait")))
+                return None
+            if kind not in {"display_data", "update_display_data"}:
+                return message
+            display_id = str(content.get("transient", {}).get("display_id") or "")
+            is_shown = outputs.show(
+                content.get("data", {}), content.get("metadata", {}), display_id,
+                is_update=kind == "update_display_data",
+            )  # fmt: skip
+            return None if is_shown else message
+
+        publisher.register_hook(hook)
+        try:
+            yield
+        finally:
+            publisher.unregister_hook(hook)
+
+    def _show_value(self, run: ScriptRun, outputs: ScriptOutputs) -> None:
+        """Show the value of the last expression, as a cell does; a semicolon behind it hides it."""
+        if run.value is None or run.script.code.rstrip().endswith(";"):
+            return
+        formatter = self._shell.display_formatter
+        if formatter is None:
+            return
+        data, metadata = formatter.format(run.value)
+        if data:
+            from IPython.display import publish_display_data
+
+            if hasattr(self._shell.display_pub, "register_hook"):
+                publish_display_data(data, metadata)
+            else:
+                outputs.show(data, metadata)
+
+
+def _show_figures() -> None:
+    """Show the figures that are open, as the end of a cell does; nothing if no inline backend is in use."""
+    inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if inline is None or pyplot is None or not pyplot.get_fignums():
+        return
+    if "inline" in pyplot.get_backend():
+        inline.flush_figures()

@@ -1,0 +1,135 @@
+"""HTML that a user's code displays, without anything that runs or loads: tables and formatted text with their styles.
+
+The HTML is read and written again from lists of what may stand in it. A style sheet holds within its output alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Final
+
+from tract_jupyter.notebook.views.html import escaped
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TAGS: Final = _words(
+    "a abbr b blockquote br caption center cite code col colgroup dd del details dfn div dl dt em figcaption figure "
+    "font h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp small span strong sub summary sup table tbody "
+    "td tfoot th thead tr tt u ul var"
+)
+_EMPTY: Final = _words("br col hr img")
+_DROPPED: Final = _words(
+    "applet audio button canvas form frameset head iframe math noembed noframes noscript object option plaintext "
+    "portal script select svg template textarea title video xmp"
+)
+"""Elements that go with everything in them; of other elements that are not allowed, only the tags go."""
+_ATTRIBUTES: Final = _words(
+    "align alt bgcolor border cellpadding cellspacing class color colspan dir height id lang open rowspan scope span "
+    "start title valign width"
+)
+_NEEDS_SCRIPTS = re.compile(r"<\s*(?:script|iframe|object|embed|canvas)\b", re.IGNORECASE)
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*")
+_LINK = re.compile(r"https?://[^\s\"'<>]*")
+_UNSAFE_CSS = re.compile(
+    r"[\\<@{}]|url|image|src|expression|behaviou?r|binding|position\s*:\s*fixed", re.IGNORECASE
+)
+_STRING = re.compile(r'"[^"\\\n{}]*"|\'[^\'\\\n{}]*\'')
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def needs_scripts(text: str) -> bool:
+    """Return True if the HTML shows little without scripts or documents of its own."""
+    return _NEEDS_SCRIPTS.search(text) is not None
+
+
+def sanitized_html(text: str) -> str:
+    """Return HTML without scripts, event handlers, forms and addresses that a page would load."""
+    scope = f"o-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    reader = _Reader(scope)
+    reader.feed(text)
+    reader.close()
+    return f'<div class="{scope}">{reader.result()}</div>'
+
+
+class _Reader(HTMLParser):
+    """Reads HTML, and writes what is allowed of it."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._scope = scope
+        self._made: list[str] = []
+        self._open: list[str] = []
+        self._dropped = ""
+        self._depth = 0
+        self._style: list[str] | None = None
+
+    def result(self) -> str:
+        """Return what was written, with every element closed."""
+        return "".join(self._made) + "".join(f"</{tag}>" for tag in reversed(self._open))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Write a tag that is allowed."""
+        if self._dropped:
+            self._depth += tag == self._dropped
+        elif tag == "style":
+            self._style = []
+        elif tag in _DROPPED:
+            self._dropped, self._depth = tag, 1
+        elif tag in _TAGS:
+            self._made.append(
+                f"<{tag}{''.join(_attribute(tag, name, value or '') for name, value in attrs)}>"
+            )
+            if tag not in _EMPTY:
+                self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close an element, and those in it that are open."""
+        if self._dropped:
+            self._depth -= tag == self._dropped
+            self._dropped = self._dropped if self._depth else ""
+        elif tag == "style" and self._style is not None:
+            self._made.append(_style_element("".join(self._style), self._scope))
+            self._style = None
+        elif tag in self._open:
+            while True:
+                last = self._open.pop()
+                self._made.append(f"</{last}>")
+                if last == tag:
+                    break
+
+    def handle_data(self, data: str) -> None:
+        """Write text, escaped."""
+        if self._style is not None:
+            self._style.append(data)
+        elif not self._dropped:
+            self._made.append(escaped(data))
+
+
+def _attribute(tag: str, name: str, value: str) -> str:
+    if name == "style":
+        kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
+        return f' style="{escaped(";".join(kept))}"' if kept else ""
+    if name == "href" and tag == "a":
+        return f' href="{escaped(value)}" rel="noreferrer" target="_blank"' if _LINK.fullmatch(value) else ""
+    if name == "src" and tag == "img":
+        return f' src="{escaped(value)}"' if _IMAGE.fullmatch(value) else ""
+    return f' {name}="{escaped(value)}"' if name in _ATTRIBUTES else ""
+
+
+def _style_element(css: str, scope: str) -> str:
+    """Return a style sheet whose rules hold within an output; empty if that cannot be made sure of."""
+    css = _COMMENT.sub(" ", css)
+    plain = _STRING.sub("", css)
+    if "'" in plain or '"' in plain or _UNSAFE_CSS.search(re.sub("[{}]", "", css)):
+        return ""
+    depth = 0
+    for one in re.findall("[{}]", plain):
+        depth += 1 if one == "{" else -1
+        if depth < 0:
+            return ""
+    return "" if depth else f"<style>.tract.tract .{scope} {{{css}}}</style>"
