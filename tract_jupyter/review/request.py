@@ -203,6 +203,12 @@ class ReviewRequest:
         """Return the offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
 
+    @property
+    def main_action(self) -> ReviewAction | None:
+        """The action that is offered first: the one that runs something, if there is only one; else approving."""
+        first = next((action for action in self.actions if action.style == "approve"), None)
+        return first or self.action("approve")
+
 
 def _make_printable(what: object, *names: str) -> None:
     for name in names:

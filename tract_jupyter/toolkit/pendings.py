@@ -15,7 +15,15 @@ from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import MODEL_REVIEWER, RECORDED, Subject, ValueRow, ValueTable, findings_text
+from tract_jupyter.review import (
+    MODEL_REVIEWER,
+    RECORDED,
+    Subject,
+    ValueRow,
+    ValueTable,
+    findings_text,
+    own_arguments,
+)
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
@@ -142,7 +150,7 @@ class ToolQuestion(FieldPending):
             return ActionChoice(made.action, {}, made.decided_by, is_personal=False)
         if not made.is_personal and made.channel not in _STANDING:
             return None
-        arguments = {} if made.action == "approve" else made.arguments
+        arguments = {} if made.action == "approve" else own_arguments(made.arguments)
         return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
 
     @property

@@ -123,13 +123,13 @@ def _whom(actor: str) -> list[tuple[str, str]]:
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
     """Return the buttons of a ticket with their inputs: what each does stands on it.
 
-    The one of style "approve" is the primary button; there is none where several actions could run. Approving has forms
-    for changed values and for how long it holds.
+    The one of style "approve" is the primary button; there is none where several actions could run. The main action has
+    forms for changed values and for how long the approval holds.
     """
     request = ticket.request
     forms = [action_form(action) for action in request.actions]
-    for form in forms:
-        if form["name"] == "approve":
+    for form, action in zip(forms, request.actions, strict=True):
+        if action is request.main_action:
             form["edits"] = [] if request.choices else edit_form(request.fields)
             form["standing"] = standing_form(request.subject, elsewhere=ticket.pending.runs_elsewhere)
     return forms

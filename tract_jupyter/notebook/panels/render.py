@@ -17,6 +17,7 @@ from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.review import (
     CHOICES,
     SHORT_FINGERPRINT,
+    approval_terms,
     bound_lines,
     how_to_decide,
     outcome_text,
@@ -86,7 +87,9 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
             ValueChange(name, show_value(before.get(name)), show_value(value))
-            for name, value in (decision.arguments.get("edits") or {}).items()
+            for name, value in (
+                approval_terms(decision.action, decision.arguments).get("edits") or {}
+            ).items()
         ]
     return changes
 
@@ -94,9 +97,8 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
 def standing_text(ticket: Ticket) -> str:
     """Return the standing approval that was given (the last one, if one failed before), empty if there is none."""
     subject = ticket.request.subject
-    given = [
-        decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
-    ]
+    made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
+    given = [terms for terms in made if terms.get("scope") in _HOW_LONG]
     if subject is None or not given:
         return ""
     covered = pattern_text(given[-1].get("pattern") or {}, subject.values)
@@ -376,7 +378,9 @@ def _brief_html(ticket: Ticket) -> str:
         return f'<code class="cut">{values_in_brief(subject.values)}</code>'
     named, script = _shown_code(ticket)
     if script is not None:
-        edits = {} if decision is None else decision.arguments.get("edits") or {}
+        edits = (
+            {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits") or {}
+        )
         return f'<code class="cut">{escaped(code_in_a_line(str(edits.get(named, script.code))))}</code>'
     lines = sum(block.code.count("\n") + 1 for block in ticket.request.code if block.binds != "nothing")
     worst = worst_finding(ticket.request.code)
