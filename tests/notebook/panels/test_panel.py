@@ -1,12 +1,15 @@
 """The live panel of one request, without a front end: what it takes, and what it tells those who came too late."""
 
+import re
+
 import pytest
 
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.notebook.panels import Panel, record_html
+from tract_jupyter.notebook.panels import Panel, record_html, request_view
+from tract_jupyter.operations import OperationSpec
 from tract_jupyter.review import Ticket
 from tract_jupyter.scripts import PendingScript
-from tract_jupyter.toolkit import PendingToolCall
+from tract_jupyter.toolkit import PendingToolCall, ToolDefinition
 
 
 @pytest.fixture
@@ -186,3 +189,46 @@ def test_what_may_be_gone_for_good_is_told(tract, is_destructive):
         "drop", {"path": "a"}, parameters=Parameters.of(drop), definition_hash="f" * 64, tract=tract
     )
     assert Panel(Ticket(pending, lambda _: None)).view["is_destructive"] is is_destructive
+
+
+NOTE = {
+    "text": {"type": "str"}, "tags": {"type": "list[str]", "default": []}, "level": {"type": "int", "default": 3},
+    "kind": {"type": "str", "default": "plain"}, "path": {"type": "str", "default": "~/.ssh/id"},
+    "draft": {"type": "bool", "default": False}, "by": {"type": "str | None", "default": None},
+}  # fmt: skip
+
+
+def of_note(tract, **given):
+    tract.register_operation(OperationSpec("note", "", NOTE, {}, unhandled="ask"))
+    return tract.reviewer.show(tract.fire("note", {"text": "buy milk and bread", **given}))
+
+
+def test_values_at_their_default_are_folded_in_one_line(tract):
+    ticket = of_note(tract)
+    view = request_view(ticket)
+    assert view["defaults"] == ["tags", "level", "kind", "draft", "by"]  # a path is no plain value
+    assert "5 more at their default" in view["with_html"]
+    assert "tags=" not in view["with_html"]
+    assert "5 values at their default: tags, level, kind, draft, by</summary>" in view["body_html"]
+    assert len(ticket.needed) == 4  # names and values of the text and the path
+    rows = {row.name: row.value for row in ticket.request.tables[0].rows}
+    assert rows["level"] == "3"  # an approval still binds to it
+
+
+def test_a_value_that_was_given_is_on_display(tract):
+    view = request_view(of_note(tract, level=4, by="anna"))
+    assert view["defaults"] == ["tags", "kind", "draft"]
+    assert {"level", "by"} <= set(re.findall('data-name="(.*?)"', view["with_html"]))
+
+
+def test_of_an_mcp_server_only_empty_defaults_are_folded(tract):
+    def write(text: str, tags: list[str] | None = None, force: bool = True, kind: str = "all") -> str:
+        return text
+
+    tool = ToolDefinition("write", "Write.", Parameters.of(write), write, owner="mcp:far")
+    tract.executor.add(tool)
+    asked = PendingToolCall(
+        "write", tool.parameters.validate({"text": "a"}), parameters=tool.parameters, tract=tract,
+        definition_hash=tool.definition_hash,
+    )  # fmt: skip
+    assert request_view(tract.reviewer.show(asked))["defaults"] == ["tags"]

@@ -9,7 +9,7 @@ import contextvars
 import secrets
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import traitlets
@@ -34,6 +34,7 @@ from tract_jupyter.review import (
     needed_pieces,
     process_text,
     show_value,
+    shown_above,
     shown_code,
     shown_rows,
     this_process,
@@ -108,8 +109,9 @@ class InboxRow:
 
     @property
     def must_be_opened(self) -> bool:
-        """True if it can be decided only after its body was opened: code that nobody has read yet."""
-        return self.ticket.pending.operation in _CODE
+        """True if it can be decided only after its body was opened: code that nobody has read or typed yet."""
+        needed = self.ticket.needed
+        return self.ticket.pending.operation in _CODE and shown_above(needed) != needed
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the panel's script draws; all HTML in it is escaped."""
@@ -138,6 +140,7 @@ class InboxRow:
             "is_brief": is_brief,
             "has_code": any(block.binds != "nothing" for block in request.code),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
+            "shown": sorted(shown_above(ticket.needed)) if ticket.status.is_open else [],
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "worst": "" if worst is None else worst.value,
             "since": self.stored.created_at.isoformat(),
@@ -183,7 +186,8 @@ class InboxRow:
         """Return the values with the keys of what is shown, and whether they are only beginnings, without keys."""
         request = self.ticket.request
         tables = [table for table in request.tables if table.binds == "values"]
-        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
+        kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
+        rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
         texts = [("".join(p.text for p in row.name), "".join(p.text for p in row.value)) for row in rows]
         is_brief = sum(len(name) + len(value) for name, value in texts) > _LONGEST
         pairs = []

@@ -464,6 +464,14 @@ def _output_html(title: str, text: str) -> str:
 
 def _values_html(table: ValueTable, pending_id: str) -> str:
     """Return all values; a long one scrolls. What only explains, or only carrying it out needs, is folded."""
+    kept = [row for row in table.rows if not row.is_default]
+    left = tuple(replace(row, is_default=False) for row in table.rows if row.is_default)
+    if left:
+        names = one_line(", ".join(row.name for row in left), _LINE)
+        named = f"{counted(len(left), 'value')} at {'their' if len(left) > 1 else 'its'} default: {names}"
+        folded = _values_html(replace(table, title="", rows=left, binds="nothing", summary=""), pending_id)
+        rest = _values_html(replace(table, rows=tuple(kept)), pending_id) if kept or table.summary else ""
+        return rest + _folded(f"{table.title} defaults", named, folded)
     rows = shown_rows(table, pending_id)
     name, value, meaning = table.heads
     cells = {name: "name", "Type": "type", value: "value", meaning: "description"}

@@ -163,7 +163,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const primary = actions.find((action) => action.style === "approve");
     const rejecting = actions.find((action) => action.style === "reject");
     const main = actions.find((action) => "standing" in action);
-    const edits = view.choices.length ? choosing(view.choices, id, scroll, measure) : editing(main?.edits ?? [], id, line, scroll, measure);
+    const edits = view.choices.length ? choosing(view.choices, id, scroll, measure) : editing(main?.edits ?? [], id, line, scroll, measure, view.defaults);
     const own = inLineInputs(primary) ? inputsOf(primary.parameters, `${id}-${primary.name}`) : null;
     // The terms of the approval go with every action that approves; next to arguments of its own they have one key.
     const collectOf = (action, inputs, stands) => () => {
@@ -228,6 +228,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const stopClock = clock(tellAge);
 
   const drawOpen = (view) => {
+    for (const key of view.shown) SEEN.add(key); // the user typed it
     const keep = view.keep_inputs || view.late;
     const [values, opened, wasOpen] = keep ? [typed(), folds(), part] : [new Map(), new Set(), ""];
     const hadFocus = q.contains(document.activeElement);

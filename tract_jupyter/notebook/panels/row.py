@@ -6,6 +6,7 @@ What stands on display there counts as such: each value is in pieces with keys, 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import RULES, RiskLevel
@@ -102,13 +103,31 @@ def values_line(request: ReviewRequest) -> tuple[str, bool]:
     if request.choices:
         return escaped(" · ".join(choice.title for choice in request.choices)), False
     tables = [table for table in request.tables if table.binds == "values"]
-    rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
-    if not rows:
+    defaults = default_names(request)
+    kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
+    rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
+    if not rows and not defaults:
         return _without_values(request), False
     rows.sort(key=lambda row: _text(row.value) == "None")  # what was left out comes last
     size = sum(len(piece.text) for row in rows for piece in (*row.name, *row.value))
     is_brief = size > _LONGEST
-    return " ".join(_value_html(row.name, row.value, is_brief=is_brief) for row in rows), is_brief
+    shown = [_value_html(row.name, row.value, is_brief=is_brief) for row in rows]
+    if defaults:
+        more = f"{len(defaults)} more" if rows else counted(len(defaults), "value")
+        said = f"{more} at {'their' if len(defaults) > 1 else 'its'} default"
+        shown.append(f'<small class="dim" title="{escaped(", ".join(defaults))}">{said}</small>')
+    return " ".join(shown), is_brief
+
+
+def default_names(request: ReviewRequest) -> list[str]:
+    """Return the names of the values at their default, which stand folded."""
+    return [
+        row.name
+        for table in request.tables
+        if table.binds == "values"
+        for row in table.rows
+        if row.is_default
+    ]
 
 
 def first_sentence(text: str) -> str:
