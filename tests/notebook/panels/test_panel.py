@@ -167,16 +167,30 @@ def test_a_script_says_whose_variables_it_sees(tract):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv ("),
-        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv ("),
-        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv ("),
+        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv, which exists ("),
+        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv, which exists ("),
+        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv, which exists ("),
         ("table.to_csv('new.csv')", "Can write new.csv ("),
+        (
+            "import pandas as pd\nd = pd.read_csv('sightings.csv')\nd['n'] = d['a'] * 2\nd.to_csv('sightings.csv')",
+            "Can overwrite sightings.csv, which exists and is read here (",
+        ),
+        (
+            "t.to_csv('sightings.csv'); t.to_csv('notes.txt'); open('other.csv').read()",
+            "Can overwrite notes.txt and sightings.csv, which exist and read other.csv (",
+        ),
     ],
 )
-def test_a_script_that_writes_over_a_file_says_so(tract, tmp_path, monkeypatch, code, said):
+def test_a_script_that_writes_over_a_file_says_so_once(tract, tmp_path, monkeypatch, code, said):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sightings.csv").write_text("1")
-    assert said in of_script(tract, code)["risk_html"]
+    for name in ("sightings.csv", "notes.txt"):
+        (tmp_path / name).write_text("1")
+    view = of_script(tract, code)
+    assert said in view["risk_html"]
+    overwrites = "overwrite" in said
+    assert view["is_risky"] is overwrites  # no button is filled then
+    assert not view["is_destructive"]
+    assert "finding" not in view["why_all"]
 
 
 @pytest.mark.parametrize("is_destructive", [False, True])

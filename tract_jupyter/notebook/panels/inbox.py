@@ -20,7 +20,7 @@ from tract_jupyter.models import PendingStatus, digest, printable
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, REQUEST_STYLES, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_text, row_html, table_html
-from tract_jupyter.notebook.panels.row import first_sentence, headline_html, subject_name
+from tract_jupyter.notebook.panels.row import first_sentence, headline_html, is_risky, subject_name
 from tract_jupyter.notebook.views.html import asset, escaped, when
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import ACTIVATE_HANDLER, client_left
@@ -143,6 +143,7 @@ class InboxRow:
             "shown": sorted(shown_above(ticket.needed)) if ticket.status.is_open else [],
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "worst": "" if worst is None else worst.value,
+            "is_risky": is_risky(request),
             "since": self.stored.created_at.isoformat(),
             "since_exact": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,

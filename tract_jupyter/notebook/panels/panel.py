@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anywidget
 import traitlets
 
+from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
@@ -328,7 +329,7 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
             if ticket.status.is_open
         ],
         "is_risky": is_risky(ticket.request),
-        "is_destructive": is_risky(ticket.request) or ticket.pending.is_destructive,
+        "is_destructive": is_risky(ticket.request, RiskLevel.HIGH) or ticket.pending.is_destructive,
         "late": "",
         **row_view(ticket),
     }

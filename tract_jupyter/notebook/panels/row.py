@@ -92,10 +92,10 @@ def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
     return f'{chip}<span class="cut dim">{escaped(said)} ({jump})</span>'
 
 
-def is_risky(request: ReviewRequest) -> bool:
-    """Return True if a finding is of level high or critical: then no button is filled."""
+def is_risky(request: ReviewRequest, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
+    """Return True if a finding is of that level or worse: from "overwrites a file" on, no button is filled."""
     worst = _worst(request)
-    return worst is not None and worst.level >= RiskLevel.HIGH
+    return worst is not None and worst.level >= level
 
 
 def values_line(request: ReviewRequest) -> tuple[str, bool]:
