@@ -281,7 +281,8 @@ class Lab:
             if not field.is_visible():  # it is at its default
                 question.locator("details[data-part='change defaults'] > summary").click()
         field.fill(value)
-        field.press("Enter")
+        if in_line.is_visible() or not in_form.is_visible():
+            field.press("Enter")
 
     # Document and looks
 

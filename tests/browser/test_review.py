@@ -115,7 +115,7 @@ def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
     lab = open_lab(LOAD, DEPLOY, "p = %tract_fire deploy target=prod", "print(p.status, p.fields['regions'])")
     for cell in range(3):
         lab.run_cell(cell)
-    regions = lab.output(2).get_by_label("regions=")
+    regions = lab.output(2).locator(".edits").get_by_label("regions", exact=True)
     lab.change(2, "regions", f"[{'1' * 5_000}]")  # valid JSON, and more digits than Python reads
     for _ in range(2):
         approve(lab, 2)
