@@ -140,7 +140,8 @@ def of_script(tract, code, notebook_id="user"):
 
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
-    assert view["with_html"] == "<code>rows = tools.status() ⏎ print(rows)</code>"
+    assert view["with_html"] == "2 lines of code"
+    assert view["body_html"].count("Can call the tool status") == 0  # the first line says it
     assert "Can call the tool status" in view["risk_html"]
     assert view["needed"] == 3
     assert view["is_short"]
@@ -150,11 +151,22 @@ def test_a_script_stands_there_as_its_code(tract):
     assert not of_script(tract, "x = 1\n" * 16)["is_short"]
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import os\n# Count <all> rows.\nx = 1", "“Count &lt;all&gt; rows.”"), ("print(1)", "print(1)"),
+        ("x = '# no comment'\ny = 2", "2 lines of code"), ("#\nx = 1\ny = 2", "3 lines of code"),
+    ],
+)  # fmt: skip
+def test_code_is_named_by_its_first_comment_and_never_repeated(tract, code, told):
+    assert of_script(tract, code)["with_html"] == told
+
+
 def test_a_script_that_was_changed_shows_what_ran(tract):
     ticket = tract.reviewer.show(PendingScript("top = 3\nprint(top)", notebook_id="user", tract=tract))
     click(Panel(ticket), arguments='{"edits":{"code":"top = 5\\nprint(top)"}}')
     line = record_html(ticket).partition("<summary")[2].partition("</summary>")[0]
-    assert "top = 5 ⏎ print(top)" in line
+    assert "2 lines of code" in line
     assert "code changed" in line
 
 

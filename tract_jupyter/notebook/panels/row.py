@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_a_line, row_html
+from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_brief, row_html
 from tract_jupyter.notebook.views.html import escaped, pieces_html
 from tract_jupyter.review import by_rule, lines_text, shown_code, shown_rows
 
@@ -157,7 +157,7 @@ def _is_short(request: ReviewRequest) -> bool:
 def _without_values(request: ReviewRequest) -> str:
     _, script = asked_code(request)
     if script is not None:
-        return f"<code>{escaped(code_in_a_line(script.code))}</code>"
+        return escaped(code_in_brief(script.code))
     summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
     if summaries:  # what it can do, and then what it did when it was tried
         return escaped(" · ".join(summaries))
