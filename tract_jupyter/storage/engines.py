@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import make_private_folder, open_private
+from tract_jupyter.storage.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ class Backend:
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's own connection: what every transaction does should cost little.
         is_shared: one connection serves all threads, as that of a store in memory must.
+        mark: beside a file that can be written.
     """
 
     engine: Engine
@@ -54,13 +56,7 @@ class Backend:
     begin_write: str
     run: Callable[[Any, str], object]
     is_shared: bool = False
-
-    @property
-    def file(self) -> str | None:
-        """The SQLite file that can be written; None for another kind, for memory, and for a URI."""
-        target = self.engine.url
-        is_file = self.name == SQLITE and not self.is_shared and "uri" not in target.query
-        return target.database if is_file else None
+    mark: Mark | None = None
 
     @property
     def driver_errors(self) -> type[Exception]:
@@ -121,12 +117,15 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
-    _make_private_file(target)
-    is_shared = target.database in {None, "", MEMORY}
+    is_shared, file = target.database in {None, "", MEMORY}, None
     if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
+        file = Path(str(target.database))
+    engine = _engine(target, check_same_thread=False, timeout=lock_timeout)
+    mark = None if file is None else Mark(file)  # before the file is created
+    _make_private_file(target)
     return Backend(
-        _engine(target, check_same_thread=False, timeout=lock_timeout),
+        engine,
         SQLITE,
         location,
         # the file may turn out not to be ours: nothing here writes to it
@@ -135,6 +134,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         begin_write="BEGIN IMMEDIATE",
         run=sqlite3.Connection.execute,
         is_shared=is_shared,
+        mark=mark,
     )
 
 
