@@ -117,13 +117,15 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
-    is_shared, file = target.database in {None, "", MEMORY}, None
+    is_shared = target.database in {None, "", MEMORY}
     if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
-        file = Path(str(target.database))
     engine = _engine(target, check_same_thread=False, timeout=lock_timeout)
-    mark = None if file is None else Mark(file)  # before the file is created
-    _make_private_file(target)
+    can_create = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
+    file = _file_of(target) if can_create else None
+    mark = None if file is None else Mark(file.absolute())  # before the file is created
+    if file is not None:
+        _make_private_file(file)
     return Backend(
         engine,
         SQLITE,
@@ -138,16 +140,10 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     )
 
 
-def _make_private_file(target: URL) -> None:
+def _make_private_file(file: Path) -> None:
     """Create the file of a new store for this user alone. SQLite gives the files beside it the same mode."""
-    if "immutable" in target.query or target.query.get("mode") in {"ro", "rw"}:
-        return
-    file = _file_of(target)
-    if file is not None:
-        with suppress(
-            OSError, ValueError, RuntimeError
-        ):  # it exists, or SQLite reports why it cannot be opened
-            os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    with suppress(OSError, ValueError, RuntimeError):  # it exists, or SQLite reports why it cannot be opened
+        os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:

@@ -14,7 +14,9 @@ import re
 import sqlite3
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.models import open_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +30,9 @@ _REMEDY: Final = (
     "Restore a backup, or the '-wal' file if you have it. If this is the file that you want, go on: this warning comes "
     "once"
 )
+
+
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 class StoreLossWarning(UserWarning):
@@ -69,7 +74,7 @@ class Mark:
     def __init__(self, store: Path) -> None:
         self._store = store
         self._path = store.with_name(f"{store.name}-mark")
-        self._file: BinaryIO | None = None
+        self._file: int | None = None
         self._lock = threading.Lock()
         self._before: Counts | None = None
         self._is_empty = False
@@ -112,21 +117,26 @@ class Mark:
         record = f"{counts.store_id} {counts.commits:020} {counts.events:020}\n".encode()
         with self._lock, suppress(OSError):
             if self._file is None:
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-                self._file = os.fdopen(descriptor, "wb", buffering=0)
+                self._file = open_private(str(self._path), _FLAGS)
                 self._is_ours = True
-            self._file.seek(0)
-            self._file.write(record)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, record)
 
     def close(self) -> None:
         """Close the mark, and remove it if nobody uses the store any more."""
-        with self._lock:
-            file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        self._release()
         if self._is_ours and not self._store.with_name(f"{self._store.name}-wal").exists():
             with suppress(OSError):
                 self._path.unlink()
+
+    def __del__(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        with self._lock, suppress(OSError):
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
 
     def _read(self) -> Counts | None:
         with suppress(OSError):

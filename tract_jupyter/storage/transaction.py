@@ -251,6 +251,8 @@ class Block:
         link.begun.clear()  # from here on it has ended
         if self._connections.is_closed:
             link.drop()
+            if self._backend.mark is not None:
+                self._backend.mark.close()
         link.undo()
 
     def _is_of_driver(self, error: BaseException) -> bool:
