@@ -181,6 +181,21 @@ def test_only_its_user_reads_it(path):
         assert beside(path, "-mark").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_store_that_another_process_is_just_making(tmp_path):
+    path = tmp_path / "new.db"
+    beside(path, "-mark").write_bytes(b"%s %s %s\n" % (b"0" * 32, b"0" * 20, b"0" * 20))
+    path.write_bytes(b"")
+    assert opened(path) == 0
+
+
+def test_an_opening_that_fails_leaves_the_mark(path):
+    killed_after(path, 1)
+    path.write_bytes(b"no database " * 1_000)
+    with pytest.raises(StoreError):
+        Tract.open(path)
+    assert beside(path, "-mark").exists()
+
+
 def test_a_store_that_must_exist_is_not_made_in_an_empty_file(path):
     path.write_bytes(b"")
     with pytest.raises(StoreError, match="there is no store in"):

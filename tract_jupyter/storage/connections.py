@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.storage.columns import Stored
     from tract_jupyter.storage.engines import Backend
-    from tract_jupyter.storage.mark import Mark
     from tract_jupyter.storage.transaction import Block
 
 
@@ -138,8 +137,6 @@ class Connections:
         self._own_lock = threading.RLock()
         self._halted: list[ThreadConnection] = []
         self.is_closed = False
-        self.mark: Mark | None = None
-        """Of a store in a file, once that was opened."""
         with _FORK_LOCK:
             _OPEN.add(self)
 
@@ -188,8 +185,8 @@ class Connections:
                         link.drop()
                 finally:
                     link.lock.release()
-        if self.mark is not None:
-            self.mark.close()
+        if self._backend.mark is not None:
+            self._backend.mark.close()
 
     def renew(self) -> None:
         """Close this thread's connection, so that the next transaction makes a new one."""

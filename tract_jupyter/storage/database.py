@@ -7,7 +7,6 @@ for want of it.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -24,7 +23,7 @@ from tract_jupyter.models import warn
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.errors import translate
-from tract_jupyter.storage.mark import Counts, Mark, StoreLossWarning
+from tract_jupyter.storage.mark import Counts, StoreLossWarning
 from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, making, meta
 from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
@@ -33,8 +32,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sqlalchemy import Connection
+
+    from tract_jupyter.storage.mark import Mark
 
 
 _PAUSE = 0.01  # seconds
@@ -68,13 +70,10 @@ class Database:
         self._connections = Connections(self._backend)
         self._store_id = ""
         self._loss = ""
-        file = None if self._backend.file is None else Path(self._backend.file)
-        mark = None if file is None else Mark(file)  # before there is a file
-        self._backend.create_file()
         try:
             is_new = self._prepare(time.monotonic() + lock_timeout)
-            if mark is not None:
-                self._compare(mark, is_new=is_new)
+            if self._backend.mark is not None:
+                self._compare(self._backend.mark, is_new=is_new)
         except UnicodeDecodeError as error:
             self.close()
             raise translate(error, self.location) from error
@@ -168,7 +167,6 @@ class Database:
         if now is None:
             return
         self._loss = mark.loss(now, is_new=is_new)
-        self._connections.mark = mark
         if self._loss:
             mark.write(now)
             warn(self._loss, StoreLossWarning)

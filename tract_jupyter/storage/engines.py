@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import make_private_folder, open_private
+from tract_jupyter.storage.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ class Backend:
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's own connection: what every transaction does should cost little.
         is_shared: one connection serves all threads, as that of a store in memory must.
+        mark: beside a file that can be written.
     """
 
     engine: Engine
@@ -54,24 +56,7 @@ class Backend:
     begin_write: str
     run: Callable[[Any, str], object]
     is_shared: bool = False
-
-    @property
-    def file(self) -> str | None:
-        """The SQLite file that can be written; None for another kind, for memory, and for a URI."""
-        target = self.engine.url
-        is_file = self.name == SQLITE and not self.is_shared and "uri" not in target.query
-        return target.database if is_file else None
-
-    def create_file(self) -> None:
-        """Create the SQLite file of a new store for this user alone. SQLite gives the files beside it the same mode."""
-        target = self.engine.url
-        is_new = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
-        file = _file_of(target) if self.name == SQLITE and is_new else None
-        if file is not None:
-            with suppress(
-                OSError, ValueError, RuntimeError
-            ):  # it exists, or SQLite reports why it cannot be opened
-                os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    mark: Mark | None = None
 
     @property
     def driver_errors(self) -> type[Exception]:
@@ -135,8 +120,14 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     is_shared = target.database in {None, "", MEMORY}
     if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
+    engine = _engine(target, check_same_thread=False, timeout=lock_timeout)
+    can_create = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
+    file = _file_of(target) if can_create else None
+    mark = None if file is None else Mark(file.absolute())  # before the file is created
+    if file is not None:
+        _make_private_file(file)
     return Backend(
-        _engine(target, check_same_thread=False, timeout=lock_timeout),
+        engine,
         SQLITE,
         location,
         # the file may turn out not to be ours: nothing here writes to it
@@ -145,7 +136,14 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         begin_write="BEGIN IMMEDIATE",
         run=sqlite3.Connection.execute,
         is_shared=is_shared,
+        mark=mark,
     )
+
+
+def _make_private_file(file: Path) -> None:
+    """Create the file of a new store for this user alone. SQLite gives the files beside it the same mode."""
+    with suppress(OSError, ValueError, RuntimeError):  # it exists, or SQLite reports why it cannot be opened
+        os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:

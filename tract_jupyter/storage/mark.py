@@ -14,7 +14,9 @@ import re
 import sqlite3
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.models import open_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +30,9 @@ _REMEDY: Final = (
     "Restore a backup, or the '-wal' file if you have it. If this is the file that you want, go on: this warning comes "
     "once"
 )
+
+
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 class StoreLossWarning(UserWarning):
@@ -55,21 +60,32 @@ class Counts(NamedTuple):
         return 0 if is_later else max(0, self.commits - now.commits)
 
 
+_BEING_MADE: Final = Counts("0" * 32, 0, 0)
+
+
 class Mark:
     """The mark of one store. Without write access to its folder there is none.
 
     Args:
-        store: the SQLite file. It is looked at before it is opened, which creates it.
+        store: the SQLite file. It is looked at before it is created. If it is not there, the mark says that it is being
+            made: another process may see an empty file meanwhile.
     """
 
     def __init__(self, store: Path) -> None:
         self._store = store
         self._path = store.with_name(f"{store.name}-mark")
-        self._file: BinaryIO | None = None
+        self._file: int | None = None
         self._lock = threading.Lock()
-        self._is_there = store.exists()
-        self._is_empty = self._is_there and store.stat().st_size == 0
-        self._before = self._read() if self._is_there else None
+        self._before: Counts | None = None
+        self._is_empty = False
+        self._is_ours = False
+        """True if the store was opened, or the mark was written."""
+        with suppress(OSError, ValueError):  # SQLite reports why it cannot be opened
+            if store.exists():
+                self._before = self._read()
+                self._is_empty = store.stat().st_size == 0
+            else:
+                self.write(_BEING_MADE)
 
     def loss(self, now: Counts, *, is_new: bool) -> str:
         """Return what the opened store has lost; empty if nothing is known of a loss.
@@ -78,7 +94,9 @@ class Mark:
             now: the counts of the store.
             is_new: its tables were just made.
         """
-        before = self._before
+        before, self._is_ours = self._before, True
+        if is_new and before == _BEING_MADE:
+            return ""
         if is_new and before is not None:
             held = f"a store with up to {before.commits:,} commits" if before.commits else "a store"
             return (
@@ -99,20 +117,26 @@ class Mark:
         record = f"{counts.store_id} {counts.commits:020} {counts.events:020}\n".encode()
         with self._lock, suppress(OSError):
             if self._file is None:
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-                self._file = os.fdopen(descriptor, "wb", buffering=0)
-            self._file.seek(0)
-            self._file.write(record)
+                self._file = open_private(str(self._path), _FLAGS)
+                self._is_ours = True
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, record)
 
     def close(self) -> None:
         """Close the mark, and remove it if nobody uses the store any more."""
-        with self._lock:
-            file, self._file = self._file, None
-        if file is not None:
-            file.close()
-        if not self._store.with_name(f"{self._store.name}-wal").exists():
+        self._release()
+        if self._is_ours and not self._store.with_name(f"{self._store.name}-wal").exists():
             with suppress(OSError):
                 self._path.unlink()
+
+    def __del__(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        with self._lock, suppress(OSError):
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
 
     def _read(self) -> Counts | None:
         with suppress(OSError):

@@ -202,7 +202,7 @@ class Block:
                 f"a part of this transaction on {backend.location} failed, so nothing of it was written; "
                 f"let its error end the block{f' ({failure})' if failure else ''}"
             ) from failure
-        mark = self._connections.mark if self._is_writing else None
+        mark = backend.mark if self._is_writing else None
         try:
             counts = None if mark is None else Counts.of(link.driver)
             self._is_committing = True
@@ -251,6 +251,8 @@ class Block:
         link.begun.clear()  # from here on it has ended
         if self._connections.is_closed:
             link.drop()
+            if self._backend.mark is not None:
+                self._backend.mark.close()
         link.undo()
 
     def _is_of_driver(self, error: BaseException) -> bool:
