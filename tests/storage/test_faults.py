@@ -12,6 +12,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreCorruptError, StoreError
+from tract_jupyter.storage import StoreLossWarning
 
 
 @pytest.fixture
@@ -158,7 +159,9 @@ def test_a_wal_with_flipped_bytes_gives_an_earlier_moment(killed):
     data[len(data) // 2] ^= 0xFF
     wal(killed).write_bytes(data)
     killed.with_name(killed.name + "-shm").unlink()
-    with Tract.open(killed) as tract:
+    with pytest.warns(StoreLossWarning, match="of the newest commits"):
+        tract = Tract.open(killed)
+    with tract:
         count = len(texts(tract))
     assert 3 < count < 30
     assert_sound(killed, ALL[:count])

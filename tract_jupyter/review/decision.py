@@ -168,7 +168,7 @@ deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", 
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("__weakref__", "_context", "_token")
 
     def __init__(self, context: DecisionContext) -> None:
         self._context = context

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from weakref import ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,8 +49,11 @@ _WHOLE: Final[set[CodeType]] = {
     contextlib.ExitStack.__exit__.__code__,
     contextlib.ExitStack.enter_context.__code__,
 }
-_BLOCKS: Final[dict[object, FrameType]] = {}
-"""The frames of all blocks, by owner. One that has ended, or is suspended at a `yield`, is on no stack."""
+_BLOCKS: Final[dict[int, tuple[int, ref[object]]]] = {}
+"""The frames and owners of all blocks, by the owner's id. A frame that is suspended at a `yield` is on no stack.
+
+Only ids are kept, and an owner that dies is forgotten: its end may have been cut.
+"""
 _ORDERED: Final[dict[int, type[BaseException]]] = {}
 """What is to be raised in threads at the end of their blocks."""
 
@@ -60,7 +64,7 @@ _STRUCK: Final[set[int]] = set()
 class _Waiting:
     """The state of the main thread, which alone is interrupted."""
 
-    owners: Final[set[object]] = set()
+    owners: Final[set[int]] = set()
     """The owners of the main thread's blocks."""
     before: Any = None
     """What handled interrupts before the first block."""
@@ -77,12 +81,12 @@ def whole(function: F) -> F:
 @whole
 def begin(frame: FrameType, owner: object) -> None:
     """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same owner."""
+    _BLOCKS[id(owner)] = id(frame), ref(owner, functools.partial(_forget, id(owner)))
     if threading.get_ident() == threading.main_thread().ident:
-        if not _Waiting.owners and callable(before := _get_handler(_SIGINT)) and before is not _on_interrupt:
+        if callable(before := _get_handler(_SIGINT)) and before is not _on_interrupt:
             _Waiting.before = before
             _set_handler(_SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
-        _Waiting.owners.add(owner)
-    _BLOCKS[owner] = frame
+        _Waiting.owners.add(id(owner))
 
 
 @whole
@@ -91,10 +95,10 @@ def end(owner: object) -> None:
 
     A second call for the same owner does only what the first one did not.
     """
-    _BLOCKS.pop(owner, None)
-    thread = threading.get_ident()
-    if thread == threading.main_thread().ident:
-        _Waiting.owners.discard(owner)
+    thread, since = threading.get_ident(), None
+    is_main = thread == threading.main_thread().ident
+    if is_main:
+        _Waiting.owners.discard(id(owner))
         before, since = _Waiting.before, _Waiting.since
         if not _Waiting.owners:
             try:
@@ -104,15 +108,30 @@ def end(owner: object) -> None:
                 since, _Waiting.since = _Waiting.since, None
                 if _get_handler(_SIGINT) is not _on_interrupt:
                     _Waiting.before = None
-        elif since is not None:
-            if _is_whole(frame_at(1).f_back):
-                since = None  # it waits for the end of a block around this one
-            else:
-                _Waiting.since = None
-        if since is not None:
-            (before or signal.default_int_handler)(signal.SIGINT, frame_at())
+    _BLOCKS.pop(id(owner), None)  # until here, the death of the owner repeats this
+    if is_main and since is not None and _Waiting.owners:
+        if _is_whole(frame_at(1).f_back):
+            since = None  # it waits for the end of a block around this one
+        else:
+            _Waiting.since = None
+    if since is not None:
+        (before or signal.default_int_handler)(signal.SIGINT, frame_at())
     if thread in _ORDERED and not _is_whole(frame_at(1).f_back):
         raise _ORDERED.pop(thread)
+
+
+def _forget(owner: int, _dead: object) -> None:
+    _BLOCKS.pop(owner, None)
+    _Waiting.owners.discard(owner)
+    is_main = threading.get_ident() == threading.main_thread().ident
+    if is_main and not _Waiting.owners and _Waiting.before and _get_handler(_SIGINT) is _on_interrupt:
+        _set_handler(_SIGINT, _Waiting.before)
+
+
+class Owner:
+    """An owner of a block that has no other one."""
+
+    __slots__ = ("__weakref__",)
 
 
 class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # it is used as a function
@@ -142,7 +161,7 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
     @contextlib.contextmanager
     @functools.wraps(function)
     def context(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        owner = object()
+        owner = Owner()
         try:
             begin(frame_at(0), owner)  # kept by no name: a frame that knows itself is never freed by itself
             yield from function(*args, **kwargs)
@@ -238,12 +257,12 @@ def _order(thread: int, exception: type[BaseException] | None) -> None:
 
 
 def _is_whole(frame: FrameType | None) -> bool:
-    blocks = set(_BLOCKS.values())
+    blocks = {block for block, _ in list(_BLOCKS.values())}
     while frame is not None:
         code = frame.f_code
         if code is interruptible.__code__:
             return False
-        if code in _WHOLE or frame in blocks:
+        if code in _WHOLE or id(frame) in blocks:
             return True
         frame = frame.f_back
     return False

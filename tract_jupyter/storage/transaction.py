@@ -25,7 +25,7 @@ from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.connections import FORKED
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.errors import translate
-from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
+from tract_jupyter.storage.interrupts import Owner, begin, end, frame_at, whole
 from tract_jupyter.storage.mark import Counts
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Block:
         self._lock_calls: list[object] = []
         """One element if the lock was acquired, two if it was released as well."""
         self._is_committing = False
-        self._owner = object()  # not this: what is interrupted keeps it
+        self._owner = Owner()
         self.token: ref[object] | None = None
 
     def watch(self, token: object) -> None:
