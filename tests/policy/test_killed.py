@@ -17,22 +17,29 @@ JOB = """
 import os, signal, sys
 from tract_jupyter import Tract
 from tract_jupyter.policy import TriggerConfig
-from tract_jupyter.storage.transaction import Transaction
+from tract_jupyter.storage import Database
 
 path, stop, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 ends = 0
-end = Transaction.__exit__
+write = Database.write
 
-def counted(self, *error):
-    global ends
-    end(self, *error)
-    if self._is_writing and armed:
-        ends += 1
-        if ends == stop:
-            os.kill(os.getpid(), signal.SIGKILL)
+class Counted:
+    def __init__(self, database):
+        self.transaction = write(database)
+
+    def __enter__(self):
+        return self.transaction.__enter__()
+
+    def __exit__(self, *error):
+        global ends
+        self.transaction.__exit__(*error)
+        if armed:
+            ends += 1
+            if ends == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 armed = False
-Transaction.__exit__ = counted
+Database.write = lambda database: Counted(database)
 with Tract.open(path) as tract:
     tract.policies.evaluator.orchestrate = lambda reason, autonomy: tract.assistant("by the orchestrator")
     armed = True
