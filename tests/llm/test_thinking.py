@@ -206,3 +206,17 @@ def test_summaries_are_without_it(tract):
     tract.configure_llm(ScriptedClient("<think>hm</think>They counted."))
     tract.compress()
     assert "hm" not in json.dumps(Tract.compile(tract).to_dicts())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The closing tag is ``` ``</think>`` ``` and ends it.",
+        "Use ``a ` </think> b`` here.",
+        "Like this:\n~~~\n<think>\nfoo\n</think>\n~~~\nDone.",
+        "Like this:\n````md\n```\n</think>\n```\n````\nDone.",
+        "Like this:\n```\n</think>\n```\nDone.",
+    ],
+)
+def test_a_tag_in_any_form_of_code_is_text(text):
+    assert split_thought(text) == ("", text)

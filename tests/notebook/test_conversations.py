@@ -92,6 +92,20 @@ def test_a_new_conversation_sends_nothing_of_the_earlier_one_and_keeps_it(notebo
     assert "first" in again.run("print(tract.compile().to_dicts())").text
 
 
+def test_after_a_new_conversation_nothing_continues(notebook):
+    notebook("c.ipynb").run("%%tract_chat\nfirst")
+    again = notebook("c.ipynb", starts=False)
+    again.run("%tract chat new\ntract.models.use(model)")
+    assert "Continues" not in again.run("%%tract_chat\nsecond").text
+
+
+def test_a_reset_in_vs_code_moves_no_conversation(bare_shell, tmp_path):
+    bare_shell.namespace["__vsc_ipynb_file__"] = str(tmp_path / "report.ipynb")
+    bare_shell.run(LOAD)
+    bare_shell.run("%reset -f")
+    assert ".tract/report.db" in bare_shell.run("print(repr(tract))").text
+
+
 def test_each_new_conversation_has_a_name_of_its_own(notebook):
     shell = notebook("c.ipynb")
     names = [re.search(r"branch (\S+)\.", shell.run("%tract chat new").text)[1] for _ in range(3)]

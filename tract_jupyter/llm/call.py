@@ -272,7 +272,7 @@ class WholeReplies:
 
 _MOST_TRIES: Final = 3
 _LEAST_LIMIT: Final = 1_024  # tokens; a second try with a few tokens more would be cut as well
-_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _OTHER_WORDS: Final = "say it in other words, or ask another model"
 
 
@@ -287,7 +287,8 @@ def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, An
 
 def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
     name = next((one for one in _LIMITS if options.get(one) is not None), _LIMITS[0])
-    given, written = options.get(name), reply.tokens.output_tokens or len(reply.text) // CHARACTERS_PER_TOKEN
+    characters = len(reply.text) + len(reply.reasoning)
+    given, written = options.get(name), reply.tokens.output_tokens or characters // CHARACTERS_PER_TOKEN
     return {name: max(2 * (given if isinstance(given, int) else 0), 2 * written, _LEAST_LIMIT)}
 
 

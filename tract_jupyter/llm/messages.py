@@ -254,7 +254,10 @@ _FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
     ("length", re.compile("length|limit|max|context|window|truncat|exceed")),
     (
         "incomplete",
-        re.compile("incomplete|abort|cancel|error|fail|time_?out|interrupt|malformed|insufficient|other"),
+        re.compile(
+            "incomplete|abort|cancel|error|fail|time_?out|interrupt|malformed|insufficient|other|overload|preempt"
+            "|terminat|kill|deadline|too_many|unexpected|language|in_progress|queued"
+        ),
     ),
 )
 """What the words of servers for the end of a reply have in common; any other word is a plain end."""

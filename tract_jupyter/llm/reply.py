@@ -287,9 +287,9 @@ def finish_of_reply(response: dict[str, Any]) -> str:
     """Return why a reply ended; empty if the client does not say."""
     first = next(iter(dicts(response.get("choices"))), {})
     said, message = first.get("finish_reason"), first.get("message")
-    if not isinstance(said, str) or not said:
-        return ""
     message = message if isinstance(message, dict) else {}
+    if not isinstance(said, str) or not said:
+        return "refusal" if message.get("refusal") and not message.get("tool_calls") else ""
     return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal")))
 
 

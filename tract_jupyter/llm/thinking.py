@@ -28,7 +28,8 @@ _MOST: Final = 50
 """How many tags of a reply are looked at: each takes time in proportion to the text."""
 _MOST_SPACE: Final = 1_000
 """Characters of white space that a tag at the beginning may stand behind in a stream."""
-_CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_TICKS: Final = re.compile("`+")
 _SENTENCE_ENDS: Final = tuple(""".!?:;…。)]}"'*`""")
 _GOES_ON: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
 """What follows a tag that a sentence mentions."""
@@ -91,7 +92,7 @@ def _lone_end(text: str, *, at_start: bool) -> re.Match[str] | None:
     """Return the closing tag that ends reasoning without an opening tag; None if there is none."""
     for found in islice(_CLOSING.finditer(text), _MOST):
         before, after = text[: found.start()], text[found.end() :]
-        if (at_start and before.strip()) or _OPENING.search(_CODE.sub("", before)):
+        if (at_start and before.strip()) or _has_opening(before):
             return None
         if not _is_code(before) and not _is_mentioned(before, after):
             return found
@@ -99,9 +100,26 @@ def _lone_end(text: str, *, at_start: bool) -> re.Match[str] | None:
 
 
 def _is_code(before: str) -> bool:
-    """Return True if what follows this text is code: a fence or a backtick is open."""
-    is_fenced = before.count("```") % 2 == 1
-    return is_fenced or before.rpartition("\n")[2].replace("```", "").count("`") % 2 == 1
+    """Return True if what follows this text is code: a fence or a run of backticks is open."""
+    fence = ""
+    for line in before.split("\n"):
+        found = _FENCE.match(line)
+        if found is None:
+            continue
+        if not fence:
+            fence = found[1] if found[1][0] == "~" or "`" not in line[found.end() :] else ""
+        elif found[1].startswith(fence) and not line[found.end() :].strip():
+            fence = ""
+    ticks = 0
+    for run in _TICKS.findall(before.rpartition("\n")[2]):
+        ticks = len(run) if not ticks else 0 if len(run) == ticks else ticks
+    return bool(fence or ticks)
+
+
+def _has_opening(before: str) -> bool:
+    """Return True if an opening tag stands in a text, outside of code."""
+    found = islice(_OPENING.finditer(before), _MOST)
+    return any(not _is_code(before[: one.start()]) for one in found)
 
 
 def _is_mentioned(before: str, after: str) -> bool:

@@ -162,6 +162,9 @@ class NotebookSession:
         self.tells_store = True
         """False as long as what is printed on loading is still to come: it names the store."""
         self._folder = Path.cwd()
+        self._path = notebook_path(
+            shell
+        )  # now: `%reset` removes the name that VS Code put into the namespace
         self._tract: Tract | None = None
         self._advice: Advice | None = None
         self._ran = RanCells(shell)
@@ -218,7 +221,7 @@ class NotebookSession:
 
         A notebook outside the kernel's folder gets a digest of its path, as another one may have the same name.
         """
-        path = notebook_path(self.shell)
+        path = self._path
         if path is None:
             return ""
         if not path.is_absolute() or path.parent == self._folder:

@@ -75,6 +75,7 @@ def _new(notebook: NotebookSession) -> GridView:
 
     before = notebook.tract.current_branch
     name = start_conversation(notebook.tract)
+    notebook.take_continued()
     back = f" %tract switch {before} goes back." if before else ""
     return GridView("New conversation", (f"The next message is the first one of branch {name}.{back}",))
 
