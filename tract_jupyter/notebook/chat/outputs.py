@@ -32,6 +32,7 @@ MOST_OUTPUTS: Final = 50
 """Outputs of one script that are shown."""
 MOST_HTML: Final = 500_000
 """Characters of the HTML of one output."""
+_MOST_PIXELS: Final = 20_000
 MOST_IMAGE: Final = 4_000_000
 """Characters of one image, as base64."""
 MOST_OF_TURN: Final = 20_000_000
@@ -95,7 +96,7 @@ class Output:
         size = "".join(
             f' {name}="{given[name]:.0f}"'
             for name in ("width", "height")
-            if isinstance(given.get(name), int | float)
+            if isinstance(given.get(name), int | float) and 0 < given[name] < _MOST_PIXELS
         )
         return (
             f'<img alt="{escaped(self.plain[:200])}"{size} src="data:{kind};base64,{"".join(image.split())}">'

@@ -29,15 +29,31 @@ _DROPPED: Final = _words(
 )
 """Elements that go with everything in them; of other elements that are not allowed, only the tags go."""
 _ATTRIBUTES: Final = _words(
-    "align alt bgcolor border cellpadding cellspacing class color colspan dir height id lang open rowspan scope span "
+    "align alt bgcolor border cellpadding cellspacing color colspan dir height lang open rowspan scope span "
     "start title valign width"
 )
 _NEEDS_SCRIPTS = re.compile(r"<\s*(?:script|iframe|object|embed|canvas)\b", re.IGNORECASE)
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*")
+_MOST_SHOWN: Final = 20_000  # characters of a text that is not read as HTML
 _LINK = re.compile(r"https?://[^\s\"'<>]*")
 _UNSAFE_CSS = re.compile(
-    r"[\\<@{}]|url|image|src|expression|behaviou?r|binding|position\s*:\s*fixed", re.IGNORECASE
+    r"[\\<@{}&\r\f\0]|/\*|var\(|url|image|src|expression|behaviou?r|binding|position\s*:\s*(?:fixed|sticky)",
+    re.IGNORECASE,
 )
+_CLASS = re.compile(
+    r"dataframe|data|blank|index_name|(?:row|col)_heading|level\d+|(?:row|col)\d+|T_\w+|table-\w+|[A-Z]\w*"
+)
+"""Classes of tables. Others could be those of this package's own rows and buttons."""
+_ID = re.compile(r"T_\w+")
+_CLOSES: Final = {
+    "li": (_words("li"), _words("ul ol")),
+    "dd": (_words("dd dt"), _words("dl")),
+    "dt": (_words("dd dt"), _words("dl")),
+    "table": (_words("table"), _words("td th caption")),
+}
+"""Elements that a page closes by itself before such a tag, unless one of the others is open within them."""
+_MOST_UNCLOSED: Final = 200
+"""How many tags may have no end: the parser reads the rest of the text again for each."""
 _STRING = re.compile(r'"[^"\\\n{}]*"|\'[^\'\\\n{}]*\'')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -50,6 +66,8 @@ def needs_scripts(text: str) -> bool:
 def sanitized_html(text: str) -> str:
     """Return HTML without scripts, event handlers, forms and addresses that a page would load."""
     scope = f"o-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    if sum(part.count("<") - 1 for part in text.split(">") if "<" in part) > _MOST_UNCLOSED:
+        return f"<pre>{escaped(text[:_MOST_SHOWN])}</pre>"
     reader = _Reader(scope)
     reader.feed(text)
     reader.close()
@@ -81,11 +99,22 @@ class _Reader(HTMLParser):
         elif tag in _DROPPED:
             self._dropped, self._depth = tag, 1
         elif tag in _TAGS:
+            self._close_before(tag)
             self._made.append(
                 f"<{tag}{''.join(_attribute(tag, name, value or '') for name, value in attrs)}>"
             )
             if tag not in _EMPTY:
                 self._open.append(tag)
+
+    def _close_before(self, tag: str) -> None:
+        """Close what a page closes before a tag, so that its end tags close nothing outside of this output."""
+        closed, within = _CLOSES.get(tag, (frozenset(), frozenset()))
+        for one in reversed(self._open):
+            if one in closed:
+                self.handle_endtag(one)
+                return
+            if one in within:
+                return
 
     def handle_endtag(self, tag: str) -> None:
         """Close an element, and those in it that are open."""
@@ -114,6 +143,10 @@ def _attribute(tag: str, name: str, value: str) -> str:
     if name == "style":
         kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
         return f' style="{escaped(";".join(kept))}"' if kept else ""
+    if name in {"class", "id"}:
+        allowed = _CLASS if name == "class" else _ID
+        kept = [one for one in value.split() if allowed.fullmatch(one)]
+        return f' {name}="{escaped(" ".join(kept))}"' if kept else ""
     if name == "href" and tag == "a":
         return f' href="{escaped(value)}" rel="noreferrer" target="_blank"' if _LINK.fullmatch(value) else ""
     if name == "src" and tag == "img":

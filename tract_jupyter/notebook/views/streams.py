@@ -12,7 +12,7 @@ MOST_TEXT: Final = 20_000
 """Characters of one stream that are shown: as many of its beginning as of its end."""
 _HALF: Final = MOST_TEXT // 2
 
-_MOVES = re.compile(r"(\r+\n|[\n\r\b]|\x1b\[\d{0,3}A)")
+_MOVES = re.compile(r"((?<!\r)\r+\n|[\n\r\b]|\x1b\[\d{0,3}A)")
 _OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[\d;?]*[A-Za-ln-z]|\x1b[()][A-Z0-9]")
 _STYLES = re.compile(r"\x1b\[([\d;]*)m")
 _COLORS: Final = (
