@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from IPython.display import display, update_display
 
@@ -27,7 +27,6 @@ class WaitingLine:
     Attributes:
         is_used: True if the cell that runs has used the tract.
         is_told: True if the cell itself says how many questions wait.
-        cell_text: the text of the cell that runs, as the user typed it.
     """
 
     def __init__(self, notebook: NotebookSession) -> None:
@@ -37,11 +36,9 @@ class WaitingLine:
         self._count = 0
         self.is_used = False
         self.is_told = False
-        self.cell_text = ""
 
-    def begin(self, info: Any = None) -> None:
+    def begin(self, _info: object = None) -> None:
         """Look at a cell that is about to run."""
-        self.cell_text = getattr(info, "raw_cell", None) or ""
         self._cell = self._notebook.shell.execution_count
         self.is_used = self.is_told = False
 

@@ -20,9 +20,7 @@ from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
     Question,
-    approval_terms,
     is_waited_for,
-    own_arguments,
     process_text,
     request_from_dict,
     this_process,
@@ -134,9 +132,7 @@ class RemotePending(FieldPending):
         action = self.request.action(name)
         if action is None or name in {"approve", "reject"}:
             return super().execute_tool(name, arguments)
-        with self.on_terms(approval_terms(name, arguments)):
-            given = action.parameters.validate(own_arguments(arguments))
-            return self.through_gate(name, given, self._hand_over)
+        return self.through_gate(name, action.parameters.validate(arguments), self._hand_over)
 
     def run_approved(self) -> None:
         """Leave it to the process that asked."""

@@ -37,7 +37,6 @@ from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
-from tract_jupyter.review import approval_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -234,8 +233,7 @@ class CallPart:
 
     @property
     def _edits(self) -> Mapping[str, Any]:
-        made = self.decision
-        edits = {} if made is None else approval_terms(made.action, made.arguments).get("edits")
+        edits = {} if self.decision is None else self.decision.arguments.get("edits")
         return edits if isinstance(edits, dict) else {}
 
     @property
