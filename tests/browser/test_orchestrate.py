@@ -56,7 +56,7 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
     told = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert "The person changed the call" in told[-1]["content"]
     before, after = map(int, lab.execute("print(result.tokens_before, result.tokens_after)").split())
-    assert after < before / 5
+    assert after < 200
     assert before > 1000
     foot = page.locator(".foot").inner_text()
     assert "1 change made" in foot
