@@ -128,7 +128,7 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
     ) -> Lab:
         if app == "notebook":
             _require(missing_notebook())
-        path = lab_server.root / _file_name(request.node.name) / str(len(labs)) / name
+        path = lab_server.fresh_folder(_file_name(request.node.name)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
         # a page that was kept shows JupyterLab

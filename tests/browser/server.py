@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import URLError
@@ -75,6 +76,7 @@ class LabServer:
         self.home = folder / "home"
         self.token = secrets.token_hex(16)
         self.url = ""
+        self._numbers = count()
         # not within `folder`, as the name of a Unix socket may have about 100 characters only
         self._runtime = tempfile.TemporaryDirectory()
         self._log_path = folder / "server.log"
@@ -137,6 +139,12 @@ class LabServer:
         with _OPENER.open(request, timeout=20) as response:
             text = response.read()
         return json.loads(text) if text else None
+
+    def fresh_folder(self, name: str) -> Path:
+        """Make an empty folder below `root`; its name gets a number, as a test that runs again needs another one."""
+        folder = self.root / name / str(next(self._numbers))
+        folder.mkdir(parents=True)
+        return folder
 
     def end_session(self, path: str) -> None:
         """Shut down the kernel of the notebook at `path` (relative to `root`), if it has one."""

@@ -114,12 +114,18 @@ def test_what_is_no_reply_is_an_error_and_nothing_is_committed(ask, response, wo
     assert tract.head == before
 
 
-def test_parts_and_refusals_are_read_as_text(ask):
-    tract, _ = ask(reply([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
-                   {"choices": [{"message": {"content": None, "refusal": "I will not"}}]})  # fmt: skip
-    assert tract.generate().text == "ab"
+def test_text_parts_are_joined(ask):
+    tract, _ = ask(reply([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
     response = tract.generate()
-    assert (response.text, response.usage, response.generation_config) == ("I will not", {}, {})
+    assert response.text == "ab"
+
+
+def test_a_refusal_is_an_error_and_is_not_committed(ask):
+    tract, _ = ask({"choices": [{"message": {"content": None, "refusal": "I will not"}}]})
+    before = tract.head
+    with pytest.raises(LLMResponseError, match="declined to answer, so nothing was committed"):
+        tract.generate()
+    assert tract.head == before
 
 
 def test_what_the_client_raises_comes_as_it_is(ask):
