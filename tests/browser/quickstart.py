@@ -31,7 +31,9 @@ class Quickstart:
 
     def __init__(self, page: Page, server: LabServer, folder: str = "quickstart") -> None:
         place = server.fresh_folder(folder)
-        shutil.copytree(NOTEBOOKS, place, ignore=shutil.ignore_patterns(".*", "__pycache__"), dirs_exist_ok=True)
+        shutil.copytree(
+            NOTEBOOKS, place, ignore=shutil.ignore_patterns(".*", "__pycache__"), dirs_exist_ok=True
+        )
         path = place / "quickstart.ipynb"
         self.sources = [cell.source for cell in nbformat.read(path, as_version=4).cells]
         self.lab = Lab(page, server, path)
