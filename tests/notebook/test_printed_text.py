@@ -57,12 +57,12 @@ def test_colours_are_styles_and_all_else_is_text(text, html):
 
 
 PATHOLOGICAL = {
-    "codes": "\x1b[" + ";" * 200_000 + "m",
+    "codes": "\x1b[" + ";" * 800_000 + "m",
     "colours": "\x1b[" + "38;5;1;" * 200_000 + "m",
     "spans": "\x1b[31ma" * 200_000,
-    "carriage returns": "x" * 400_000 + "\ry" * 200_000,
+    "carriage returns": "x" * 1_600_000 + "\ry" * 400_000,
     "carriage returns alone": "\r" * 1_000_000,
-    "backspaces": "x" * 400_000 + "\by" * 200_000,
+    "backspaces": "x" * 1_600_000 + "\by" * 400_000,
     "line breaks": "\n" * 1_000_000,
     "line breaks of Windows": "\r\r\n" * 400_000,
     "long lines that are written again": "x" * 30_000 + "\n" + "y\x1b[Ay\n" * 200_000,

@@ -39,9 +39,11 @@ class PrintedText:
         """Add text. The time is proportional to its length."""
         end = 0
         for move in _MOVES.finditer(text):
-            self._put(text[end : move.start()])
+            begin, after = move.span()
+            if begin > end:
+                self._put(text[end:begin])
             self._move(move[0])
-            end = move.end()
+            end = after
         self._put(text[end:])
 
     def text(self) -> str:
@@ -60,17 +62,17 @@ class PrintedText:
         return "\n".join(map("".join, self._lines))
 
     def _move(self, move: str) -> None:
-        if move == "\r":
-            self._column = 0
-        elif move == "\b":
-            self._column = max(self._column - 1, 0)
-        elif move.endswith("A"):
-            self._row = max(self._row - int(move[2:-1] or 1), 0)
-        else:
+        if move.endswith("\n"):
             self._row, self._column = self._row + 1, 0
             if self._row == len(self._lines):
                 self._lines.append([])
                 self._grow(1)
+        elif move == "\r":
+            self._column = 0
+        elif move == "\b":
+            self._column = max(self._column - 1, 0)
+        else:
+            self._row = max(self._row - int(move[2:-1] or 1), 0)
 
     def _put(self, piece: str) -> None:
         line = self._lines[self._row]
