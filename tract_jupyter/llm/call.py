@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
-from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, REFUSED
+from tract_jupyter.llm.messages import REFUSED
 from tract_jupyter.llm.reply import CONTEXT_FULL, Reply
 from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
@@ -288,8 +288,9 @@ def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, An
 def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
     name = next((one for one in _LIMITS if options.get(one) is not None), _LIMITS[0])
     characters = len(reply.text) + len(reply.reasoning)
-    given, written = options.get(name), reply.tokens.output_tokens or characters // CHARACTERS_PER_TOKEN
-    return {name: max(2 * (given if isinstance(given, int) else 0), 2 * written, _LEAST_LIMIT)}
+    written = reply.tokens.output_tokens or characters  # a token has at least one character
+    limits = [one for one in (options.get(name), reply.limit) if isinstance(one, int)]
+    return {name: max(2 * max([written, *limits]), _LEAST_LIMIT)}
 
 
 def _limit_text(options: Mapping[str, Any]) -> str:

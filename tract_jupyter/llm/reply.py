@@ -190,6 +190,12 @@ class Reply:
         return Usage.of(self.response)
 
     @property
+    def limit(self) -> int | None:
+        """The token limit of a cut reply, also if it was the client's default; None if unknown."""
+        given = self.response.get("max_tokens")
+        return given if isinstance(given, int) else None
+
+    @property
     def why_cut(self) -> str:
         """Why the reply is not whole, as a short sentence; empty if it is whole."""
         if self.finish_reason == "length" and re.search("context|window", self._word, re.IGNORECASE):
@@ -290,7 +296,7 @@ def finish_of_reply(response: dict[str, Any]) -> str:
     message = message if isinstance(message, dict) else {}
     if not isinstance(said, str) or not said:
         return "refusal" if message.get("refusal") and not message.get("tool_calls") else ""
-    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal")))
+    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
