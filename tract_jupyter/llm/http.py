@@ -457,12 +457,12 @@ class HTTPClient(ABC):
     def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
         """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
         reply = request.blocks.bind(masked_in(reply, self._repeated))
-        limit = request.most_tokens
-        for choice in reply["choices"] if limit else ():
-            if choice["finish_reason"] in self.unsure_ends and (Usage.of(reply).output_tokens or 0) >= limit:
-                choice["finish_reason"] = "length"
-            if choice["finish_reason"] in CUT_REASONS:
-                reply["max_tokens"] = limit
+        limit, (choice, *_) = request.most_tokens, reply["choices"]
+        if limit and choice["finish_reason"] in self.unsure_ends:
+            made = Usage.of(reply).output_tokens or 0
+            choice["finish_reason"] = "length" if made >= limit else choice["finish_reason"]
+        if limit and choice["finish_reason"] in CUT_REASONS:
+            reply["max_tokens"] = limit
         return reply
 
     def _deltas(self, parts: Iterable[bytes], assembly: Assembly) -> Iterator[Delta]:
