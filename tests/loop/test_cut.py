@@ -34,7 +34,7 @@ def cut(text, finish, *calls, **more):
 
 
 def sent(client):
-    """Return the messages of the last request, without those of the system."""
+    """Return the messages of the last request, without the system's."""
     return [(one["role"], one["content"]) for one in client.last_messages if one["role"] != "system"]
 
 
@@ -258,7 +258,7 @@ def test_the_second_request_of_a_turn_counts_what_was_taken(talk, script, done):
     client = script(reply(None, call("look", {"city": "Rome"}), usage=usage), "Sunny.")
     response = talk.chat("Go.", limits=TurnLimits(tokens=8_100))
     assert (response.outcome, len(client.asked), len(done)) == ("limit", 1, 1)
-    assert "of which 90 are left" in response.note
+    assert "with 90 left" in response.note
     assert talk.chat(None, limits=TurnLimits(tokens=9_000)).text == "Sunny."
 
 

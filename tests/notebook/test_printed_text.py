@@ -73,7 +73,7 @@ PATHOLOGICAL = {
 
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 def test_the_time_of_any_text_is_bounded(text):
-    """The bound is several times what an ordinary machine needs."""
+    """The bound is several times the need of an ordinary machine."""
     started = time.thread_time()
     printed = PrintedText()
     printed.write(text)

@@ -303,7 +303,7 @@ _OTHER_WORDS: Final = "say it in other words, or ask another model"
 
 
 def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a response whose usage has what the tries before it took."""
+    """Return a response whose usage includes the earlier tries."""
     used = [one for one in tries if one]
     if not used:
         return response

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.blocks import ProviderBlocks
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "incomplete"]
-"""Why a reply ended: those of chat completions, and three that other dialects have: the model declined; the provider
-paused a long turn, and goes on when the message is sent back; something else ended the reply early."""
+"""Why a reply ended. Chat completions have the first four. Other dialects add: the model declined; the provider paused
+a long turn, and continues when the message is sent back; something else ended the reply early."""
 
 REFUSED: Final = frozenset({"content_filter", "refusal"})
 """The reasons of a reply that is not sent back: a filter ended it, or the model declined."""
@@ -145,7 +145,7 @@ def _says_something(response: Mapping[str, Any]) -> bool:
 
 
 def larger_usage(before: object, now: object) -> object:
-    """Return what a stream has reported of tokens so far: of each count the largest, as some streams end with zeros."""
+    """Return the token counts of a stream so far: the largest of each count, as some streams end with zeros."""
     if not isinstance(now, dict) or not isinstance(before, dict):
         return now if isinstance(now, dict) else before
     found = dict(before)
@@ -260,7 +260,7 @@ _FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-"""What the words of servers for the end of a reply have in common; any other word is a plain end."""
+"""Patterns of the servers' words for the end of a reply. Any other word is a plain end."""
 
 
 def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> FinishReason | None:

@@ -28,7 +28,7 @@ REASON: Final = "why_unreadable"
 """Stands beside `INVALID_JSON`, the arguments that could not be read, and says why."""
 _LONGEST_RAW: Final = 500
 _DEEPEST: Final = 150
-"""Levels of arguments. A commit has 200 at most, and wraps the arguments in some of its own."""
+"""Levels of arguments. A commit has 200 at most, and wraps the arguments in a few levels."""
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64

@@ -118,7 +118,7 @@ class Reply:
         model: its name, if the reply has it.
         usage: the tokens it took, by the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
         finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, `pause` or
-            `incomplete`, whatever word the client has for it; None if the client does not say.
+            `incomplete`, for any word of the client; None if the client does not say.
         reasoning: what the model thought, as far as the provider shows it.
         response: what was read.
     """

@@ -1,6 +1,6 @@
 """Reasoning that a server leaves in the text of a reply, between tags such as `<think>` and `</think>`.
 
-It stands at the beginning of the text, or in lines of its own. Many servers send only the closing tag, since the prompt
+It is at the beginning of the text, or in separate lines. Many servers send only the closing tag, since the prompt
 has the opening one.
 """
 
@@ -28,7 +28,7 @@ _LONGEST: Final = max(map(len, _TAGS.values()))
 _MOST: Final = 50
 """How many tags of a reply are looked at: each takes time in proportion to the text."""
 _MOST_SPACE: Final = 1_000
-"""Characters of white space that a tag at the beginning may stand behind in a stream."""
+"""The most white space before a tag at the beginning of a stream."""
 _FENCE: Final = re.compile(
     r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})"
 )  # also within lists and quotes
@@ -40,7 +40,7 @@ _HTML_CODE: Final = re.compile(r"<(/?)(code|pre|kbd|samp|tt)\b[^<>]*>", re.IGNOR
 _TICKS: Final = re.compile("`+")
 _SENTENCE_ENDS: Final = tuple(""".!?:;…。)]}"'*`""")
 _GOES_ON: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
-"""What follows a tag that a sentence mentions."""
+"""The text after a tag that a sentence mentions."""
 _QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("(", ")"), ("«", "»")}
 
 
@@ -150,13 +150,13 @@ def _is_fenced(before: str) -> bool:
 
 
 def _has_opening(before: str) -> bool:
-    """Return True if an opening tag stands in a text, outside of code."""
+    """Return True if a text has an opening tag outside of code."""
     found = islice(_OPENING.finditer(before), _MOST)
     return any(not _is_code(before[: one.start()], before[one.end() :]) for one in found)
 
 
 def _is_mentioned(before: str, after: str) -> bool:
-    """Return True if a sentence goes on around a tag."""
+    """Return True if a sentence continues after a tag."""
     goes_on = _GOES_ON.match(after) is not None
     line = before.rpartition("\n")[2]
     if not before.strip():
@@ -180,7 +180,7 @@ class ThoughtStream:
         self._thoughts = 0
 
     def of(self, delta: Delta) -> Iterator[Delta]:
-        """Yield what a delta adds. What may be the beginning of a tag is held back."""
+        """Yield the new part of a delta. A possible beginning of a tag waits for the next delta."""
         if delta.kind != "text" or self._is_over:
             yield delta
             return
@@ -207,14 +207,14 @@ class ThoughtStream:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Delta]:
-        """Yield what was held back: the stream has ended, or the text has begun."""
+        """Yield the text that waited: the stream has ended, or the text has begun."""
         held = self._held.lstrip() if self._thoughts and not self._thinks else self._held
         self._held, self._is_over = "", True
         if held:
             yield Delta("reasoning" if self._thinks else "text", held)
 
     def _tag_begins(self) -> int:
-        """Return the length of what is held and belongs to no closing tag."""
+        """Return the length of the waiting text before a possible closing tag."""
         for place in range(max(0, len(self._held) - _LONGEST + 1), len(self._held)):
             if any(tag.startswith(self._held[place:].lower()) for tag in _TAGS.values()):
                 return place

@@ -145,8 +145,8 @@ class TurnStore:
     def last_reply(self) -> ChatResponse | None:
         """Return the reply that the context ends with, if its turn is over; None if there is something to go on with.
 
-        The model is told to continue a reply that was cut at its limit. One that was stopped is set aside, to be asked
-        for again.
+        The next request tells the model to continue a reply that was cut at its limit. A stopped reply is set aside,
+        and requested again.
 
         Raises:
             ContentError: the context ends with nothing that could be answered or gone on with.
@@ -195,7 +195,7 @@ class StoredTurn:
         on_delta: see `Offer`.
         asks: who is asked instead of the model, by a user's function.
         observer: is told what happens; None if nobody looks on.
-        whole: whether a reply that was cut is asked for again, with a higher limit, instead of being kept.
+        whole: whether a cut reply is replaced by another request with a higher limit.
     """
 
     store: TurnStore

@@ -10,7 +10,7 @@ from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import escaped
 
 MOST_TEXT: Final = 20_000
-"""Characters of one stream that are shown: as many of its beginning as of its end."""
+"""The most visible characters of one stream: half from its beginning, half from its end."""
 _HALF: Final = MOST_TEXT // 2
 
 _MOVES = re.compile(r"((?<!\r)\r+\n|[\n\r\b]|\x1b\[\d{0,3}A)")
@@ -47,7 +47,7 @@ class PrintedText:
         self._put(text[end:])
 
     def text(self) -> str:
-        """Return the text, with a note in the place of characters that were left out."""
+        """Return the text, with a note instead of the omitted characters."""
         text = self._joined()
         left_out = self._left_out
         if len(self._head) + len(text) <= MOST_TEXT and not left_out:
