@@ -166,7 +166,8 @@ def test_a_cell_that_loads_it_and_names_a_store_says_once_where_the_context_is(b
     assert told.count("context is stored in") == 1
     assert "stored in .tract/mine.db" in told
     assert (
-        "is stored in .tract/other.db" in bare_shell.run("%config TractJupyter.store = '.tract/other.db'").text
+        "is stored in .tract/other.db"
+        in bare_shell.run("%config TractJupyter.store = '.tract/other.db'").text
     )
 
 
