@@ -415,7 +415,7 @@ class HookedContext(VersionedContext):
         Raises:
             RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
             LLMError: there is no client or no key, its reply cannot be read, or is cut also with higher limits, or this
-                is within `batch()`; what the client raises comes as it is. `LLMBudgetError`: it could exceed the budget
+                is within `batch()`; errors of the client are not wrapped. `LLMBudgetError`: it could exceed the budget
                 of `costs`, and was not sent.
             BudgetExceededError: the budget refuses the reply; it waits in the inbox.
             RejectedError: no reply was good, for which it tells the reasons, or a handler turned it down.

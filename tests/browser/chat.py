@@ -42,7 +42,7 @@ def end(lab, cell=1):
 
 
 def stopped(lab, cell=1):
-    """Wait for the end of a chat cell that is stopped, so that it fails; return what it shows then."""
+    """Wait until a stopped chat cell has failed. Return the text that it shows."""
     assert not lab.wait_cell(cell), lab.text(cell)
     assert "Queued cells did not run." in lab.text(cell)
     page = lab.output(cell).locator(".tract.turn[data-turn]")

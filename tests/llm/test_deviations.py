@@ -367,7 +367,27 @@ def test_a_stream_without_any_choice_is_no_reply():
 
 def test_the_end_may_be_told_in_one_way_or_another():
     assert Reply.of(streamed(chunk({"content": "Hi"}, finish="stop"), done=False)).text == "Hi"
-    assert Reply.of(streamed(chunk({"content": "Hi"}))).finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "limit", "reason", "cut"),
+    [
+        (None, None, None, ""),
+        (20, None, None, ""),
+        (20, 21, None, ""),
+        (20, 20, "length", "the reply was cut at its limit"),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_without_a_finish_reason_only_the_usage_shows_a_cut_reply(is_stream, tokens, limit, reason, cut):
+    usage = {} if tokens is None else {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
+    options = {} if limit is None else {"max_tokens": limit}
+    whole = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": None}], **usage}
+    with provider(Answer(sse(chunk({"content": "Hi"}, **usage)) if is_stream else whole)) as there:
+        more = {"on_delta": lambda _: None} if is_stream else {}
+        reply = Reply.of(made(Chat, there).chat(HELLO, **options, **more))
+    assert (reply.text, reply.finish_reason, reply.why_cut) == ("Hi", reason, cut)
+    assert reply.ending == ({"finish_reason": reason, "cut": cut} if cut else {})
 
 
 LINES = b'data:{"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n: comment\n\nevent: x\nid: 1\nretry: 5\ndata:[DONE]\n\n'

@@ -1,4 +1,4 @@
-"""A cassette of another user: a person is asked about each call of its model, like about any call."""
+"""A cassette of another user: each call of its model needs approval, like any call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_approval_on_a_cassette_does_not_count(opened, tmp_path, name):
         "theirs", record=cassette, model=ScriptedClient(reply(None, call(*HOSTILE[name])), "Done.")
     ) as theirs:
         theirs.executor.permission = lambda tool, actor: Permission.ALLOW
-        with suppress(TractError):  # a kernel script is asked about even there
+        with suppress(TractError):  # a kernel script needs approval even there
             theirs.chat("Go.")
         theirs.cassette.stop()
     done.clear()

@@ -43,6 +43,12 @@ ENDED = [
     ("They ask about `<think>`.\n</think>\n\nIt is a tag.", "They ask about `<think>`.", "It is a tag."),
     ("\n</think>\n\nA crow.", "", "A crow."),
     ("hm.\n</think>", "hm.", ""),
+    ("- a\n    - b.</think>A crow.", "- a\n    - b.", "A crow."),
+    ("1. a\n    - b\n        - c.</think>A crow.", "1. a\n    - b\n        - c.", "A crow."),
+    ("So it goes,\n    and so on.</think>A crow.", "So it goes,\n    and so on.", "A crow."),
+    ("    x = 1\n</think>\nA crow.", "x = 1", "A crow."),
+    ("They want <code>.\n</think>\nUse <code>x</code>.", "They want <code>.", "Use <code>x</code>."),
+    ("They want <code>x</code>.\n</think>\nA crow.", "They want <code>x</code>.", "A crow."),
 ]
 """Texts with only a closing tag."""
 MENTIONED = [
@@ -75,7 +81,15 @@ def test_reasoning_is_told_from_text(text, thought, said):
 
 
 def test_the_time_is_bounded():
-    for text in ("<think></think>", "</think> ", "a\n<think>", "`</think>"):
+    for text in (
+        "<think></think>",
+        "</think> ",
+        "a\n<think>",
+        "`</think>",
+        "a\n    </think>",
+        "<code></think>",
+        "<code>",
+    ):
         split_thought(text * 300_000)
 
 
@@ -216,6 +230,21 @@ def test_summaries_are_without_it(tract):
         "Like this:\n~~~\n<think>\nfoo\n</think>\n~~~\nDone.",
         "Like this:\n````md\n```\n</think>\n```\n````\nDone.",
         "Like this:\n```\n</think>\n```\nDone.",
+        "<code></think></code>",
+        "It is <code></think></code>.\n\nDone.",
+        "Like this:\n<pre><code class='x'>\n</think>\n</code></pre>\n\nDone.",
+        "<PRE>\n<think>\nfoo\n</think>\n</PRE>\nDone.",
+        "Press <kbd></think></kbd>",
+        "Like this:\n\n    </think>\n\nDone.",
+        "Like this:\n    </think>\nDone.",
+        "Like this:\n\n\t</think>\n\nDone.",
+        "Like this:\n\n    <think>\n    foo\n    </think>\n\nDone.",
+        "Like this:\n\n    print(1) </think>\n\nDone.",
+        "Like this:\n\n    x = 1\n\n    y = 2 </think>\n\nDone.",
+        "- Like this:\n\n      </think>\n\nDone.",
+        "1. Like this:\n    ```\n    </think>\n    ```\nDone.",
+        "> Like this:\n> ```\n> hm.\n> </think>\n\n> ```\nDone.",
+        "- ```\n  </think>\n  ```\nDone.",
     ],
 )
 def test_a_tag_in_any_form_of_code_is_text(text):

@@ -209,7 +209,9 @@ def test_reads_run_side_by_side_and_are_answered_in_order(talk, script):
     assert told(client) == ["a", "b", "c"]
 
 
-def test_stop_does_not_wait_for_a_read(talk, script):
+@pytest.fixture
+def long_read(talk):
+    """The events of a tool `read`: it has begun, and it may end."""
     begun, over = threading.Event(), threading.Event()
 
     @talk.tool(read_only=True)
@@ -219,6 +221,12 @@ def test_stop_does_not_wait_for_a_read(talk, script):
         over.wait(20)
         return "late"
 
+    yield begun, over
+    over.set()
+
+
+def test_stop_does_not_wait_for_a_read(talk, script, long_read):
+    begun, over = long_read
     client = script(reply(None, call("read", {}, "c1")), "Well.")
     threading.Thread(target=lambda: begun.wait(20) and talk.loop.stop(), daemon=True).start()
     response = talk.chat("Go.")
@@ -245,16 +253,9 @@ def test_arguments_as_deep_as_they_may_be_are_asked_about_and_stored(talk, scrip
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
-    talk, script, person, monkeypatch, others
+    talk, script, person, monkeypatch, long_read, others
 ):
-    begun, over = threading.Event(), threading.Event()
-
-    @talk.tool(read_only=True)
-    def read() -> str:
-        """Read for long."""
-        begun.set()
-        over.wait(20)
-        return "late"
+    begun, over = long_read
 
     def interrupted(*_):
         assert begun.wait(20)
@@ -273,16 +274,8 @@ def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
     assert told(client) == [unknown, *(["not run: stopped by the person"] * others)]
 
 
-def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(talk, script):
-    begun, over = threading.Event(), threading.Event()
-
-    @talk.tool(read_only=True)
-    def read() -> str:
-        """Read for long."""
-        begun.set()
-        over.wait(20)
-        return "late"
-
+def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(talk, script, long_read):
+    begun, over = long_read
     client = script(reply(None, call("read", {}, "c1"), LOOK | {"id": "c2"}), "Well.")
     talk.loop.parallel = 1
     threading.Thread(target=lambda: begun.wait(20) and talk.loop.stop(), daemon=True).start()

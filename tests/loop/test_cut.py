@@ -34,7 +34,7 @@ def cut(text, finish, *calls, **more):
 
 
 def sent(client):
-    """Return the messages of the last request, without those of the system."""
+    """Return the messages of the last request, without the system's."""
     return [(one["role"], one["content"]) for one in client.last_messages if one["role"] != "system"]
 
 
@@ -161,6 +161,28 @@ def test_generate_asks_again_with_a_higher_limit(talk, script):
     assert (response.steps, response.usage["prompt_tokens"]) == (2, 20)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "options", "limits"),
+    [
+        (Messages, {}, [16_000, 32_000]),
+        (Messages, {"max_tokens": 2_000}, [2_000, 4_000]),
+        (Chat, {}, [None, 1_024]),
+        (Chat, {"max_tokens": 2_000}, [2_000, 4_000]),
+        (Responses, {}, [None, 1_024]),
+    ],
+)
+@pytest.mark.parametrize("made_tokens", [0, 20])
+def test_the_second_limit_is_higher_than_the_first_one(tract, dialect, options, limits, made_tokens):
+    def body(text, finish):
+        return dialect.whole(Said(text, finish=finish, given=made_tokens and 100, made=made_tokens))
+
+    tract.user("How?")
+    with provider(Answer(body(HALF, dialect.too_short)), Answer(body("All of it.", ""))) as there:
+        tract.configure_llm(made(dialect, there))
+        assert tract.generate(**options).text == "All of it."
+    assert [one.get("max_tokens", one.get("max_output_tokens")) for one in there.bodies] == limits
+
+
 WRONG = [
     (["length"] * 3, 3, "in 3 tries, the last with max_tokens=2,048"),
     (["incomplete"] * 3, 3, "before its end in 3 tries"),
@@ -236,7 +258,7 @@ def test_the_second_request_of_a_turn_counts_what_was_taken(talk, script, done):
     client = script(reply(None, call("look", {"city": "Rome"}), usage=usage), "Sunny.")
     response = talk.chat("Go.", limits=TurnLimits(tokens=8_100))
     assert (response.outcome, len(client.asked), len(done)) == ("limit", 1, 1)
-    assert "of which 90 are left" in response.note
+    assert "with 90 left" in response.note
     assert talk.chat(None, limits=TurnLimits(tokens=9_000)).text == "Sunny."
 
 

@@ -1,4 +1,4 @@
-"""The tool gets the values that were on display, in whatever form a model writes its arguments."""
+"""The tool gets the displayed values, however a model writes its arguments."""
 
 from __future__ import annotations
 

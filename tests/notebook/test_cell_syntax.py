@@ -217,6 +217,7 @@ def test_the_name_may_stand_in_the_first_line_only():
         ("yaml", "a: &x 1\nb: *x", "aliases"),
         ("yaml", "a: !!python/object/apply:os.system ['x']", "not valid YAML"),
         ("yaml", "a: [", "not valid YAML"),
+        ("yaml", "a: " + "[" * 32_000, "the YAML has 32,003 characters, and may have 32,000"),
     ],
 )
 def test_a_wrong_dict_form_is_refused(form, text, words):

@@ -155,7 +155,7 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path)
 
 def test_the_store_can_be_named_before_the_context_is_used(shell, tmp_path):
     told = shell.run("%config TractJupyter.store = '.tract/mine.db'").text
-    assert "kept in .tract/mine.db" in told
+    assert "stored in .tract/mine.db" in told
     shell.run("tract.user('x')")
     assert (tmp_path / ".tract" / "mine.db").exists()
     assert not (tmp_path / ".tract" / "tract.db").exists()
@@ -163,17 +163,18 @@ def test_the_store_can_be_named_before_the_context_is_used(shell, tmp_path):
 
 def test_a_cell_that_loads_it_and_names_a_store_says_once_where_the_context_is(bare_shell):
     told = bare_shell.run("%load_ext tract_jupyter\n%config TractJupyter.store = '.tract/mine.db'").text
-    assert told.count("context is kept in") == 1
-    assert "kept in .tract/mine.db" in told
+    assert told.count("context is stored in") == 1
+    assert "stored in .tract/mine.db" in told
     assert (
-        "is kept in .tract/other.db" in bare_shell.run("%config TractJupyter.store = '.tract/other.db'").text
+        "is stored in .tract/other.db"
+        in bare_shell.run("%config TractJupyter.store = '.tract/other.db'").text
     )
 
 
 def test_what_is_loaded_outside_of_a_cell_says_so_at_once(bare_shell, capsys):
     bare_shell.ip.run_line_magic("load_ext", "tract_jupyter")
-    assert "the context is kept in" in capsys.readouterr().out
-    assert "kept in" not in bare_shell.run("1").text
+    assert "the context is stored in" in capsys.readouterr().out
+    assert "stored in" not in bare_shell.run("1").text
 
 
 def test_naming_another_store_later_says_when_it_counts(shell):

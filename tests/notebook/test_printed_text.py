@@ -1,5 +1,7 @@
 """Printed text and displayed HTML, as a notebook shows them."""
 
+import time
+
 import pytest
 
 from tract_jupyter.notebook.views import PrintedText, ansi_html, sanitized_html
@@ -52,6 +54,32 @@ def test_long_text_keeps_its_beginning_and_end(size):
 )  # fmt: skip
 def test_colours_are_styles_and_all_else_is_text(text, html):
     assert ansi_html(text) == html
+
+
+PATHOLOGICAL = {
+    "codes": "\x1b[" + ";" * 800_000 + "m",
+    "colours": "\x1b[" + "38;5;1;" * 200_000 + "m",
+    "spans": "\x1b[31ma" * 200_000,
+    "carriage returns": "x" * 1_600_000 + "\ry" * 400_000,
+    "carriage returns alone": "\r" * 1_000_000,
+    "backspaces": "x" * 1_600_000 + "\by" * 400_000,
+    "line breaks": "\n" * 1_000_000,
+    "line breaks of Windows": "\r\r\n" * 400_000,
+    "long lines that are written again": "x" * 30_000 + "\n" + "y\x1b[Ay\n" * 200_000,
+    "links that never end": "\x1b]" * 500_000,
+    "codes that never end": "\x1b[" + "1;" * 500_000,
+}
+
+
+@pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
+def test_the_time_of_any_text_is_bounded(text):
+    """The bound is several times the need of an ordinary machine."""
+    started = time.thread_time()
+    printed = PrintedText()
+    printed.write(text)
+    assert len(printed.text()) < 20_100
+    ansi_html(text)
+    assert time.thread_time() - started < 8
 
 
 KEPT = [

@@ -1,4 +1,4 @@
-"""The user chooses another call instead of the model's: it becomes a request of its own."""
+"""The user chooses another call instead of the model's: it becomes a separate request."""
 
 from __future__ import annotations
 

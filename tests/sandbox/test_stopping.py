@@ -125,7 +125,7 @@ def test_a_worker_ends_with_its_process(forks):
 
 
 def computes(pid):
-    """Whether a process lives; one that has ended and that nobody has waited for does not."""
+    """Return True if a process lives. A zombie does not."""
     told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return told.stdout.strip()[:1] not in {"", "Z"}
 

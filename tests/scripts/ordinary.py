@@ -1,6 +1,6 @@
-"""Scripts as a model writes them: each runs, and its last expression has the value beside it.
+"""Scripts as a model writes them: each runs, and its last expression has the value next to it.
 
-The tools are those of `tests.scripts.conftest.shop`. Many would be refused by a check that infers types.
+The tools are from `tests.scripts.conftest.shop`. Many would be refused by a check that infers types.
 """
 
 from __future__ import annotations

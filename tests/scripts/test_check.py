@@ -1,4 +1,4 @@
-"""The check before the sandbox: what can never work is told before anything runs, and nothing else is."""
+"""The check before the sandbox: it reports certain errors before anything runs, and nothing else."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _CHECKED_AFTER = ("CALL", "RESUME", "JUMP_BACKWARD")  # where CPython looks for 
 class Cut:
     """Raises in the storage package, at the n-th moment at which CPython could run the handler of a signal.
 
-    Lines are such moments too, so that none is missed where an instruction changes its name.
+    Lines are such moments as well: an instruction may have another name in another version.
     """
 
     def __init__(self, kind, number, package="storage"):
@@ -43,7 +43,7 @@ class Cut:
             frame.f_code.co_filename, frame.f_lineno
         ).lstrip().startswith(
             "with "
-        )  # such a line is told again at the end of the block, where nothing can come
+        )  # such a line comes again at the end of the block, which nothing can interrupt
         if event == "call" or is_line or (event == "opcode" and self._may_be_cut(frame)):
             self.left -= 1
             if self.left == 0:
@@ -56,7 +56,7 @@ class Cut:
             names = self._names[frame.f_code] = {
                 one.offset: one.opname for one in dis.get_instructions(frame.f_code)
             }
-        before = self._last.get(id(frame), "")  # a frame that is kept keeps what it knows
+        before = self._last.get(id(frame), "")  # a live frame keeps its state
         self._last[id(frame)] = names[frame.f_lasti]
         return before.startswith(_CHECKED_AFTER)
 
@@ -163,7 +163,7 @@ def test_a_transaction_that_is_cut_at_any_moment_leaves_nothing_behind(database,
     number, is_over = 1, False
 
     def check(number):
-        """The thread that was cut can go on at once, and so can others."""
+        """The interrupted thread can continue at once, and so can others."""
         now = notes(database)
         with database.write() as connection:
             insert(connection, f"after {number}")
@@ -171,7 +171,7 @@ def test_a_transaction_that_is_cut_at_any_moment_leaves_nothing_behind(database,
         assert notes(database)[len(now) :] == [f"after {number}", f"thread {number}", f"thread {number} too"]
 
     def told(number, undone):
-        with database.write():  # whoever took note of what is undone hears of that
+        with database.write():  # the callbacks for a rollback run
             database.if_rolled_back(lambda: undone.append(1))
             job(database, f"text {number}")
 
@@ -254,7 +254,7 @@ def say_until_struck(tract, number, seconds):
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # callbacks of others are struck, too
+)  # callbacks of others are interrupted as well
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers are set")
 @pytest.mark.parametrize("memory", [False, True], ids=["file", "memory"])
 def test_a_storm_of_timers(tmp_path, memory):

@@ -1,4 +1,4 @@
-"""A store that lost something since its last write: it is told once, with the remedy, and opened."""
+"""A store that lost something since its last write: one warning with the remedy, and it opens."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from enum import Enum
 from pathlib import Path
 """
 
-# each is a cell that defines `tool`; WHERE stands for what differs
+# each is a cell that defines `tool`; WHERE is the part that differs
 CHANGED = {
     "global helper": "def helper(x): return 'WHERE'\ndef tool(x): return helper(x)",
     "helper of a helper": "def a(x): return 'WHERE'\ndef b(x): return a(x)\ndef tool(x): return b(x)",
@@ -295,7 +295,7 @@ def test_a_tool_with_too_much_to_examine_counts_as_itself():
 
 def test_a_hash_is_quick():
     tool = definition(run(HELPERS + CHANGED["instance within an instance"])["tool"])
-    tool.definition_hash  # noqa: B018 # what is known from then on
+    tool.definition_hash  # noqa: B018 # the known state from now on
     began = time.process_time()
     for _ in range(100):
         tool.definition_hash  # noqa: B018

@@ -332,12 +332,12 @@ def raw(tmp_path_factory):
 
 
 def in_the_inbox(t):
-    """What waits there, to be decided; the last of it."""
+    """Return the last pending request."""
     return t.operations.rebuild(until(t.review.inbox)[-1])
 
 
 def left_in_the_inbox(t):
-    """What waits there although its client has gone."""
+    """Return the pending requests of clients that have gone."""
     return until(lambda: (pending := in_the_inbox(t)) and client_left(pending.stored) and pending)
 
 
@@ -376,9 +376,9 @@ def test_a_call_that_is_given_up_is_not_made_later(owner, served):
     pending = left_in_the_inbox(owner)
     told = pending.review_request()
     assert "The client no longer waits for this call" in told.why
-    assert "The approval is kept for the identical call" in told.why
+    assert "The approval waits for the identical call" in told.why
     pending.approve()
-    assert "nothing ran. The decision is kept" in pending.note
+    assert "nothing ran. The decision waits" in pending.note
     assert served.call("status")["commit_count"] == 0
 
 

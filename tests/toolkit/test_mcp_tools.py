@@ -143,7 +143,7 @@ def test_what_it_says_about_answers_and_cannot_be_read_is_ignored(tract, add_lia
 
 @pytest.fixture
 def add_scripted(tract, tmp_path):
-    """Adds the server `raw`, whose tools and answers are given; see `servers.scripted`."""
+    """Adds the server `raw`, with the given tools and answers; see `servers.scripted`."""
 
     def make(tools, answers=None, *, progress=None, capabilities=None, **options):
         program = scripted(tmp_path, tools, answers, progress=progress, capabilities=capabilities)

@@ -26,7 +26,7 @@ import yaml
 
 from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import brief_repr, make_private_folder, open_private, sha256, twice_in
+from tract_jupyter.models import LONGEST_YAML, brief_repr, make_private_folder, open_private, sha256, twice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,6 @@ KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "to
 """The keys of the front matter."""
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000
-_LONGEST_FRONT: Final = 32_000  # characters: reading YAML takes about 10 microseconds for each
 _NOT_HERE: Final = ("entry", "schema_in_ref")
 _HIDDEN_END: Final = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 """What ends a line in YAML, and in few other places."""
@@ -85,10 +84,10 @@ def file_text(definition: AgentDefinition) -> str:
 
 
 def _check_length(front: str) -> None:
-    if len(front) > _LONGEST_FRONT:
+    if len(front) > LONGEST_YAML:
         raise AgentError(
             "too_long",
-            f"the front matter has {len(front):,} characters, and may have {_LONGEST_FRONT:,}; name fewer tools, for "
+            f"the front matter has {len(front):,} characters, and may have {LONGEST_YAML:,}; name fewer tools, for "
             "instance by a toolset",
         )
 

@@ -5,8 +5,8 @@
 * Reading code: `source` (its lines), `ipython_syntax` (what Python's parser would refuse), `own_magics` (the
   magics that the user defined), `program` (scopes),
   `references` (mentions of names).
-* What a name may stand for: `resolver` with `flows`, `folding` and `calls`; `values` is what they find. `dominance`:
-  which bindings stand before a use. `origins`: findings about objects that earlier code made.
+* Possible values of names: `resolver` with `flows`, `folding` and `calls`; `values` are their results. `dominance`:
+  which bindings precede a use. `origins`: findings about objects that earlier code made.
 * Judging it: `rules`, a class each, which see the code through `view`; `tables`, what well-known calls do, as data;
   `paths`, where a file lies. `pages`: the manual.
 * `limits`: of text, findings and time, so that nobody waits.

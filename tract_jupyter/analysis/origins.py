@@ -89,7 +89,7 @@ def _mentioned(node: ast.expr, value: Value, view: CodeView) -> Iterator[OwnCode
     if not isinstance(node, ast.Attribute) or _is_own_method(node, view):
         yield from value.functions
     if isinstance(view.parent(node), ast.Attribute):
-        return  # the attribute is a mention of its own
+        return  # the attribute is a separate mention
     for classes, makes in ((value.classes, True), (value.objects, False)):
         for each in (member for own in classes for member in own.body):
             if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name[:2] == "__":
@@ -316,7 +316,7 @@ _MAKERS = words("create open start connect build init make from new")
 
 @derived
 def _is_act(rule: str, root: str, rest: str) -> bool:
-    """Return True if the last of the names behind an object acts on what the object stands for."""
+    """Return True if the last of the names behind an object acts on the object's resource."""
     if rule in _ANY_METHOD:
         return True
     verbs, [*before, last] = (
@@ -345,6 +345,6 @@ _CHANGES = re.compile(
 
 
 def _only_reads(call: ast.Call | None, view: CodeView) -> bool:
-    """Return True if the call is given a statement that only reads."""
+    """Return True if the call gets a statement that only reads."""
     texts = view.resolver.value(call.args[0]).texts if call is not None and call.args else ()
     return bool(texts) and all(_READS_ONLY.match(text) and not _CHANGES.search(text) for text in texts)

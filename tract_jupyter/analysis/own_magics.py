@@ -66,7 +66,7 @@ def _defined(how: str, rest: str) -> Iterator[tuple[str, str]]:
 
 
 def meant(escapes: Iterable[Escape], own: Mapping[str, str]) -> tuple[Escape, ...]:
-    """Return the escapes, with what the user's own magics stand for."""
+    """Return the escapes, with the meaning of the user's own magics."""
     return tuple(_meant(escape, own) for escape in escapes) if own else tuple(escapes)
 
 

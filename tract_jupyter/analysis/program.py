@@ -373,7 +373,7 @@ class Program:
         deleted: Names that some code deletes.
         magics: The user's own magics by name: ``!`` and a shell command, ``%`` and the other name of a magic, or
             the name of a function.
-        members: What is put into containers, each with its key, by the name of the variable or ``.attribute``.
+        members: The items of containers, each with its key, by the name of the variable or ``.attribute``.
         nodes: All nodes of all cells, in order.
     """
 
@@ -469,7 +469,7 @@ class Program:
         """Drop the bindings of earlier cells that the functions and classes of a cell that ran replace."""
         for statement in tree.body:
             if not only_binds(statement) or isinstance(statement, (ast.Import, ast.ImportFrom)):
-                return  # it may have failed, and what follows never ran
+                return  # it may have failed before the rest ran
             bound = self.module.bindings.get(getattr(statement, "name", ""), [])
             own = [index for index, binding in enumerate(bound) if binding.node is statement]
             del bound[: own[0] if own else 0]
@@ -491,9 +491,9 @@ class Program:
         return None
 
     def store(self, container: ast.expr, key: ast.expr | None, value: ast.expr) -> None:
-        """Note what is put into a container: ``clients["a"] = value``, ``actions.append(value)``."""
+        """Record an item of a container: ``clients["a"] = value``, ``actions.append(value)``."""
         name = _name_of(container)
-        # What is computed from the container itself says nothing new about its members.
+        # A value computed from the container itself says nothing new about its members.
         if name and isinstance(value, _STORED) and name not in {_name_of(node) for node in ast.walk(value)}:
             self.members.setdefault(name, []).append((key, value))
 
@@ -527,7 +527,7 @@ _STORED = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.Constant
 
 
 def _name_of(node: ast.AST) -> str:
-    """Return the name of a variable, or that of an attribute behind a dot."""
+    """Return the name of a variable, or a dot and the name of an attribute."""
     return (
         node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
     )

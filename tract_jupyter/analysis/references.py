@@ -108,7 +108,7 @@ def _match_class(node: ast.MatchClass, view: CodeView) -> Iterator[Finding]:
 
 
 def named(node: ast.expr, value: Value, view: CodeView) -> Iterable[Finding]:
-    """Return the findings about an expression because of what it may stand for."""
+    """Return the findings about an expression because of its possible values."""
     hits = asked(value.names)
     return _judged(node, value, hits, view) if hits else ()
 

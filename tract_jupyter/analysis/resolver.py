@@ -400,12 +400,12 @@ class Resolver:
     def _any_of(self, bindings: list[Binding]) -> Value:
         if len(bindings) == 1:
             return self._bound(bindings[0])
-        # Constants cost nothing: none of them is left out.
+        # Constants cost nothing, so all of them count.
         older = [binding for binding in bindings[:-MAX_BINDINGS] if isinstance(binding.node, ast.Constant)]
         return union([self._bound(binding) for binding in (*older, *bindings[-MAX_BINDINGS:])])
 
     def filled(self, name: str, container: Value) -> Value:
-        """Return a container with what is put into it elsewhere, by the name of the variable or ``.attribute``."""
+        """Return a container with the items that it gets elsewhere, by the name of the variable or ``.attribute``."""
         stored = self.program.members.get(name)
         if stored is None or container.names or container.consts or container.functions:
             return container

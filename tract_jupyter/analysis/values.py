@@ -92,7 +92,7 @@ ANY_MODULE = "?"
 """The dotted name of a module that was fetched by a name which is not known."""
 
 TOO_LONG = HOLE * 4097
-"""What a fold returns if its result is too long."""
+"""The result of a fold that is too long."""
 
 MAX_ALTERNATIVES = 8
 MAX_CONST = 4096
@@ -151,7 +151,7 @@ def named(*names: str) -> Value:
 
 
 def constant(*consts: Const | None) -> Value:
-    """Return a value of folded constants; those that could not be folded (None) are left out."""
+    """Return a value of folded constants, without the constants that could not be folded (None)."""
     kept = tuple([const for const in consts if const is not None and is_small(const)])
     if not kept:
         return UNKNOWN

@@ -244,9 +244,9 @@ class CodeView:
         return parent if isinstance(parent, ast.Call) and parent.func is node else None
 
     def chain(self, node: ast.expr) -> Iterator[ast.expr]:
-        """Yield an expression, then the object that it is taken from, and so on; a name leads to its last value.
+        """Yield an expression, then its object, and so on. A name leads to its last value.
 
-        For ``session.query(User).delete()``: the call, ``….delete``, ``session.query(User)``, …, what made the session.
+        For ``session.query(User).delete()``: the call, ``….delete``, ``session.query(User)``, …, the session's origin.
         """
         current: ast.expr | None = node
         for _ in range(_LONGEST_CHAIN):

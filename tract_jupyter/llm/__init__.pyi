@@ -12,7 +12,9 @@ from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
 from .blocks import ProviderBlocks as ProviderBlocks
 from .call import CANCELLED as CANCELLED
+from .call import ClientThrough as ClientThrough
 from .call import ModelCall as ModelCall
+from .call import Send as Send
 from .call import WholeReplies as WholeReplies
 from .call import ask_model as ask_model
 from .call import can_stream as can_stream

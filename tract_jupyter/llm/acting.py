@@ -208,7 +208,7 @@ class TurnMeter:
         if limit is None or self.tokens + tokens <= limit:
             return ""
         left = max(0, limit - self.tokens)
-        of_it = f" of which {left:,} are left" if self.tokens else ""
+        of_it = f" with {left:,} left" if self.tokens else ""
         return f"the request was not sent: it could take {tokens:,} tokens, over the limit of {limit:,} tokens{of_it}"
 
     @property

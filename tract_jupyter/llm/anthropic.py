@@ -651,7 +651,7 @@ def _index(event: Mapping[str, Any]) -> int:
 
 
 def _input(text: str) -> dict[str, Any]:
-    """Return the input of a call. Null means no arguments; a text that is not a JSON object is kept unchanged."""
+    """Return the input of a call. Null means no arguments; a text that is not a JSON object stays unchanged."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import inspect
 import socket
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
-from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, REFUSED
+from tract_jupyter.llm.messages import REFUSED
 from tract_jupyter.llm.reply import CONTEXT_FULL, Reply
 from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -223,17 +225,19 @@ def ask_model(
     }
 
 
-class WholeReplies:
-    """A client that asks again, with a higher limit, if a reply was cut.
+Send = Callable[..., dict[str, Any]]
+"""Sends messages and options to the client. With `quietly=True`, nothing is streamed."""
+
+
+class ClientThrough(ABC):
+    """A client that asks another one, and changes the requests or the responses.
 
     Args:
-        client: who is asked.
-        may_call: leave a reply alone that calls tools, since the model is told about a call that was cut.
+        client: the other client.
     """
 
-    def __init__(self, client: LLMClient, *, may_call: bool = False) -> None:
+    def __init__(self, client: LLMClient) -> None:
         self._client = client
-        self._may_call = may_call
 
     def chat(
         self,
@@ -242,15 +246,37 @@ class WholeReplies:
         on_delta: Callable[[Delta], object] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`. Only the first try is streamed.
+        """Ask; see `models.LLMClient`."""
 
-        Raises:
-            LLMResponseError: no reply was whole, or the model or its provider refused to answer.
-        """
+        def send(
+            messages: list[dict[str, Any]], options: Mapping[str, Any], *, quietly: bool = False
+        ) -> dict[str, Any]:
+            return send_to(self._client, messages, options, None if quietly else on_delta)
+
+        return self._ask(send, messages, options)
+
+    @abstractmethod
+    def _ask(self, send: Send, messages: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Any]: ...
+
+
+class WholeReplies(ClientThrough):
+    """A client that asks again, with a higher limit, if a reply was cut. Only the first try is streamed.
+
+    Its `chat` raises an `LLMResponseError` if no reply was whole, or if the model or its provider refused to answer.
+
+    Args:
+        client: the client to ask.
+        may_call: accept a cut reply that calls tools, because the model gets an answer about the cut call.
+    """
+
+    def __init__(self, client: LLMClient, *, may_call: bool = False) -> None:
+        super().__init__(client)
+        self._may_call = may_call
+
+    def _ask(self, send: Send, messages: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Any]:
         tries: list[dict[str, Any]] = []
         while True:
-            streamed = {"on_delta": on_delta} if on_delta and not tries and can_stream(self._client) else {}
-            response = self._client.chat(messages, **streamed, **options)
+            response = send(messages, options, quietly=bool(tries))
             reply = Reply.of(response)
             if not reply.why_cut or (self._may_call and reply.raw_calls):
                 return _with_tries(response, reply, tries)
@@ -277,7 +303,7 @@ _OTHER_WORDS: Final = "say it in other words, or ask another model"
 
 
 def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a response whose usage has what the tries before it took."""
+    """Return a response whose usage includes the earlier tries."""
     used = [one for one in tries if one]
     if not used:
         return response
@@ -288,8 +314,9 @@ def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, An
 def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
     name = next((one for one in _LIMITS if options.get(one) is not None), _LIMITS[0])
     characters = len(reply.text) + len(reply.reasoning)
-    given, written = options.get(name), reply.tokens.output_tokens or characters // CHARACTERS_PER_TOKEN
-    return {name: max(2 * (given if isinstance(given, int) else 0), 2 * written, _LEAST_LIMIT)}
+    written = reply.tokens.output_tokens or characters  # a token has at least one character
+    limits = [one for one in (options.get(name), reply.limit) if isinstance(one, int)]
+    return {name: max(2 * max([written, *limits]), _LEAST_LIMIT)}
 
 
 def _limit_text(options: Mapping[str, Any]) -> str:
@@ -299,6 +326,17 @@ def _limit_text(options: Mapping[str, Any]) -> str:
 def _give(on_delta: Callable[[Delta], object], pieces: Iterable[Delta]) -> None:
     for piece in pieces:
         on_delta(piece)
+
+
+def send_to(
+    client: LLMClient,
+    messages: list[dict[str, Any]],
+    options: Mapping[str, Any],
+    on_delta: Callable[[Delta], object] | None,
+) -> dict[str, Any]:
+    """Send a request. A client that cannot stream gets no `on_delta`."""
+    streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
+    return client.chat(messages, **streamed, **options)
 
 
 def can_stream(client: LLMClient) -> bool:

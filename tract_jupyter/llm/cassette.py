@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm.call import can_stream
+from tract_jupyter.llm.call import send_to
 from tract_jupyter.llm.connections import ModelConnection
 from tract_jupyter.llm.reading import read_place
 from tract_jupyter.llm.recording import CassettePlace, RecordedModel, RecordedTrack, Recorder, SentRequest
@@ -500,8 +500,7 @@ class _TapedFunction:
         """Ask; see `models.LLMClient`."""
 
         def send(on_delta: Callable[[Delta], object] | None) -> Any:
-            streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
-            return self._client.chat(messages, **streamed, **options)
+            return send_to(self._client, messages, options, on_delta)
 
         def sent() -> SentRequest:
             kept = {name: value for name, value in options.items() if name not in {"abort", "model"}}

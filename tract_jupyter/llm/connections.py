@@ -323,7 +323,7 @@ class ConfiguredClient:
     def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
         """Ask with the images of results of tools, and once more without them if they are refused.
 
-        The user did not choose them, and a refused image would fail each later request, too.
+        The user did not choose them, and a refused image would also fail each later request.
         """
         if not has_attached_results(messages) or model in self._without_images:
             return ask(with_results=False)

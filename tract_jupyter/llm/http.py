@@ -22,7 +22,7 @@ from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
-from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, sound
+from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage, sound
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Delta, brief_repr, repr_of_whole
@@ -97,8 +97,10 @@ class HTTPClient(ABC):
     dialect: ClassVar[Dialect]
     provider_url: ClassVar[str]
     """The address of the dialect's own provider."""
-    limit_name: ClassVar[str] = ""
-    """The field of a request with the reply's token limit, if the server does not always say that it cut a reply."""
+    limit_name: ClassVar[str] = "max_tokens"
+    """The field of a request with the reply's token limit."""
+    unsure_ends: ClassVar[frozenset[str | None]] = frozenset({None})
+    """Finish reasons that a server may also give for a reply that reached its limit."""
     path: ClassVar[str]
     """The path that requests go to, after the address."""
     key_variable: ClassVar[str]
@@ -455,11 +457,12 @@ class HTTPClient(ABC):
     def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
         """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
         reply = request.blocks.bind(masked_in(reply, self._repeated))
-        if request.most_tokens and (Usage.of(reply).output_tokens or 0) >= request.most_tokens:
-            for choice in reply["choices"]:  # llama.cpp's Responses say that such a reply is complete
-                choice["finish_reason"] = (
-                    "length" if choice["finish_reason"] == "stop" else choice["finish_reason"]
-                )
+        limit, (choice, *_) = request.most_tokens, reply["choices"]
+        if limit and choice["finish_reason"] in self.unsure_ends:
+            made = Usage.of(reply).output_tokens or 0
+            choice["finish_reason"] = "length" if made >= limit else choice["finish_reason"]
+        if limit and choice["finish_reason"] in CUT_REASONS:
+            reply["max_tokens"] = limit
         return reply
 
     def _deltas(self, parts: Iterable[bytes], assembly: Assembly) -> Iterator[Delta]:

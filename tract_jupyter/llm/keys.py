@@ -38,7 +38,7 @@ class Secret(str):
         return Secret(super().strip(chars))
 
     def rstrip(self, chars: str | None = None, /) -> Secret:
-        """Return the key without what follows it."""
+        """Return the key without the text after it."""
         return Secret(super().rstrip(chars))
 
     def __reduce_ex__(self, _protocol: object) -> Any:

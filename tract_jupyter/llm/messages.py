@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.blocks import ProviderBlocks
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "incomplete"]
-"""Why a reply ended: those of chat completions, and three that other dialects have: the model declined; the provider
-paused a long turn, and goes on when the message is sent back; something else ended the reply early."""
+"""Why a reply ended. Chat completions have the first four. Other dialects add: the model declined; the provider paused
+a long turn, and continues when the message is sent back; something else ended the reply early."""
 
 REFUSED: Final = frozenset({"content_filter", "refusal"})
 """The reasons of a reply that is not sent back: a filter ended it, or the model declined."""
@@ -145,7 +145,7 @@ def _says_something(response: Mapping[str, Any]) -> bool:
 
 
 def larger_usage(before: object, now: object) -> object:
-    """Return what a stream has reported of tokens so far: of each count the largest, as some streams end with zeros."""
+    """Return the token counts of a stream so far: the largest of each count, as some streams end with zeros."""
     if not isinstance(now, dict) or not isinstance(before, dict):
         return now if isinstance(now, dict) else before
     found = dict(before)
@@ -206,7 +206,7 @@ class WrittenReply:
         reasoning: what it thought, as far as the provider shows it.
         reasoning_field: the name under which the provider sent that.
         refusal: what it said when it declined.
-        finish_reason: why it ended; None if it did not come to its end.
+        finish_reason: why it ended; None if it did not come to its end, or if the provider does not say why.
         provider_finish_reason: the same, in the provider's word.
         blocks: what is kept beside; None if the message says all of it.
         outer: `id`, `created`, `model`, `usage`, ... of the response.
@@ -260,11 +260,11 @@ _FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-"""What the words of servers for the end of a reply have in common; any other word is a plain end."""
+"""Patterns of the servers' words for the end of a reply. Any other word is a plain end."""
 
 
-def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> FinishReason:
-    """Return why a complete reply ended.
+def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> FinishReason | None:
+    """Return why a complete reply ended; None if the provider does not say. Such a reply may be whole or cut.
 
     Args:
         said: the provider's word.
@@ -273,7 +273,7 @@ def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> Finish
     """
     word = (said or "").casefold()
     known = next((reason for reason, pattern in _FINISH if pattern.search(word)), None)
-    return known or ("tool_calls" if calls else "refusal" if refusal else "stop")
+    return known or ("tool_calls" if calls else "refusal" if refusal else "stop" if word else None)
 
 
 _LAST_TOKEN: Final = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|[.eE][+-]?|\\?u?[\da-fA-F]{0,4}")

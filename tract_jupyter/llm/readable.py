@@ -14,13 +14,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError
-from tract_jupyter.llm.call import can_stream
+from tract_jupyter.llm.call import ClientThrough, Send
 from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED
 from tract_jupyter.llm.reply import RawCall, finish_of_reply
 from tract_jupyter.models import brief_repr, canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from tract_jupyter.models import LLMClient
 
@@ -28,7 +28,7 @@ REASON: Final = "why_unreadable"
 """Stands beside `INVALID_JSON`, the arguments that could not be read, and says why."""
 _LONGEST_RAW: Final = 500
 _DEEPEST: Final = 150
-"""Levels of arguments. A commit has 200 at most, and wraps the arguments in some of its own."""
+"""Levels of arguments. A commit has 200 at most, and wraps the arguments in a few levels."""
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as Anthropic takes it
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
@@ -38,32 +38,22 @@ _CUT: Final = (
 )
 
 
-class ReadableClient:
+class ReadableClient(ClientThrough):
     """A client whose replies have calls that can be read, kept and sent again.
 
+    Its `chat` raises an `LLMResponseError` if the provider refused to reply, or if the reply is empty.
+
     Args:
-        client: who is asked.
+        client: the client to ask.
         offered: the names under which tools are offered.
     """
 
     def __init__(self, client: LLMClient, offered: Collection[str]) -> None:
-        self._client = client
+        super().__init__(client)
         self._offered = offered
 
-    def chat(
-        self,
-        messages: list[dict[str, Any]],
-        *,
-        on_delta: Callable[[Any], object] | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`.
-
-        Raises:
-            LLMResponseError: the provider refused to reply, or the reply is empty.
-        """
-        streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
-        response = self._client.chat(messages, **streamed, **options)
+    def _ask(self, send: Send, messages: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Any]:
+        response = send(messages, options)
         if isinstance(response, dict):
             response = readable(response, used_ids(messages), self._offered)
             check_said_something(response)

@@ -118,7 +118,7 @@ class Reply:
         model: its name, if the reply has it.
         usage: the tokens it took, by the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
         finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, `pause` or
-            `incomplete`, whatever word the client has for it; None if the client does not say.
+            `incomplete`, for any word of the client; None if the client does not say.
         reasoning: what the model thought, as far as the provider shows it.
         response: what was read.
     """
@@ -188,6 +188,12 @@ class Reply:
     def tokens(self) -> Usage:
         """The tokens it took, in one form for each provider."""
         return Usage.of(self.response)
+
+    @property
+    def limit(self) -> int | None:
+        """The token limit of a cut reply, also if it was the client's default; None if unknown."""
+        given = self.response.get("max_tokens")
+        return given if isinstance(given, int) else None
 
     @property
     def why_cut(self) -> str:
@@ -290,7 +296,7 @@ def finish_of_reply(response: dict[str, Any]) -> str:
     message = message if isinstance(message, dict) else {}
     if not isinstance(said, str) or not said:
         return "refusal" if message.get("refusal") and not message.get("tool_calls") else ""
-    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal")))
+    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:

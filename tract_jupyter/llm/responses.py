@@ -60,6 +60,7 @@ class ResponsesClient(HTTPClient):
     dialect: ClassVar[Dialect] = "responses"
     provider_url: ClassVar[str] = OPENAI
     limit_name: ClassVar[str] = "max_output_tokens"
+    unsure_ends: ClassVar[frozenset[str | None]] = frozenset({None, "stop"})  # "stop" from llama.cpp
     path: ClassVar[str] = "/responses"
     key_variable: ClassVar[str] = KEY_VARIABLE
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"

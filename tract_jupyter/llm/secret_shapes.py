@@ -1,9 +1,9 @@
 """The shapes of secrets: keys, tokens, passwords. The one list, for everything that is sent, recorded or shown.
 
-A certain secret is not sent. The user decides about a doubtful one. What is only a part of a secret, such as a key with
+A certain secret is not sent. The user decides about a doubtful one. A mere part of a secret, such as a key with
 stars, matters where text is written. Prose, tables, identifiers, hashes and placeholders are no secrets.
 
-Patterns begin with a fixed text and repeat bounded or exclusive classes, so that the time is linear.
+Patterns begin with a fixed text and repeat bounded or exclusive classes, so the time is linear.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _grade_in_header(found: re.Match[str]) -> Grade | None:
 
 
 def _grade_of_pair(found: re.Match[str]) -> Grade | None:
-    """Grade what may be `user:password` in base64."""
+    """Grade a text that may be `user:password` in base64."""
     try:
         return Grade.CERTAIN if ":" in b64decode(found[0], validate=True).decode() else None
     except ValueError:
@@ -218,7 +218,7 @@ _VALUES: Final = re.compile(
     r"(?:\\{0,4}[\"'])?\]?"
     r"(?P<operator>\s{0,3}(?:=>|:=|[:=](?!=))\s{0,3}|>|[ \t]"
     r"|,?\s{0,20}\\{0,4}[\"']?value\\{0,4}[\"']?\s{0,3}[:=]\s{0,3})"
-    # what follows is only looked at: another name may begin within it
+    # the rest is a lookahead: another name may begin within it
     r"(?=[rbu]?\\{0,4}[\"'](?P<quoted>[^\"'\\\n]{1,200}+)|(?P<plain>[^\s\"'\\,;&<>(){}\[\]`|]{1,200}+)(?P<call>[(\[])?)",
     re.ASCII | re.IGNORECASE,
 )

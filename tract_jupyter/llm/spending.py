@@ -502,7 +502,7 @@ class Spending:
         total = total if is_count(total) else 0
         if output is None and given is None and total:
             output = min(self._count(written), total)
-        elif output is None or written:  # a stream that broke has reported what it began with
+        elif output is None or written:  # a broken stream has reported its first counts
             output = max(output or 0, self._count(written))
         if given is None:
             given = total - output if total > output else self._tokens_of(request)
@@ -547,7 +547,7 @@ _COUNTS: Final = ("prompt_tokens", "input_tokens", "completion_tokens", "output_
 
 
 def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None) -> dict[str, Any]:
-    """Return a usage of which a part is unknown; instead of zeros that are no count, with what is estimated."""
+    """Return a usage that is partly unknown. Estimates replace zeros that are not counts."""
     kept = _without_own(usage)
     given, made, total = said.input_tokens, said.output_tokens, usage.get("total_tokens")
     has_total = given is None and made is None and bool(total)
@@ -561,7 +561,7 @@ def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost |
 
 
 def _cost_fields(cost: Cost | None) -> dict[str, Any]:
-    """Return the cost of a request as it stands in its usage; nothing if it is unknown."""
+    """Return the cost of a request from its usage; nothing if it is unknown."""
     if cost is None:
         return {}
     return {"cost": float(cost.usd), **({"cost_is_estimate": True} if cost.is_estimate else {})}

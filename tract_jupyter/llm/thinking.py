@@ -1,12 +1,13 @@
 """Reasoning that a server leaves in the text of a reply, between tags such as `<think>` and `</think>`.
 
-It stands at the beginning of the text, or in lines of its own. Many servers send only the closing tag, since the prompt
+It is at the beginning of the text, or in separate lines. Many servers send only the closing tag, since the prompt
 has the opening one.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,12 +28,19 @@ _LONGEST: Final = max(map(len, _TAGS.values()))
 _MOST: Final = 50
 """How many tags of a reply are looked at: each takes time in proportion to the text."""
 _MOST_SPACE: Final = 1_000
-"""Characters of white space that a tag at the beginning may stand behind in a stream."""
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+"""The most white space before a tag at the beginning of a stream."""
+_FENCE: Final = re.compile(
+    r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})"
+)  # also within lists and quotes
+_ITEM: Final = re.compile(r" *(?:[-*+]|\d+[.)]) +")
+_CODE_INDENT: Final = 4
+_NEAR: Final = 20_000
+"""The characters before and after a tag in which HTML is looked for."""
+_HTML_CODE: Final = re.compile(r"<(/?)(code|pre|kbd|samp|tt)\b[^<>]*>", re.IGNORECASE)
 _TICKS: Final = re.compile("`+")
 _SENTENCE_ENDS: Final = tuple(""".!?:;…。)]}"'*`""")
 _GOES_ON: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
-"""What follows a tag that a sentence mentions."""
+"""The text after a tag that a sentence mentions."""
 _QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("(", ")"), ("«", "»")}
 
 
@@ -65,7 +73,7 @@ def split_thought(text: str, known: str = "") -> ThoughtAndText:
         end = _end(rest, opened.end(), is_first=is_first)
         if end is None and not is_first:
             break
-        if not is_first and (before.rpartition("\n")[2].strip() or _is_code(before)):
+        if not is_first and (before.rpartition("\n")[2].strip() or _is_code(before, rest[opened.end() :])):
             place = opened.end()
             continue
         thoughts.append(rest[opened.end() : end.start() if end else None])
@@ -80,7 +88,7 @@ def split_thought(text: str, known: str = "") -> ThoughtAndText:
 def _end(text: str, begin: int, *, is_first: bool) -> re.Match[str] | None:
     """Return the closing tag of the reasoning that begins at a place: the first one that is not in code."""
     found = list(islice(_CLOSING.finditer(text, begin), _MOST))
-    ends = [one for one in found if not _is_code(text[begin : one.start()])]
+    ends = [one for one in found if not _is_code(text[begin : one.start()], text[one.end() :])]
     if is_first:
         return next(iter([*ends, *found]), None)
     return next(
@@ -94,13 +102,38 @@ def _lone_end(text: str, *, at_start: bool) -> re.Match[str] | None:
         before, after = text[: found.start()], text[found.end() :]
         if (at_start and before.strip()) or _has_opening(before):
             return None
-        if not _is_code(before) and not _is_mentioned(before, after):
+        if not _is_code(before, after) and not _is_mentioned(before, after):
             return found
     return None
 
 
-def _is_code(before: str) -> bool:
-    """Return True if what follows this text is code: a fence or a run of backticks is open."""
+def _is_code(before: str, after: str) -> bool:
+    """Return True if a tag between two texts is in code: of Markdown or HTML, fenced, inline or indented."""
+    opened = deque(_HTML_CODE.finditer(before[-_NEAR:]), maxlen=1)
+    closed = _HTML_CODE.search(after[:_NEAR]) if opened and not opened[0][1] else None
+    return bool(closed and closed[1]) or _is_indented(before) or _is_fenced(before)
+
+
+def _is_indented(before: str) -> bool:
+    """Return True if a text ends in a line that is indented code. Indented lines of a list or paragraph are none."""
+    *lines, line = before.expandtabs(_CODE_INDENT).split("\n")
+    indent = _indent(line)
+    if indent < _CODE_INDENT or not before.strip():
+        return False
+    above = next((one for one in reversed(lines) if one.strip() and _indent(one) < indent), "")
+    item = _ITEM.match(above)
+    if indent - (item.end() if item else 0) < _CODE_INDENT:
+        return False
+    continues = bool(lines and lines[-1].strip()) and _indent(lines[-1]) < indent
+    return not (line.strip() and continues)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _is_fenced(before: str) -> bool:
+    """Return True if a fence or a run of backticks is open at the end of a text."""
     fence = ""
     for line in before.split("\n"):
         found = _FENCE.match(line)
@@ -117,13 +150,13 @@ def _is_code(before: str) -> bool:
 
 
 def _has_opening(before: str) -> bool:
-    """Return True if an opening tag stands in a text, outside of code."""
+    """Return True if a text has an opening tag outside of code."""
     found = islice(_OPENING.finditer(before), _MOST)
-    return any(not _is_code(before[: one.start()]) for one in found)
+    return any(not _is_code(before[: one.start()], before[one.end() :]) for one in found)
 
 
 def _is_mentioned(before: str, after: str) -> bool:
-    """Return True if a sentence goes on around a tag."""
+    """Return True if a sentence continues after a tag."""
     goes_on = _GOES_ON.match(after) is not None
     line = before.rpartition("\n")[2]
     if not before.strip():
@@ -147,7 +180,7 @@ class ThoughtStream:
         self._thoughts = 0
 
     def of(self, delta: Delta) -> Iterator[Delta]:
-        """Yield what a delta adds. What may be the beginning of a tag is held back."""
+        """Yield the new part of a delta. A possible beginning of a tag waits for the next delta."""
         if delta.kind != "text" or self._is_over:
             yield delta
             return
@@ -174,14 +207,14 @@ class ThoughtStream:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Delta]:
-        """Yield what was held back: the stream has ended, or the text has begun."""
+        """Yield the text that waited: the stream has ended, or the text has begun."""
         held = self._held.lstrip() if self._thoughts and not self._thinks else self._held
         self._held, self._is_over = "", True
         if held:
             yield Delta("reasoning" if self._thinks else "text", held)
 
     def _tag_begins(self) -> int:
-        """Return the length of what is held and belongs to no closing tag."""
+        """Return the length of the waiting text before a possible closing tag."""
         for place in range(max(0, len(self._held) - _LONGEST + 1), len(self._held)):
             if any(tag.startswith(self._held[place:].lower()) for tag in _TAGS.values()):
                 return place

@@ -37,7 +37,7 @@ class CallAnswer(NamedTuple):
         note: what a person changed of the call.
         made: how many calls were made for it: 0 if it was not carried out; a script's calls are more.
         timeless: the text without what a run measured, such as its seconds; empty if that is all of it.
-        images: what the model is shown with it.
+        images: the images that the model gets with it.
     """
 
     text: str

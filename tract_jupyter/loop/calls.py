@@ -116,7 +116,7 @@ class _Call:
     chosen_at: Any = None
     """The question at which another call was chosen that is not prepared yet."""
     replaced: str = ""
-    """What the model is told about a call that another one was chosen in the place of."""
+    """The text for the model about a call that the user replaced."""
     choices: int = 0
     note: str = ""
     decision: str = ""
@@ -141,7 +141,7 @@ class OpenQuestion(NamedTuple):
 
     Attributes:
         question: the pending.
-        prepared: the call that it is about: that of the model, or the one that the user chose in its place.
+        prepared: the call: the model's, or the user's choice instead.
         replaced: see `_Call`.
     """
 
@@ -265,7 +265,7 @@ class StepCalls:
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
-        """Return the answer of each call; one that has none yet is told why. Open questions are withdrawn."""
+        """Return the answer of each call. A call without one gets the reason. Open questions are withdrawn."""
         with self._lock:
             self._closed = True
         ended = []
@@ -571,7 +571,7 @@ class StepCalls:
         return self._closed or call.answer is not None
 
     def _leave(self, calls: Iterable[_Call]) -> None:
-        """Answer the calls that are not waited for any more. What they read is not used."""
+        """Answer the calls that the turn no longer waits for. Their results are not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
@@ -650,7 +650,7 @@ def left_answer(
         known: what the journal says of it.
         question: what was asked about it in this process. It is withdrawn.
         catch_up: has the question follow what was decided elsewhere.
-        reads: whether it only reads, so that the journal does not say that it began.
+        reads: whether it only reads. The journal does not say of such a call that it began.
     """
     if known is not None and known.answer is not None:
         return known.answer

@@ -94,7 +94,7 @@ class ToolLoop:
             on.
         step_size: how many characters of all results of a step it is shown.
         make_meter: makes what measures a turn, of its limits and what a request costs.
-        whole: whether a reply that was cut is asked for again, with a higher limit, instead of being kept.
+        whole: whether a cut reply is replaced by another request with a higher limit.
 
     Args:
         executor: gives what runs tools.

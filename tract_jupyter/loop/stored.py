@@ -100,7 +100,7 @@ def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
 
 
 def _asks(message: Message, metadata: Mapping[str, Any]) -> bool:
-    """Return True if a message begins a turn: not a rejection's reason, nor what has a reply continued."""
+    """Return True if a message begins a turn: not a rejection's reason, nor a request to continue."""
     return message.role == "user" and not metadata.keys() & {"rejected", CONTINUES}
 
 
@@ -274,7 +274,7 @@ def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallE
 
 
 def _instead(kept: object) -> dict[str, Any] | None:
-    """Return the call that was chosen in the place of another one, as it was kept; None for anything else."""
+    """Return the stored call that was chosen instead of another one; None for anything else."""
     if not isinstance(kept, dict) or not isinstance(kept.get("arguments"), dict):
         return None
     return {"name": str(kept.get("name")), "arguments": kept["arguments"]}

@@ -19,10 +19,11 @@ from tract_jupyter.llm import (
     FINISH,
     REFUSED,
     ActingCall,
+    ClientThrough,
+    Send,
     StopSignal,
     TurnEnding,
     WholeReplies,
-    can_stream,
     counts_of,
     ended_by,
     finish_of_reply,
@@ -144,8 +145,8 @@ class TurnStore:
     def last_reply(self) -> ChatResponse | None:
         """Return the reply that the context ends with, if its turn is over; None if there is something to go on with.
 
-        The model is told to continue a reply that was cut at its limit. One that was stopped is set aside, to be asked
-        for again.
+        The next request tells the model to continue a reply that was cut at its limit. A stopped reply is set aside,
+        and requested again.
 
         Raises:
             ContentError: the context ends with nothing that could be answered or gone on with.
@@ -194,7 +195,7 @@ class StoredTurn:
         on_delta: see `Offer`.
         asks: who is asked instead of the model, by a user's function.
         observer: is told what happens; None if nobody looks on.
-        whole: whether a reply that was cut is asked for again, with a higher limit, instead of being kept.
+        whole: whether a cut reply is replaced by another request with a higher limit.
     """
 
     store: TurnStore
@@ -437,7 +438,7 @@ class StoredTurn:
         return told
 
 
-class _Counted:
+class _Counted(ClientThrough):
     """A client whose requests are checked before they are sent, and counted."""
 
     def __init__(
@@ -446,25 +447,13 @@ class _Counted:
         check: Callable[[list[dict[str, Any]], Mapping[str, Any]], object],
         count: Callable[[list[dict[str, Any]], Mapping[str, Any], dict[str, Any]], object],
     ) -> None:
-        self._client = client
+        super().__init__(client)
         self._check = check
         self._count = count
 
-    def chat(
-        self,
-        messages: list[dict[str, Any]],
-        *,
-        on_delta: Callable[[Delta], object] | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`.
-
-        Raises:
-            LLMBudgetError: it was not sent, as the turn has not the tokens left.
-        """
+    def _ask(self, send: Send, messages: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Any]:
         self._check(messages, options)
-        streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(self._client) else {}
-        response = self._client.chat(messages, **streamed, **options)
+        response = send(messages, options)
         if isinstance(response, dict):
             self._count(messages, options, response)
         return response

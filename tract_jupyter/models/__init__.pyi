@@ -27,6 +27,7 @@ from .canonical import canonical_json as canonical_json
 from .canonical import digest as digest
 from .canonical import plain as plain
 from .canonical import sha256 as sha256
+from .checks import LONGEST_YAML as LONGEST_YAML
 from .checks import check_budget as check_budget
 from .checks import check_choice as check_choice
 from .checks import check_dict as check_dict

@@ -39,7 +39,7 @@ LONGEST_NAME: Final = 200
 OF_RESULTS: Final = (
     "[These are attachments of the tool results above, in this order. The user did not send them.]"
 )
-"""Stands with the attachments of results of tools."""
+"""The text before the attachments of tool results."""
 
 Kind = Literal["image", "PDF", "text"]
 PDF: Final = "application/pdf"
@@ -399,12 +399,12 @@ def with_parts(
 ) -> list[Any]:
     """Return messages as they go to a client: with the bytes of the attachments that they name.
 
-    Those of results of tools follow the results in a message of the user: not every dialect has a place within.
+    Attachments of tool results follow the results in a message of the user. Not every dialect allows them within.
 
     Args:
         messages: in the form between rooms, some with `attachments`.
         read: gives the bytes of a hash.
-        with_results: send those of results of tools, too.
+        with_results: also send the attachments of tool results.
     """
     made: list[Any] = []
     of_results: list[Attachment] = []

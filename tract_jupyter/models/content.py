@@ -202,7 +202,7 @@ class ContentTypes:
         fields = dict(valid.__dict__)  # iterating a model takes ten times as long
         if isinstance(
             valid, DialogueContent | ToolIOContent
-        ):  # without attachments it is what it was before there were any
+        ):  # without attachments the form is the same as before attachments existed
             del fields["attachments"]
             if valid.attachments:
                 fields["attachments"] = [one.model_dump() for one in valid.attachments]

@@ -1,4 +1,4 @@
-"""Files and folders that only their owner can read, whatever the umask."""
+"""Files and folders that only their owner can read, for any umask."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_private_folder(folder: Path) -> None:
 def why_exposed(file: Path) -> str:
     """Return why other users can read or replace a file, with the remedy; empty if they cannot.
 
-    The rules are those of ssh: the file belongs to this user or root, only its owner has permissions, and no folder
+    The rules are ssh's: the file belongs to this user or root, only its owner has permissions, and no folder
     above it is writable for all users.
 
     Raises:
@@ -46,7 +46,7 @@ def why_exposed(file: Path) -> str:
         return ""
     state = file.stat()
     if state.st_uid not in {0, os.geteuid()}:
-        return f"it belongs to another user (id {state.st_uid}). Replace it with a file of your own"
+        return f"it belongs to another user (id {state.st_uid}). Replace it with your own file"
     if state.st_mode & _OTHERS:
         return f"other users can access it (mode {stat.S_IMODE(state.st_mode):04o}). Run: chmod 600 '{file}'"
     for folder in _folders_above(file):
@@ -59,5 +59,5 @@ def why_exposed(file: Path) -> str:
 
 
 def _folders_above(file: Path) -> Iterator[Path]:
-    """Yield the folders on the way to a file, also those of the path as given if a link leads elsewhere."""
+    """Yield the folders above a file. If a link leads elsewhere, include the folders of the given path."""
     yield from dict.fromkeys([*file.absolute().parents, *file.resolve().parents])

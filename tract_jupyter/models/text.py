@@ -30,7 +30,7 @@ _IDEOGRAPHS = (
     "\u2e80-\u2fdf\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# emoji that are black and white signs without a selector, so that it is seen
+# emoji that are black and white signs without a selector, which makes a visible difference
 _TEXT_EMOJI = (
     "\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1\u23f2\u23f8-\u23fa\u24c2"
     "\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f"
@@ -77,8 +77,8 @@ def printable(text: str, limit: int | None = None) -> str:
 def distinct(text: str) -> tuple[str, str]:
     """Return a text that nothing else looks like: with a mark for each character in doubt, and a note about them.
 
-    In doubt is a character that cannot be shown, and one that looks like another or like nothing: other spaces, marks
-    that have a letter of their own, a selector that changes nothing. The note names each, with its column from 1.
+    In doubt is a character without a glyph, and one that looks like another or like nothing: other spaces, marks that
+    also exist in one letter, a selector that changes nothing. The note names each, with its column from 1.
     Texts that differ only in such characters have the same marks and other notes; it is empty if there are none.
     """
     places = _doubtful(text)

@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json
 
 NO_ARGUMENTS: Final = frozenset({"", "null"})
-"""What models write, besides `{}`, as the arguments of a call without any."""
+"""Texts other than `{}` that models write for a call without arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class TurnOutcome(StrEnum):
     ANSWER = "answer"
     """The model said something and called nothing."""
     LIMIT = "limit"
-    """The turn took what it may take, or its reply was cut at its limit."""
+    """The turn reached a limit, or its reply was cut at its limit."""
     REPEAT = "repeat"
     """The model made the same call again, with the same outcome."""
     WAITING = "waiting"
@@ -47,7 +47,7 @@ class TurnLimits:
     Attributes:
         steps: requests of the model.
         calls: tool calls, those of scripts too.
-        tokens: as the provider reports them, of all requests; estimated where it reports none, or zeros. A request that
+        tokens: as the provider reports them, of all requests; estimated if it reports none, or zeros. A request that
             could exceed them is not sent.
         usd: money; only for models whose price is known.
         seconds: from the beginning of the turn, waiting for a person not included; at most a year.
@@ -93,13 +93,13 @@ class ChatResponse:
         text: what it says last; empty if it only calls tools.
         commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
         usage: the tokens that all requests of the turn took, as the provider counts them; empty if it does not say.
-            `estimated_tokens` are those of requests of which it said nothing, where it did of others, and those that
-            it reported as zeros.
+            `estimated_tokens` are the tokens of requests that it reported as zeros, or did not report although it
+            reported others.
         generation_config: the model and the parameters it was made with.
         tool_calls: the tools it calls and that have no answer: those that wait for a decision; or all, where the turn
             was given schemas alone, so that `tool_result` has to answer them.
         outcome: how the turn ended.
-        note: what that means and how to go on, in a sentence; empty for an answer within its limits.
+        note: the meaning and how to continue, in a sentence; empty for an answer within its limits.
         steps: how many requests the turn took.
         calls: how many tool calls were made, those of scripts too.
     """

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models import twice_in
+from tract_jupyter.models import LONGEST_YAML, twice_in
 from tract_jupyter.operations import (
     ActionDef,
     FiringCondition,
@@ -150,8 +150,12 @@ def parse_yaml(text: str, holds: str = _OPERATION) -> dict[str, Any]:
         holds: what it has, in words.
 
     Raises:
-        SpecError: it is not a YAML mapping, or names something twice.
+        SpecError: it is too long, it is not a YAML mapping, or it names something twice.
     """
+    if len(text) > LONGEST_YAML:
+        raise SpecError(
+            f"the YAML has {len(text):,} characters, and may have {LONGEST_YAML:,}. Shorten it, or write it in Python"
+        )
     try:
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 # derives from SafeLoader
     except yaml.MarkedYAMLError as error:

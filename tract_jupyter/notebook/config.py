@@ -37,7 +37,7 @@ class TractJupyter(Configurable):
     store = Unicode(
         ".tract/{notebook}.db",
         help="The SQLite file of the context, relative to the notebook's folder, or an SQLAlchemy URL. {notebook} is "
-        "the notebook's name ('tract' if the kernel runs no notebook), so that each notebook has its own "
+        "the notebook's name ('tract' if the kernel runs no notebook), and each notebook has its own "
         "conversation. To share one, set the same file in each notebook.",
     ).tag(config=True)
     model = Unicode(

@@ -601,7 +601,7 @@ def _check_file(store: str) -> None:
     begins = _beginning(path)
     if begins is None:
         raise StoreError(
-            f"there is no store {store}; a notebook makes one, by default .tract/NAME.db beside it"
+            f"there is no store {store}; a notebook makes one, by default .tract/NAME.db in its folder"
         )
     if begins != _FILE_BEGINS:
         what = "it does not begin as an SQLite file does" if begins else "the file is empty"

@@ -192,7 +192,7 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
 
 
 QUEUED: Final = "Stopped. Queued cells did not run."
-"""What a stopped cell says in the place of a traceback: its display says what was stopped."""
+"""The text of a stopped cell instead of a traceback: its display names the stopped turn."""
 _REFRESHED_EVERY = 4  # heartbeats
 
 

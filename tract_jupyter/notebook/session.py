@@ -172,9 +172,9 @@ class NotebookSession:
         """The tree of agents that is on display and follows them."""
         self._watch: AgentWatch | None = None
         self._continued = ""
-        """Which earlier conversation goes on, until the first turn of this kernel shows it."""
+        """The earlier conversation that continues, until the first turn of this kernel shows it."""
         self.shows_continued = False
-        """True if the cell that runs shows by itself which conversation goes on."""
+        """True if the running cell shows by itself which conversation continues."""
         self._agents_folder = ""
         """The setting for agents' files that the tract goes by."""
         self._lock = threading.Lock()
@@ -338,7 +338,7 @@ class NotebookSession:
         return tract
 
     def _earlier(self, tract: Tract) -> str:
-        """Return a sentence about the conversation that goes on in this kernel; empty if it is a new one."""
+        """Return a sentence about the conversation that continues in this kernel; empty if it is a new one."""
         status = tract.status()
         if status.head is None or not status.message_count:
             return ""
@@ -352,7 +352,7 @@ class NotebookSession:
         return f"Continues the conversation of {whose}: {messages}, the last one {last}."
 
     def take_continued(self) -> str:
-        """Return a sentence for the first turn in this kernel, if an earlier conversation goes on; else nothing."""
+        """Return a sentence for the first turn in this kernel, if an earlier conversation continues; else nothing."""
         continued, self._continued = self._continued, ""
         return continued
 
@@ -397,7 +397,7 @@ class NotebookSession:
 
     def _on_store(self, _change: object) -> None:
         """Say where the context is kept from now on, or from when on: what is open stays open."""
-        told = f"The context is kept in {self.store}."  # in place of what was printed on loading
+        told = f"The context is stored in {self.store}."  # instead of the text printed on loading
         if self._tract is not None:
             told = (
                 f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "

@@ -122,7 +122,7 @@ class RemotePending(FieldPending):
         if client_left(self.stored):
             here = (
                 f"The client no longer waits for this call: it gave up or was closed ({self.actor}). If you approve "
-                "it, nothing runs now. The approval is kept for the identical call of this client."
+                "it, nothing runs now. The approval waits for the identical call of this client."
             )
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
@@ -142,7 +142,7 @@ class RemotePending(FieldPending):
     def _hand_over(self) -> None:
         if client_left(self.tract.review.ledger.get(self.pending_id) or self.stored):
             self.note = (
-                f"The client no longer waits ({self.actor}), so nothing ran. The decision is kept: if the client "
+                f"The client no longer waits ({self.actor}), so nothing ran. The decision waits: if the client "
                 "makes the identical call again, that call uses it and you are not asked again."
             )
             return

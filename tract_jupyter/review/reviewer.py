@@ -563,7 +563,7 @@ class Reviewer:
                 self._on_answer(ticket)
 
     def _steps(self, ticket: Ticket, *, blocks: bool = False) -> Iterator[float]:
-        """Do what is due, and yield the seconds to sleep, until it is settled.
+        """Do the work that is due, and yield the seconds to sleep, until the request is settled.
 
         Args:
             ticket: the request.

@@ -1,7 +1,7 @@
 """Signatures by which this user's approvals of stored code are known.
 
 An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A secret that
-other users can read or replace is refused, as ssh refuses such a private key. A database from somebody else, or one
+other users can read or replace is refused, as ssh refuses such a private key. A database of another user, or one
 that was tampered with, carries no valid signature, and nothing of it becomes active.
 
 Nothing is signed but for a place: a tract of a store, or a project. The secret itself signs nothing; a `Signer` does,

@@ -1,8 +1,8 @@
-"""The check before a script runs in the sandbox: it reports what can never work.
+"""The check before a script runs in the sandbox: it reports certain errors.
 
-It covers the statements that every run reaches, and only where no handler can catch the error. Branches, functions and
-`try` blocks with handlers are left to the run. A call is checked by the names of its arguments, and by their values if
-all of them are literals. Everything else is left to the call itself, which raises.
+It covers the statements that every run reaches, and only if no handler can catch the error. It skips branches,
+functions and `try` blocks with handlers. It checks the names of a call's arguments, and their values if all of them
+are literals. All other errors appear when the call runs and raises.
 
 The check is one pass over the syntax tree. It infers no types, so its time grows only with the length of the script.
 """
@@ -131,7 +131,7 @@ class _Check:
                 yield _Problem(node.lineno, f"`{TOOLS}.{path}`: {'; '.join(problems)}")
 
     def _path_of(self, node: ast.expr) -> str | None:
-        """Return what stands behind `tools.`: empty for `tools` itself, None for anything else."""
+        """Return the path after `tools.`: empty for `tools` itself, None for anything else."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -147,7 +147,7 @@ def nearest_tool(space: str, name: str, functions: Iterable[str]) -> str:
 
 
 def _find_imports(tree: ast.AST, bound: Counter[str]) -> dict[str, str]:
-    """Return what names stand for behind `tools.`. A name that the script binds twice may be anything."""
+    """Return the path after `tools.` of each name. A name that the script binds twice may be anything."""
     found = {} if TOOLS in bound else {TOOLS: ""}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

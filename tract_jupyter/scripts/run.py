@@ -53,7 +53,7 @@ class OutputCapture:
         live: is given each piece as it comes, as long as the beginning lasts; what follows is told at the end.
 
     Attributes:
-        watch: is given each piece as it comes; None for nothing.
+        watch: gets each piece as it comes; None for nothing.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:

@@ -63,7 +63,7 @@ class Scripts:
         sandbox: runs what nobody approved, and keeps its variables.
         results: the newest 100, the oldest first.
         runs: how many there were.
-        shown: is entered while a script runs; a notebook shows meanwhile what the script prints and displays.
+        shown: a context manager around each run; a notebook shows the script's output within it.
     """
 
     def __init__(

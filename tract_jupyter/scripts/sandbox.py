@@ -185,7 +185,7 @@ class Sandbox:
         Raises:
             NoSandboxError: there is no sandbox here.
         """
-        self._pool().opened()  # also where the script turns out not to run, so that the error is always the same
+        self._pool().opened()  # also for a script that will not run: the error is then always the same
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
@@ -321,7 +321,7 @@ class Sandbox:
         """Return how the program continues: a method of the snapshot, and its arguments."""
         name = getattr(snapshot, "function_name", None)
         if name is None:
-            return (snapshot.resume,)  # a name that nobody bound
+            return (snapshot.resume,)  # an unbound name
         if snapshot.is_os_function:
             return (snapshot.resume_auto,) if name in _ANSWERED else (snapshot.resume_not_handled,)
         return (snapshot.resume, _reply(self._called(run, snapshot)))

@@ -40,7 +40,7 @@ class ScriptPaused(Order):
 
 
 class Stopper:
-    """A switch that ends what runs within `stoppable` or `killable`.
+    """A switch that ends the code within `stoppable` or `killable`.
 
     Attributes:
         reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.

@@ -82,7 +82,7 @@ class ThreadConnection:
         return held
 
     def undo(self) -> None:
-        """Call what is to be called after a rollback, if anything is."""
+        """Call the callbacks for a rollback."""
         while self.undone and not self.begun:
             self.undone.pop(0)()
 

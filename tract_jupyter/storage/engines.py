@@ -45,7 +45,7 @@ class Backend:
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's own connection: what every transaction does should cost little.
         is_shared: one connection serves all threads, as that of a store in memory must.
-        mark: beside a file that can be written.
+        mark: the mark of a writable file; None for others.
     """
 
     engine: Engine
@@ -141,7 +141,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
 
 
 def _make_private_file(file: Path) -> None:
-    """Create the file of a new store for this user alone. SQLite gives the files beside it the same mode."""
+    """Create the file of a new store for this user alone. SQLite gives its other files the same mode."""
     with suppress(OSError, ValueError, RuntimeError):  # it exists, or SQLite reports why it cannot be opened
         os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 

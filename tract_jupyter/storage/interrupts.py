@@ -52,7 +52,7 @@ _WHOLE: Final[set[CodeType]] = {
 _BLOCKS: Final[dict[int, tuple[int, ref[object]]]] = {}
 """The frames and owners of all blocks, by the owner's id. A frame that is suspended at a `yield` is on no stack.
 
-Only ids are kept, and an owner that dies is forgotten: its end may have been cut.
+The registry keeps only ids, and forgets an owner that dies: its end may have been cut.
 """
 _ORDERED: Final[dict[int, type[BaseException]]] = {}
 """What is to be raised in threads at the end of their blocks."""
@@ -93,7 +93,7 @@ def begin(frame: FrameType, owner: object) -> None:
 def end(owner: object) -> None:
     """End a block, and raise an interrupt that has waited for it. Nothing may come after this.
 
-    A second call for the same owner does only what the first one did not.
+    A second call for the same owner completes the first one.
     """
     thread, since = threading.get_ident(), None
     is_main = thread == threading.main_thread().ident

@@ -1,4 +1,4 @@
-"""The mark beside an SQLite file: how much the store held after its last write, while it is in use.
+"""The mark of an SQLite file: how much the store held after its last write, while it is in use.
 
 The newest writes of a store are in its WAL file. If a process dies and the WAL file is deleted, SQLite opens the rest
 and reports nothing. So each write stores its counts in `NAME-mark`, and the next opening compares them. The process
@@ -27,7 +27,7 @@ _COUNTS: Final = (
 )
 _RECORD: Final = re.compile(rb"([0-9a-f]{32}) (\d{20}) (\d{20})\n")
 _REMEDY: Final = (
-    "Restore a backup, or the '-wal' file if you have it. If this is the file that you want, go on: this warning comes "
+    "Restore a backup, or the '-wal' file if you have it. If this is the right file, continue: this warning comes "
     "once"
 )
 
@@ -68,7 +68,7 @@ class Mark:
 
     Args:
         store: the SQLite file. It is looked at before it is created. If it is not there, the mark says that it is being
-            made: another process may see an empty file meanwhile.
+            made: another process may see an empty file during that time.
     """
 
     def __init__(self, store: Path) -> None:
@@ -88,7 +88,7 @@ class Mark:
                 self.write(_BEING_MADE)
 
     def loss(self, now: Counts, *, is_new: bool) -> str:
-        """Return what the opened store has lost; empty if nothing is known of a loss.
+        """Return a text about the losses of the opened store; empty if no loss is known.
 
         Args:
             now: the counts of the store.
@@ -123,7 +123,7 @@ class Mark:
             os.write(self._file, record)
 
     def close(self) -> None:
-        """Close the mark, and remove it if nobody uses the store any more."""
+        """Close the mark, and remove it if no process uses the store any more."""
         self._release()
         if self._is_ours and not self._store.with_name(f"{self._store.name}-wal").exists():
             with suppress(OSError):

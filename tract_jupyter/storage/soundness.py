@@ -121,7 +121,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 def _unreadable(name: str, bodies: list[bytes]) -> int:
     """Return how many of the values of a column are no text in UTF-8, or no moment."""
     try:
-        b"\n".join(bodies).decode()  # a break ends what is cut, so that all are valid, or one is not
+        b"\n".join(bodies).decode()  # a line break ends a cut character: all values are valid, or one is not
     except UnicodeDecodeError:
         return sum(not _can_be_read(name, body) for body in bodies)
     return sum(not _can_be_read(name, body) for body in bodies) if name.endswith(_MOMENTS) else 0

@@ -5,9 +5,9 @@ transaction is rolled back, also where the error was caught on the way: half of 
 
 No interrupt of the user cuts a block, but other exceptions can come between any two instructions: an interrupt that is
 repeated, the handler of another signal, another thread, a lack of memory. Such a connection is in doubt: it is closed
-and not used again. So that this holds wherever the exception comes, each step of a transaction can be repeated, and
-what has begun is known from lists that one call of C changes. A `with` statement holds an object, the token, which
-dies with the block even if a traceback is kept; its end ends the transaction, if nothing else has.
+and not used again. The exception may come anywhere. So each step of a transaction can be repeated, and the steps that
+began are recorded in lists that one call of C changes. A `with` statement holds an object, the token, which dies with
+the block even if a traceback stays alive. Its end ends the transaction, if nothing else has.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RELEASE: Final[Any] = type(threading.RLock()).release
 
 
 class Block:
-    """The state of one transaction: what has begun and has to end.
+    """The state of one transaction: the steps that began and have to end.
 
     Attributes:
         token: dies with the `with` block of the transaction.
@@ -68,7 +68,7 @@ class Block:
         self.token: ref[object] | None = None
 
     def watch(self, token: object) -> None:
-        """End what has begun when an object dies."""
+        """End the steps that began when an object dies."""
         self.token = ref(token, self._token_died)
 
     @whole
@@ -113,7 +113,7 @@ class Block:
 
     @whole
     def settle(self) -> None:
-        """End what was cut, as far as it has begun. In another thread than its own, do nothing."""
+        """End a cut transaction, as far as it has begun. Do nothing in another thread."""
         link = self._link
         if link is not None and link.is_held:
             self._fail(KeyboardInterrupt())
@@ -150,7 +150,7 @@ class Block:
             self._undo(link, error)
 
     def _fail(self, error: BaseException) -> None:
-        """End the transaction after an error, however far it came. What has ended already is left alone."""
+        """End the transaction after an error, however far it came. Do not end a step twice."""
         link = self._link
         if link is None or self not in link.begun:
             return

@@ -1,8 +1,8 @@
 """Tools: named functions with a JSON Schema, one executor for all who call them, and `tools` for code.
 
-* `definitions`: what a tool is. `code_identity`: the code that an approval of a tool covers. `executor`: the one way to
-  run one: find, profile, lock, validate, permission, handler. `delegation`: the same for a tract that stands below
-  another one, whose tools it calls.
+* `definitions`: tools. `code_identity`: the code that an approval of a tool covers. `executor`: the one way to
+  run one: find, profile, lock, validate, permission, handler. `delegation`: the same for a child of another tract,
+  whose tools it calls.
 * `callers`: who calls, and what they may; `autonomy`: what may be called without a person. `policy`: tools that a
   policy calls. `pendings`: a call that a person is asked about; `clearing`: which calls a model that reviews first
   may decide about, `plain_note`: and with which texts. `results`: what comes of a call. `savings`: what models are not

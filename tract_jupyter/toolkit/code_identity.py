@@ -60,7 +60,7 @@ _OF_CLASSES: Final = frozenset({
     "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__annotations__", "__qualname__",
 })  # fmt: skip
 _OURS: Final = "tract_jupyter."
-_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # what they assign is no state yet
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
 _OPCODES: Final = {
     "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names", "IMPORT_NAME": "modules",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
@@ -81,7 +81,7 @@ def code_identity(
     """
     first = _Walk()
     try:
-        first.of(handler, strict=True)  # only finds what the code assigns
+        first.of(handler, strict=True)  # only finds the assignments
         variables, attributes = first.assigned()
         walk = _Walk(frozenset(variables), frozenset(attributes), with_state=with_state)
         return digest([walk.of(handler, strict=with_objects), walk.state])
@@ -91,7 +91,7 @@ def code_identity(
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What one piece of code, with the code within it, refers to.
+    """The references of one piece of code, with the code within it.
 
     Attributes:
         text: tells the code from other code.
@@ -112,12 +112,13 @@ class _Facts:
 
 @dataclass
 class _Walk:
-    """One walk over a handler and what it reaches.
+    """One walk over a handler and the code that it reaches.
 
     Attributes:
         variables, attributes: names that do not count, since the code assigns them.
         state: what containers hold, if it counts.
-        functions: facts of the functions on the way; `methods` those of classes, by name.
+        functions: facts of the functions on the way.
+        methods: facts of the methods, by name.
     """
 
     variables: frozenset[str] = frozenset()
@@ -128,7 +129,7 @@ class _Walk:
     methods: list[tuple[str, _Facts]] = field(default_factory=list)
     _seen: dict[int, tuple[int, Any]] = field(
         default_factory=dict
-    )  # holds the objects, so that ids stay theirs
+    )  # holds the objects, because a dead object's id is used again
 
     def assigned(self) -> tuple[set[str], set[str]]:
         """Return the variables and attributes that the functions assign, and the methods that are called by name."""
@@ -146,7 +147,7 @@ class _Walk:
         )
 
     def of(self, value: Any, *, strict: bool) -> Any:
-        """Return data that stands for a value.
+        """Return data that identifies a value.
 
         Args:
             value: anything.
@@ -252,7 +253,7 @@ class _Walk:
         return ["class", made.__qualname__, bases, told]
 
     def _container(self, value: Any, kind: type, *, strict: bool) -> Any:
-        """Return the code in a container; what else it holds belongs to the state."""
+        """Return the code in a container; its other items belong to the state."""
         items = list(chain.from_iterable(list(value.items())) if kind in _MAPPINGS else value)
         if kind in _SETS:
             items.sort(key=lambda one: (type(one).__qualname__, repr(one) if _is_value(one) else ""))
@@ -333,7 +334,7 @@ _tokens: dict[int, tuple[Callable[[], Any], str]] = {}
 
 
 def _token(value: Any) -> str:
-    """Return a text that stands for one object of this process, and for no other one after it."""
+    """Return a text that identifies one object of this process, and no later one."""
     number = id(value)
     held, token = _tokens.get(number, (lambda: None, ""))
     if held() is value:
@@ -342,7 +343,7 @@ def _token(value: Any) -> str:
     try:
         held = weakref.ref(value, lambda _: _tokens.pop(number, None))
     except TypeError:
-        held = partial(_same, value)  # it is kept, so that no other object gets its id
+        held = partial(_same, value)  # it stays alive, and no other object gets its id
     _tokens[number] = (held, token)
     return token
 
@@ -373,9 +374,9 @@ def _with_inner(code: CodeType) -> Iterable[CodeType]:
 
 
 def _text(code: CodeType) -> str:
-    """Return what tells code from other code: its source, if that is what runs; otherwise the bytecode.
+    """Return the identity of code: its source, if the running code has that source; otherwise the bytecode.
 
-    Source is the same for each version of Python. But it is that of the file now, which may have changed.
+    Source is the same for each version of Python. But it comes from the current file, which may have changed.
     """
     with suppress(OSError, TypeError, SyntaxError, ValueError, RecursionError):
         lines, start = inspect.findsource(code)

@@ -215,8 +215,8 @@ class ToolDefinition:
     def definition_hash(self) -> str:
         """64 hex digits over schema, traits and code: an approval of one version does not cover another.
 
-        The code is what the handler reaches in the user's code (see docs/tools.md). It is examined each time, since the
-        user may redefine a helper. The code of this package does not change.
+        The code is the part of the user's code that the handler reaches (see docs/tools.md). It is examined each
+        time, as the user may redefine a helper. The code of this package does not change.
         """
         if self.is_of_tract:
             return self._first_hash
@@ -251,7 +251,7 @@ class ToolDefinition:
         return made
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments with defaults. A null may stand for an argument that is left out.
+        """Return the arguments with defaults. A null may replace an omitted argument.
 
         Raises:
             ParameterError: they do not fit.

@@ -156,7 +156,7 @@ class PolicyCalls:
 
     @property
     def has_handlers(self) -> bool:
-        """True if handlers are asked about calls of policies."""
+        """True if handlers decide about calls of policies."""
         return self._firing.bus.listens("policy")
 
     def is_decided_by_handlers(self, tool: ToolDefinition) -> bool:

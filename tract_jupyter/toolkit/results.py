@@ -24,12 +24,12 @@ class ToolResult(NamedTuple):
 
     Attributes:
         output: the handler's own value.
-        error: the problem, and what is allowed.
+        error: the problem, and the allowed values.
         cause: the exception, if there was one.
         denied: it was refused. False if it failed.
         replayed: it is the result of an earlier run of a script, and nothing was called.
         told: the text for a model, if it is not made from the output.
-        images: what a model is shown with it.
+        images: the images that a model gets with it.
     """
 
     tool_name: str

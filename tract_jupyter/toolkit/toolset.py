@@ -198,7 +198,7 @@ class Toolset:
         return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
-        """Return the names, for providers, that look most like one, whatever their case."""
+        """Return the names, for providers, that look most like one, in any case."""
         lower = {one.lower(): one for one in self._provided()}
         return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
 

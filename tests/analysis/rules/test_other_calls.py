@@ -1,4 +1,4 @@
-"""Calls of functions that no table describes: their names and arguments tell what they do."""
+"""Calls of functions that no table describes: their names and arguments show the effect."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ PATHOLOGICAL = {
     "a list": "".join(f"{number}. a\n" for number in range(2_000)),
     "a list with space": "- a\n\n" * 60_000,
     "a list of lists": "".join("  " * (number % 18) + "- a\n" for number in range(1_800)),
-    "quotes that go on": "> " * 18 + "a\n" + "b\n" * 8_000,
+    "quotes that continue": "> " * 18 + "a\n" + "b\n" * 8_000,
     "quotes in steps": "".join("> " * level + "- a\n" for level in range(1, 19)) + "b\n" * 8_000,
     "headings": "# a\n" * 60_000,
     "marks": "_a " * 13_000,
@@ -190,7 +190,7 @@ PIECES = 190
 
 
 def streamed(text, pieces):
-    """Return the seconds of CPU that a text takes in pieces, those of its longest frame, and what was shown last."""
+    """Return the CPU seconds for a text in pieces, the seconds of its longest frame, and the last display."""
     stream, size, frames, shown = MarkdownStream(), -(-len(text) // pieces), [], []
     for begin in range(0, len(text), size):
         stream.append(text[begin : begin + size])
@@ -213,7 +213,7 @@ def test_the_time_of_any_text_is_bounded(text, pieces):
 
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 def test_the_work_of_any_text_is_bounded(text, monkeypatch):
-    """What is parsed is a few times the text, in however many pieces it comes."""
+    """The parser reads a few times the text, however many pieces there are."""
     parsed = []
     parse = markdown._parsed
     monkeypatch.setattr(markdown, "_parsed", lambda text, at: parsed.append(len(text)) or parse(text, at))

@@ -49,7 +49,7 @@ DIFFERENCES = [
     ("{% break %}x", ""),
     ("{{ '2026-01-02' | date: '' }}", "2026-01-02"),
 ]
-"""Templates, and what they give here; None: they are refused, or end with an error."""
+"""Templates and their output here; None if they are refused or end with an error."""
 
 
 @pytest.mark.parametrize(("template", "text"), DIFFERENCES)

@@ -158,7 +158,7 @@ _COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".z"})
 
 
 def suffix_of(path: str) -> str:
-    """Return the extension of a path, in lower case; without that of a compression."""
+    """Return the extension of a path, in lower case, without a compression's extension."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes[-2:]]
     if len(suffixes) > 1 and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -193,14 +193,14 @@ _FILLING = words(
     "range dict loop cycle items values format title capitalize join split replace strftime isoformat"
     " if not and or in elif is namespace caller"
 )
-"""Functions and methods in templates that only compute, besides those of expressions."""
+"""Functions and methods that only compute, in templates but not in expressions."""
 
 
 _MACRO = re.compile(r"\bmacro\s{1,9}(\w{1,99})")
 
 
 def _only_fills(block: str, macros: frozenset[str]) -> bool:
-    """Return True if a block of a template computes with what it is given, and leads nowhere else."""
+    """Return True if a block of a template only computes with its input."""
     if _LEADS_ON.search(block) or (_JOINS.search(block) and ("[" in block or "format" in block)):
         return False
     called = _CALLED.findall(block)

@@ -70,7 +70,7 @@ class RunsText(Rule):
 
 
 def _annotations(view: CodeView) -> Iterator[ast.Constant]:
-    """Yield the texts in annotations, and in what makes types of texts."""
+    """Yield the texts in annotations, and in calls that turn a text into a type."""
     given: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
     given += [node.annotation for node in view.of(ast.arg)]
     given += [node.returns for node in view.of(ast.FunctionDef)]

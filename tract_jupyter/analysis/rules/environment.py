@@ -82,7 +82,7 @@ class ReadsEnvironment(Rule):
         yield self.finding(view, reference.node, reason, HIGH if whole else level, reference.confidence)
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for secrets among what is shown, logged or stored, wherever they were read."""
+        """Look for secrets in output, logs and files, from any earlier read."""
         clean: set[ast.AST] = set()
         for node, given in view.deadline.watched(_shown(view)):
             if _holds_secret(given, clean, view):
@@ -314,7 +314,7 @@ _READS_ONE = {(ReadsEnvironment.code, False), (ReadsEnvironment.code, True), (Re
 
 
 def _asks_for_secret(call: ast.Call) -> bool:
-    """Return True if a method says that it returns a secret, whatever its object: ``vault.get_secret("db")``."""
+    """Return True if the name of a method says that it returns a secret, for any object: ``vault.get_secret("db")``."""
     told = words_of(getattr(call.func, "attr", ""))
     named = not _TAKES.isdisjoint(told[:1]) and not _NAMES_SECRET.isdisjoint(told)
     return named or any(keyword.arg == "WithDecryption" for keyword in call.keywords)

@@ -105,7 +105,7 @@ _DATA = frozenset(
 """)
 )
 _KEEPS = frozenset("ax")
-"""Modes of opening that keep what a file holds."""
+"""Modes of opening that keep the content of a file."""
 
 
 def _overwrites(text: str, reference: Reference, view: CodeView) -> bool:

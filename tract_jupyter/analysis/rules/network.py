@@ -41,7 +41,7 @@ class TalksToNetwork(Rule):
     ## What it does
     Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. Reading a fixed, public address
     without sending data out is medium, and so are an import and a call that only makes a client. A method that
-    acts (`post`, `delete_bucket`, `execute`) is high wherever the client was made.
+    acts (`post`, `delete_bucket`, `execute`) is high, also if an earlier cell made the client.
     Any other function that gets an address and a body is high.
 
     ## Why it matters
@@ -64,7 +64,7 @@ class TalksToNetwork(Rule):
     remedy = "Use a tool for this service."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Lower the level of a class and of an import: its methods act, and are mentions of their own."""
+        """Lower the level of a class and of an import. Its methods act, and are separate mentions."""
         owner, _, name = reference.symbol.rpartition(".")
         told = words_of(name)
         makes = (
@@ -198,7 +198,7 @@ _CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML
 
 
 def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
-    """Yield the places where a text with a script becomes the content of a widget."""
+    """Yield the assignments that put a text with a script into a widget."""
     for write in view.member_writes:
         value = view.value(write.value) if write.member in _CONTENT else None
         if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
@@ -210,7 +210,7 @@ _ESCAPES = frozenset(f"{module}.escape" for module in ("html", "markupsafe", "xm
 
 
 def _texts_behind(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[str]:
-    """Yield the texts that computed content is made of: a template's, or those in a table that does not escape them."""
+    """Yield the texts in computed content: a template's, or the cells of a table without escaping."""
     stack: list[ast.AST] = list(nodes)
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_BEHIND:
@@ -238,7 +238,7 @@ def _escapes(call: ast.Call, view: CodeView) -> bool:
 
 
 def _worst(texts: list[str], view: CodeView) -> tuple[RiskLevel, str] | None:
-    """Return the highest level that a text deserves, and what it does."""
+    """Return the highest level that a text deserves, and its effect."""
     return max((found for text in texts if (found := view.look(_judged, text))), default=None)
 
 
@@ -249,7 +249,7 @@ def _judged(text: str) -> tuple[RiskLevel, str] | None:
     if not _REMOTE.search(text):
         return None
     if _CARRIES.search(text):
-        return HIGH, "sends data to another machine as soon as it is shown"
+        return HIGH, "sends data to another machine as soon as it is displayed"
     return MEDIUM, ShowsRemote.effect
 
 

@@ -71,7 +71,7 @@ _HANDLES_TEXT = words("""
     dedent escape quote message user system assistant chat ask prompt complete predict tokenize describe comment
     note heading paragraph isinstance raise fail tokenise token translate ignore exclude skip filter
 """)
-"""Words of functions that store, show, search or discuss a text: what it says does not happen."""
+"""Words of functions that store, show, search or discuss a text, but do not execute it."""
 
 _COMPUTES = (
     known_modules.SCIENCE
@@ -81,7 +81,7 @@ _COMPUTES = (
         "numpy pandas polars pyarrow xarray sqlparse sqlglot textwrap tabulate rich IPython bs4 lxml regex nltk"
     )
 )
-"""Packages that only compute or draw, apart from what the tables tell of them."""
+"""Packages that only compute or draw, apart from the entries in the tables."""
 
 
 def other_calls(view: CodeView) -> tuple[OtherCall, ...]:
@@ -110,7 +110,7 @@ def _is_inert(told: frozenset[str], function: ast.expr, view: CodeView) -> bool:
         return True
     value = view.resolver.value(function)
     if value.functions or (isinstance(function, ast.Name) and function.id in view.program.classes):
-        return True  # the author's own function says itself what it does
+        return True  # the analyzer reads the author's own function
     if isinstance(function, ast.Attribute) and view.resolver.value(function.value).consts:
         owner = view.resolver.value(function.value)
         return not owner.names
@@ -128,7 +128,7 @@ _MAX_TEXTS = 32
 _DESCRIBES = words(
     "ignore exclude excludes skip description help title label comment doc docstring message reason"
 )
-"""Arguments that describe, or say what is left out."""
+"""Arguments that describe or exclude something."""
 
 
 def _texts(node: ast.Call, view: CodeView) -> Iterator[str]:
@@ -180,7 +180,7 @@ _PIPED = re.compile(
 
 
 def is_command(text: str) -> bool:
-    """Return True if a text is a shell command that matters, whoever gets it."""
+    """Return True if a text is a shell command that matters in any call."""
     return bool(_COMMAND.match(text) or _PIPED.search(text))
 
 
@@ -286,7 +286,7 @@ def _is_path(text: str, view: CodeView) -> bool:
 
 def _opens(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if any(map(rules_for, view.resolver.value(call.node.func).names)):
-        return  # a table tells what it does
+        return  # a table describes it
     saves = not call.words.isdisjoint(_SAVES)
     for text in call.texts:
         if len(text) > MAX_NAME or "\n" in text or " " in text.strip():
@@ -339,7 +339,7 @@ _WEAK = words("""
     container containers snapshot account accounts db server servers dataset datasets model models experiment
     experiments worker workers process processes job jobs session sessions
 """)
-"""What also stands in the names of functions that only compute: ``remove_objects(mask)``."""
+"""Words that are also in the names of functions that only compute: ``remove_objects(mask)``."""
 
 
 def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -382,7 +382,7 @@ _NO_STORES = words(
 
 
 def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
-    """Return the level of ``repo.references.delete(x)``: the object in front of the verb says what is destroyed."""
+    """Return the level of ``repo.references.delete(x)``: the object in front of the verb names the target."""
     function = call.node.func
     if not isinstance(function, ast.Attribute):
         return None
@@ -453,7 +453,7 @@ _FACTORIES = words(
 
 
 def _configured(view: CodeView) -> Iterator[Finding]:
-    """Yield the findings about dictionaries that name a function for somebody else to call."""
+    """Yield the findings about dictionaries that name a function for other code to call."""
     for display in view.deadline.watched(view.of(ast.Dict)):
         for key, value in zip(display.keys, display.values, strict=True):
             named = isinstance(key, ast.Constant) and key.value in _FACTORIES

@@ -67,7 +67,7 @@ class UsesMagic(Rule):
     """Uses a magic that runs other code, installs, loads or writes.
 
     ## What it does
-    Reports line and cell magics by what they do, unknown ones at a low or medium level. The Python in
+    Reports line and cell magics by their effect, unknown ones at a low or medium level. The Python in
     `%timeit`, `%time` and `%%capture` is analysed like any other. The text of an unknown magic is analysed as
     Python, shell commands and SQL.
 

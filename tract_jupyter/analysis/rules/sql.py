@@ -30,7 +30,7 @@ _EXECUTES = (
     "read_sql_query",
     "query",
 )
-# Each part is bounded, or ends where the next one begins: no text takes the square of its length.
+# Each part is bounded, or excludes the start of the next one: the time is linear.
 _GONE = r"(?![^;]{0,5000}\bwhere\b)"
 _SURELY = (
     r"drop\s+(?:table|database|schema|view|materialized\s+view|user|role|index|collection|keyspace|tablespace)\b"
@@ -59,7 +59,7 @@ _COMMENT = re.compile(r"('[^']*(?:'|\Z))|--[^\n]*|/\*(?!!).*?(?:\*/|\Z)", re.DOT
 
 
 def without_comments(text: str) -> str:
-    """Return a statement without its comments; those of MySQL that run stay."""
+    """Return a statement without its comments. Comments that MySQL executes stay."""
     return _COMMENT.sub(lambda match: match[1] or " ", text).replace("/*!", ";")
 
 
@@ -95,7 +95,7 @@ _MAX_SOURCES = 60
 
 
 def _sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
-    """Yield the expressions that an object comes from: what made it, and the arguments of that, such as an engine."""
+    """Yield the origins of an object: the call that made it, and its arguments, such as an engine."""
     stack, seen = [node], set[ast.expr]()
     while stack and len(seen) < _MAX_SOURCES:
         for each in view.chain(stack.pop()):
@@ -172,7 +172,7 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
     Args:
         node: The end of the chain.
         view: The code.
-        by_arguments: What is given to ``delete`` is a condition: ``files().delete(fileId=x)``.
+        by_arguments: The arguments of ``delete`` are a condition: ``files().delete(fileId=x)``.
     """
     found, has_condition, has_values = False, False, False
     for name, call in _steps(node, view):
@@ -250,7 +250,7 @@ _CREATED = re.compile(
 
 
 def _created(view: CodeView) -> frozenset[str]:
-    """Return the names of what the code itself creates, in lower case."""
+    """Return the names of tables that the code itself creates, in lower case."""
     found = (view.look(_CREATED.findall, text) for _, text in _statements(view))
     return frozenset(name.lower() for names in found for name in names)
 
@@ -270,7 +270,7 @@ class DestroysTable(Rule):
 
     ## What it does
     Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database,
-    whatever function or method gets it. Statements that methods build count as well
+    for any function or method. Statements that methods build count as well
     (`User.delete().execute()`), and tables that are replaced (`to_sql(..., if_exists="replace")`). The level is
     medium for a database in the workspace.
 

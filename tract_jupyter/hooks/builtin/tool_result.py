@@ -235,7 +235,7 @@ class ToolAnswer:
         cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
         is_error: bool = False, edit: str | None = None, **options: Any,
     ) -> ToolAnswer:  # fmt: skip
-        """Return what the arguments ask for; the options are those of the commit.
+        """Return the options of the commit that the arguments set.
 
         Raises:
             ContentError: attachments are among them.

@@ -98,7 +98,7 @@ class TurnBoard:
             self.draw(at_once=isinstance(event, TurnBegan))
 
     def stir(self, *, at_once: bool = False) -> None:
-        """Show soon what an agent or a script has done that the turn has called."""
+        """Show soon the new work of an agent or a script of the turn."""
         with self._lock:
             if self._is_up and not self._is_closed:
                 self.draw(at_once=at_once)
@@ -144,7 +144,7 @@ async def ended(
 ) -> T:
     """Wait for the end of a turn, and return its response.
 
-    An interrupted cell fails, so that the cells queued behind it do not run.
+    An interrupted cell fails, and the cells queued behind it do not run.
 
     Args:
         notebook: the state of this kernel.
@@ -185,7 +185,7 @@ async def ended(
 
 
 def check_not_stopped(outcome: TurnOutcome) -> None:
-    """Let the cell of a stopped turn fail, so that the cells queued behind it do not run.
+    """Let the cell of a stopped turn fail. Then the cells queued behind it do not run.
 
     Raises:
         CancelledError: the turn was stopped.

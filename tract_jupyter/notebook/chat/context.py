@@ -46,7 +46,7 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
         is_certain = bool(why_not_sent(context.text, send_anyway=True))
         if is_certain or not send_anyway:
             remedy = "" if is_certain else ". Check the line. If it holds no secret, add --send-anyway"
-            raise OperationError(f"{context.name} {why} of what would be sent, so nothing was sent{remedy}")
+            raise OperationError(f"{context.name} {why} of the request, so nothing was sent{remedy}")
     return context
 
 
@@ -100,7 +100,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
     def describe() -> None:
         try:
             result.append(_described(value))
-        except BaseException as error:  # noqa: BLE001 # it is raised where the user waits
+        except BaseException as error:  # noqa: BLE001 # the waiting cell raises it
             result.append(error)
 
     context = contextvars.copy_context()  # with the print options of numpy, among others

@@ -82,7 +82,7 @@ class TurnLog:
         replayed: the cassette that is replayed; empty for none.
         is_last: nothing was said after this turn.
         has_earlier: it had its answer, which stays where no other one comes.
-        continues: which earlier conversation goes on, in the first turn of a kernel; empty otherwise.
+        continues: the earlier conversation that continues, in the first turn of a kernel; empty otherwise.
         clock: gives seconds, from any beginning.
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
@@ -285,7 +285,7 @@ class TurnLog:
                 self._parts[place] = replace(part, work=now)
 
     def _look_at_outputs(self) -> None:
-        """Note what the scripts show now, and how long they run."""
+        """Note the current output of the scripts, and how long they run."""
         for call_id, outputs in self._outputs.items():
             place = self._calls.get(call_id)
             part = None if place is None else self._parts[place]

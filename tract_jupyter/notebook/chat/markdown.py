@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
-_DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it is shown as it was typed
+_DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it appears as typed
 _MOST_OPENED = 20  # by one line: every line of such a block is read once for each level
 _QUICK = 4_000  # characters of a code block that are highlighted each time it grows
 _MOST_BRACKETS = (
@@ -32,16 +32,16 @@ _MOST_BRACKETS = (
 )
 _MOST_MARKS = 2_000  # of emphasis in a paragraph, for the same reason
 _MOST_CELLS = 5_000  # of a table
-_LINE_COST, _CELL_COST, _LINK_COST = 40, 20, 100  # microseconds, with what they bring along
+_LINE_COST, _CELL_COST, _LINK_COST = 40, 20, 100  # microseconds, with their content
 _BUDGET = 1_200_000  # of a whole text
 _CHEAP = 5_000  # a block that grows is drawn each time up to this cost; beyond, when a quarter has been added
 _FREE, _FREE_EACH = 500_000, 100  # for such blocks together: at first, and for each character
-_PLAIN = 16_000  # characters of a part, where all is shown as typed
+_PLAIN = 16_000  # characters of a part, if all of it appears as typed
 _HEAVY = re.compile(
     rf"^(?:(?:[ \t]*(?:>|[-*+][ \t]|\d{{1,9}}[.)][ \t])){{{_MOST_OPENED}}}|(?:[^|\n]*\|){{300}})",
     re.MULTILINE,
 )
-"""A line that opens twenty quotes and lists, or three hundred columns: what stands with it is shown as typed."""
+"""A line that opens twenty quotes and lists, or three hundred columns: its block appears as typed."""
 _RUN = re.compile(r"\S(?:[^\n]|\n(?![ \t]*\n))*\n*")
 """Lines without an empty one."""
 _LONGEST = 40_000  # characters of such lines; longer ones are shown as typed
@@ -87,7 +87,7 @@ class MarkdownStream:
         self._looked_at = 0
         self._drawn_cost = 0
         self._left = _BUDGET
-        """The cost that is left for blocks that have ended."""
+        """The remaining cost for blocks that have ended."""
         self._redrawn, self._free = 0, _FREE
         """The cost of blocks that grew, and how much of that each piece of text may cause."""
         self._is_plain = False
@@ -100,8 +100,8 @@ class MarkdownStream:
     def parts(self) -> list[tuple[str, str]]:
         """Return (id, HTML) of each block; those that a former call returned stay the same, except for the last.
 
-        A block that costs much is drawn again when a quarter has been added; until then the rest stands behind it as
-        it was typed. When the cost of the whole text has reached its bound, all that follows is shown as typed.
+        A block that costs much is drawn again when a quarter has been added; until then the rest follows it as
+        typed. When the cost of the whole text has reached its bound, the rest of the text appears as typed.
         """
         self._take()
         is_cheap = self._drawn_cost <= _CHEAP and self._redrawn <= self._free
@@ -146,7 +146,7 @@ class MarkdownStream:
 
 
 class _Block:
-    """A block at the top level: its tokens, what was typed, where that begins, and whether it is all of the rest."""
+    """A block at the top level: its tokens, its source, the place of that, and whether it is all of the rest."""
 
     def __init__(self, tokens: list[Token], source: str, begin: int, *, is_rest: bool = False) -> None:
         self.tokens = tokens
@@ -158,7 +158,7 @@ class _Block:
 def _cost(text: str) -> int:
     """Return a bound on the time that a text takes, in microseconds of an ordinary machine.
 
-    It depends on the text alone, and the cost of two pieces is that of both together.
+    It depends on the text alone. The cost of two pieces is the sum of their costs.
     """
     marks = sum(map(text.count, "*_~`"))
     large = _LINE_COST * text.count("\n") + _CELL_COST * (text.count("|") + text.count(">"))
@@ -166,7 +166,7 @@ def _cost(text: str) -> int:
 
 
 def _blocks(text: str, budget: int) -> list[_Block]:
-    """Return the blocks of a text. Where the budget ends, the rest is one block, shown as typed."""
+    """Return the blocks of a text. After the end of the budget, the rest is one block, which appears as typed."""
     blocks, at = list[_Block](), 0
     for run in _RUN.finditer(text):
         begin, end = run.span()

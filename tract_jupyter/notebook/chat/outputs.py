@@ -1,4 +1,4 @@
-"""Outputs of scripts of the kernel, collected while they run, as they stand under the row of their call.
+"""Outputs of scripts of the kernel, collected while they run, for display under the row of their call.
 
 Widgets and other displays that need scripts of the front end go to the cell, as any output does.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts import ScriptRun
 
 MOST_OUTPUTS: Final = 50
-"""Outputs of one script that are shown."""
+"""The most outputs of one script on display."""
 MOST_HTML: Final = 500_000
 """Characters of the HTML of one output."""
 _MOST_PIXELS: Final = 20_000
@@ -45,7 +45,7 @@ _ELSEWHERE: Final = "Interactive output: shown below this turn."
 
 @dataclass(frozen=True)
 class Output:
-    """One output as it stands: a stream, a display, a note.
+    """The current state of one output: a stream, a display, a note.
 
     Attributes:
         kind: `stdout`, `stderr`, `display`, `error`, `note`.
@@ -113,8 +113,8 @@ def _inner_html(kind: str, text: str) -> str:
 
 def _too_large(content: str, limit: int) -> str:
     return (
-        f'<p class="dim">This output has {size_text(len(content))}. At most {size_text(limit)} are shown here; '
-        "display less of it.</p>"
+        f'<p class="dim">This output has {size_text(len(content))}. The limit is {size_text(limit)}. '
+        "Display less of it.</p>"
     )
 
 
@@ -133,7 +133,7 @@ class _Stream:
 
 
 class _Bar:
-    """A progress bar of tqdm that is a widget: its text, as it stands."""
+    """A progress bar of tqdm that is a widget: its current text."""
 
     kind = "bar"
 
@@ -179,7 +179,7 @@ class ScriptOutputs:
         self._changed = changed
         self._outputs: list[_Stream | _Bar | Output] = []
         self._places: dict[str, int] = {}
-        """Where the output with a display id stands."""
+        """The place of the output with a display id."""
         self._left_out = 0
         self._clears = False
         self._lock = threading.RLock()
@@ -293,7 +293,7 @@ class TurnOutputs:
 
     Args:
         shell: IPython's.
-        take: is given each script when it begins; False if no row runs it.
+        take: gets each script when it begins; False if no row runs it.
         draw: draws the turn: at once, or soon.
     """
 
@@ -307,7 +307,7 @@ class TurnOutputs:
 
     @contextmanager
     def __call__(self, run: ScriptRun) -> Iterator[None]:
-        """Collect what a script shows meanwhile, and its value, its figures and its error at the end."""
+        """Collect the output of a script during the run, and its value, its figures and its error at the end."""
         outputs = ScriptOutputs(run, self._room, self._draw)
         has_row = self._take(outputs)
         self._draw(at_once=True)

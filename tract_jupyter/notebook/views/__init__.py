@@ -2,7 +2,7 @@
 
 Where it stands (`overview`), its tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`)
 and differences (`diff`), on shared pieces of HTML (`html`, `rows`), the styles that they use (`styles`) and drawings
-(`svg`). What a program prints (`streams`) and HTML that it displays (`sanitized`) are shown as a notebook shows them.
+(`svg`). Printed text (`streams`) and displayed HTML (`sanitized`) of a program look as in a notebook.
 """
 
 from __future__ import annotations

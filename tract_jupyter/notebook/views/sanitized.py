@@ -1,6 +1,6 @@
 """HTML that a user's code displays, without anything that runs or loads: tables and formatted text with their styles.
 
-The HTML is read and written again from lists of what may stand in it. A style sheet holds within its output alone.
+The HTML is read and written again from lists of allowed elements. A style sheet holds within its output alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UNSAFE_CSS = re.compile(
 _CLASS = re.compile(
     r"dataframe|data|blank|index_name|(?:row|col)_heading|level\d+|(?:row|col)\d+|T_\w+|table-\w+|[A-Z]\w*"
 )
-"""Classes of tables. Others could be those of this package's own rows and buttons."""
+"""Classes of tables. Others could be this package's own rows and buttons."""
 _ID = re.compile(r"T_\w+")
 _CLOSES: Final = {
     "li": (_words("li"), _words("ul ol")),
@@ -59,7 +59,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def needs_scripts(text: str) -> bool:
-    """Return True if the HTML shows little without scripts or documents of its own."""
+    """Return True if the HTML shows little without its scripts or documents."""
     return _NEEDS_SCRIPTS.search(text) is not None
 
 
@@ -75,7 +75,7 @@ def sanitized_html(text: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Reads HTML, and writes what is allowed of it."""
+    """Reads HTML, and writes its allowed parts."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -87,7 +87,7 @@ class _Reader(HTMLParser):
         self._style: list[str] | None = None
 
     def result(self) -> str:
-        """Return what was written, with every element closed."""
+        """Return the written HTML, with every element closed."""
         return "".join(self._made) + "".join(f"</{tag}>" for tag in reversed(self._open))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -107,7 +107,7 @@ class _Reader(HTMLParser):
                 self._open.append(tag)
 
     def _close_before(self, tag: str) -> None:
-        """Close what a page closes before a tag, so that its end tags close nothing outside of this output."""
+        """Close the elements that a page closes before a tag. End tags then close nothing outside of this output."""
         closed, within = _CLOSES.get(tag, (frozenset(), frozenset()))
         for one in reversed(self._open):
             if one in closed:
@@ -117,7 +117,7 @@ class _Reader(HTMLParser):
                 return
 
     def handle_endtag(self, tag: str) -> None:
-        """Close an element, and those in it that are open."""
+        """Close an element, and the open elements in it."""
         if self._dropped:
             self._depth -= tag == self._dropped
             self._dropped = self._dropped if self._depth else ""

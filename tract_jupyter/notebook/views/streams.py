@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Final
 
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import escaped
 
 MOST_TEXT: Final = 20_000
-"""Characters of one stream that are shown: as many of its beginning as of its end."""
+"""The most visible characters of one stream: half from its beginning, half from its end."""
 _HALF: Final = MOST_TEXT // 2
 
 _MOVES = re.compile(r"((?<!\r)\r+\n|[\n\r\b]|\x1b\[\d{0,3}A)")
@@ -27,36 +28,27 @@ class PrintedText:
     """Text of a stream. Carriage returns, backspaces and cursor-up codes write a line again, as in a terminal."""
 
     def __init__(self) -> None:
-        self._lines = [""]
+        self._lines: list[list[str]] = [[]]  # characters, because a text that is joined costs its whole line
         self._row = 0
         self._column = 0
-        self._size = 0
+        self._size = 1  # of all lines, each with its line break
         self._left_out = 0
         self._head = ""
 
     def write(self, text: str) -> None:
-        """Add text."""
-        for piece in _MOVES.split(text):
-            if not piece:
-                continue
-            if piece.endswith("\n"):
-                self._row, self._column = self._row + 1, 0
-                if self._row == len(self._lines):
-                    self._lines.append("")
-            elif piece == "\r":
-                self._column = 0
-            elif piece == "\b":
-                self._column = max(self._column - 1, 0)
-            elif piece[0] == "\x1b" and piece[-1] == "A" and _MOVES.fullmatch(piece):
-                self._row = max(self._row - int(piece[2:-1] or 1), 0)
-            else:
-                self._put(piece)
-        if self._size > 2 * MOST_TEXT:
-            self._shorten()
+        """Add text. The time is proportional to its length."""
+        end = 0
+        for move in _MOVES.finditer(text):
+            begin, after = move.span()
+            if begin > end:
+                self._put(text[end:begin])
+            self._move(move[0])
+            end = after
+        self._put(text[end:])
 
     def text(self) -> str:
-        """Return the text, with a note in the place of characters that were left out."""
-        text = "\n".join(self._lines)
+        """Return the text, with a note instead of the omitted characters."""
+        text = self._joined()
         left_out = self._left_out
         if len(self._head) + len(text) <= MOST_TEXT and not left_out:
             return self._head + text
@@ -66,25 +58,47 @@ class PrintedText:
         note = f"\n… {counted(left_out, 'character')} not shown; print less to see all …\n"
         return f"{head}{note}{tail[-_HALF:]}"
 
+    def _joined(self) -> str:
+        return "\n".join(map("".join, self._lines))
+
+    def _move(self, move: str) -> None:
+        if move.endswith("\n"):
+            self._row, self._column = self._row + 1, 0
+            if self._row == len(self._lines):
+                self._lines.append([])
+                self._grow(1)
+        elif move == "\r":
+            self._column = 0
+        elif move == "\b":
+            self._column = max(self._column - 1, 0)
+        else:
+            self._row = max(self._row - int(move[2:-1] or 1), 0)
+
     def _put(self, piece: str) -> None:
         line = self._lines[self._row]
+        before = len(line)
         end = self._column + len(piece)
-        self._lines[self._row] = line[: self._column] + piece + line[end:]
-        self._size += len(self._lines[self._row]) - len(line)
+        line[self._column : end] = piece
         self._column = end
+        self._grow(len(line) - before)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > 2 * MOST_TEXT:
+            self._shorten()
 
     def _shorten(self) -> None:
         """Keep the beginning and the end."""
-        text = "\n".join(self._lines)
+        text = self._joined()
         if not self._head:
             self._head, text = text[:_HALF], text[_HALF:]
         self._left_out += max(len(text) - _HALF, 0)
         kept = text[-_HALF:]
         from_end = len(self._lines) - self._row
-        self._lines = kept.split("\n")
+        self._lines = [list(line) for line in kept.split("\n")]
         self._row = max(len(self._lines) - from_end, 0)
         self._column = min(self._column, len(self._lines[self._row]))
-        self._size = len(kept)
+        self._size = len(kept) + 1
 
 
 def without_codes(text: str) -> str:
@@ -117,9 +131,9 @@ _ENDS: Final = {22: "weight", 23: "slant", 24: "line", 39: "color", 49: "backgro
 
 def _apply(codes: str, style: dict[str, str]) -> None:
     """Apply the codes of one sequence to a style."""
-    numbers = [int(one or 0) for one in codes.split(";") if len(one) < 4]  # noqa: PLR2004 # none is longer
+    numbers = deque(int(one or 0) for one in codes.split(";") if len(one) < 4)  # noqa: PLR2004 # none is longer
     while numbers:
-        code = numbers.pop(0)
+        code = numbers.popleft()
         if code == 0:
             style.clear()
         elif code in _SIMPLE:
@@ -138,15 +152,15 @@ def _apply(codes: str, style: dict[str, str]) -> None:
                     style[name] = f"{name}:{_COLORS[start + code - first]}"
 
 
-def _long_color(numbers: list[int]) -> str:
+def _long_color(numbers: deque[int]) -> str:
     """Take a colour of 256, or of three bytes, from the front of some codes; empty if there is none."""
-    kind = numbers.pop(0) if numbers else 0
+    kind = numbers.popleft() if numbers else 0
     if kind == 2 and len(numbers) >= 3:  # noqa: PLR2004 # as ANSI has it
-        red, green, blue = (min(numbers.pop(0), 255) for _ in range(3))
+        red, green, blue = (min(numbers.popleft(), 255) for _ in range(3))
         return f"#{red:02x}{green:02x}{blue:02x}"
     if kind != 5 or not numbers:  # noqa: PLR2004
         return ""
-    number = min(numbers.pop(0), 255)
+    number = min(numbers.popleft(), 255)
     if number < len(_COLORS):
         return _COLORS[number]
     if number >= 232:  # noqa: PLR2004 # greys

@@ -1,7 +1,7 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
 `client` reaches a server (a program, or a URL: `transports`) over a `connection`, `content` reads its answers, `tools`
-makes its tools those of the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported
+adds its tools to the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported
 with the first server or client.
 """
 

@@ -1,6 +1,6 @@
 """The client of an MCP server: a program on this machine, or a URL.
 
-What a server sends is a claim of another party: it is bounded, and never run.
+Data of a server is a claim of another party: it is bounded, and never run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class McpTool:
 
         Args:
             tool: as the server sent it.
-            place: where it stands in the list, from 1.
+            place: its place in the list, from 1.
             has_tasks: the server runs tasks.
         """
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
@@ -164,7 +164,7 @@ class McpServer:
         cwd: the folder that the program runs in.
         headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
         timeout: seconds that a call may take without progress, unless the call says otherwise.
-        longest_timeout: seconds that a call may take in total, whatever progress the server reports.
+        longest_timeout: seconds that a call may take in total, even if the server reports progress.
         start_timeout: seconds until it must be ready.
         result_bytes: the most bytes of text that one call may bring.
         trust_annotations: believe what the server says about which of its tools only read, so that models may call
@@ -334,7 +334,7 @@ class McpServer:
             return connection.run(lambda client: job(client, patience), patience)
         except TimeoutError:
             raise McpTimeoutError(
-                f"MCP server {self.name!r} was {was} and {patience.why_over()}, so that was cancelled; "
+                f"MCP server {self.name!r} was {was} and {patience.why_over()}, so the call was cancelled; "
                 "it may have had its effect"
             ) from None
         except McpError:

@@ -92,7 +92,7 @@ class Patience:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds that are left now; 0 if none are."""
+        """The remaining seconds; 0 if there are none."""
         return max(0.0, min(self._until, self._last) - time.monotonic())
 
 

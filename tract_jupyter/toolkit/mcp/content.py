@@ -1,7 +1,7 @@
 """The answer of an MCP tool: a value for code, and a text with described blocks for the model.
 
 A server sends `content`, which is for the model, and may send `structuredContent`, which is for code. Neither replaces
-the other. What a server sends is checked here and not against the SDK's types, so that one odd block costs no answer.
+the other. The data is checked here and not against the SDK's types. So one odd block does not cost the whole answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class McpAnswer(NamedTuple):
     Attributes:
         value: for code: the structured content without its wrapper, or the text.
         told: the text for a model; None if the value says all.
-        images: those of the content that a model can be shown.
+        images: the images of the content that a model can see.
     """
 
     value: Any
@@ -99,7 +99,7 @@ def unwrapped_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the value within `{"result": value}` or `{"content": "text"}`, as SDKs wrap what is no object."""
+    """Return the value within `{"result": value}` or `{"content": "text"}`, as SDKs wrap other values than objects."""
     match value:
         case {"result": inner, **others} if not others:
             return inner
@@ -199,7 +199,7 @@ def _word(given: Any) -> str:
 
 
 def _bytes_of(data: Any) -> str:
-    """Return the size of what base64 stands for."""
+    """Return the size of the decoded base64."""
     return f"{len(data.rstrip('=')) * 3 // 4:,} bytes" if isinstance(data, str) else "without data"
 
 
@@ -219,12 +219,12 @@ def _hidden(text: str) -> str:
 
 
 def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
-    """Return a value in which a description stands for each text that is base64.
+    """Return a value with a description instead of each text in base64.
 
     Args:
         value: JSON data.
         key: the name of the value.
-        kind: the media type that stands beside it.
+        kind: the media type next to it.
     """
     if isinstance(value, list):
         return [_without_data(one, key, kind) for one in value]
@@ -271,6 +271,6 @@ def _size(text: str) -> int:
 def _check_size(size: int, subject: str, limit: int) -> None:
     if size > limit:
         raise McpResultError(
-            f"{subject} answered with {size:,} bytes of text, and at most {limit:,} are taken over. Ask it for "
-            "less, or raise result_bytes where the server is added"
+            f"{subject} answered with {size:,} bytes of text; the limit is {limit:,}. Ask it for "
+            "less, or raise result_bytes of the server"
         )

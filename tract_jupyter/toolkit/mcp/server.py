@@ -176,7 +176,7 @@ class McpService:
             over.set()
 
     def _reads(self, name: str) -> bool:
-        """Return True if a tool only reads, so that its calls must not wait behind those that wait for a decision."""
+        """Return True if a tool only reads. Its calls must not wait behind calls that need a decision."""
         with suppress(Exception):  # the call reports the problem
             tool = self._tract.toolset(self._profile).get(name)
             return tool is not None and tool.traits.read_only
@@ -227,7 +227,7 @@ class McpService:
 
 
 async def _report(session: ServerSession, notes: CallNotes) -> None:
-    """Report progress until this is cancelled, so that the client does not give up while its owner decides."""
+    """Report progress until this is cancelled. Without it the client gives up while the user decides."""
     for step in itertools.count(1):
         await anyio.sleep(_PROGRESS_SECONDS)
         waits = any(pending.status.is_open for pending in notes.asked)

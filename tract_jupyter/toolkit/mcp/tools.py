@@ -89,7 +89,7 @@ class McpTools:
             cwd: the folder that the program runs in.
             headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
             timeout: seconds that a call may take without progress, unless the call says otherwise.
-            longest_timeout: seconds that a call may take in total, whatever progress the server reports.
+            longest_timeout: seconds that a call may take in total, even if the server reports progress.
             start_timeout: seconds until it must be ready.
             result_bytes: the most bytes of text that one call may bring.
             trust_annotations: believe what the server says about which of its tools only read, so that models may call
