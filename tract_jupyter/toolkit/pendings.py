@@ -77,6 +77,17 @@ class ToolQuestion(FieldPending):
         return found
 
     @property
+    def code_doubt(self) -> str:
+        """See `ToolDefinition.code_doubt`."""
+        tool = self.current_tool
+        return "" if tool is None else tool.code_doubt
+
+    @property
+    def subject(self) -> Subject | None:
+        """The subject of a standing approval; None if the code of the tool is not certain."""
+        return None if self.code_doubt else super().subject
+
+    @property
     def _home(self) -> Any:
         """The tract that the tool lives in, with the operation that it fires."""
         return self.acts_in.executor.home(self.tool_name).tract
@@ -270,8 +281,10 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return self._tool().parameters
 
     @property
-    def subject(self) -> Subject:
-        """Return what a standing approval is about: the call of the tool."""
+    def subject(self) -> Subject | None:
+        """The call of the tool, as the subject of a standing approval; None if the tool's code is not certain."""
+        if self.code_doubt:
+            return None
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
