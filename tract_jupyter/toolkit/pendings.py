@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
@@ -76,9 +77,9 @@ class ToolQuestion(FieldPending):
             return None
         return found
 
-    @property
+    @cached_property
     def code_doubt(self) -> str:
-        """See `ToolDefinition.code_doubt`."""
+        """The doubt about the tool's code, see `ToolDefinition`. The hash tells if that code changes later."""
         tool = self.current_tool
         return "" if tool is None else tool.code_doubt
 
