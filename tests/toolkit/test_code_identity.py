@@ -192,6 +192,26 @@ REBOUND = {
         "def a(): return 1\nACTIONS = {'a': a}\ndef tool(x): return ACTIONS['a']()",
         "ACTIONS['a'] = lambda: 2",
     ),
+    "functions of a dict exchanged": (
+        "def a(): return 1\ndef b(): return 2\nACTIONS = {'n': {'a': a, 'b': b}}\ndef tool(x): return ACTIONS['n']['a']()",
+        "ACTIONS['n'] = {'a': b, 'b': a}",
+    ),
+    "order of a dict": (
+        "import collections\nD = collections.OrderedDict(a=lambda: 1, b=lambda: 2)\ndef tool(x): return list(D.values())[0]()",
+        "D.move_to_end('a')",
+    ),
+    "function that the tool assigns": (
+        "def a(): return 1\ndef put(f):\n    global a\n    a = f\ndef tool(x): put(a)",
+        "put(lambda: 2)",
+    ),
+    "method of the instance": (
+        "class Box:\n    def save(self): return 1\nbox = Box()\ndef tool(x): return box.save()",
+        "box.save = lambda: 2",
+    ),
+    "class of the instance": (
+        "class Box:\n    def save(self): return 1\nbox = Box()\ndef tool(x): return box.save()",
+        "box.__class__ = type('Box', (), {'save': lambda self: 2})",
+    ),
     "default": ("def tool(x, p=1): return p", "tool.__defaults__ = (2,)"),
     "code": ("def tool(x): return 1", "tool.__code__ = (lambda x: 2).__code__"),
 }  # fmt: skip
@@ -222,6 +242,16 @@ STATE = {
     "library object as a global": "import random\nr = random.Random(1)\ndef tool(x): return r.random()",
     "library object in a closure": "import random\ndef make(r):\n    def tool(x): return r.random()\n    return tool\n"
     "tool = make(random.Random(1))",
+    "list of instances": "class Row:\n    def __init__(self, x): self.x = x\nrows = []\ndef tool(x): rows.append(Row(x))",
+    "instance that it keeps": "class Row:\n    def __init__(self, x): self.x = x\nlast = None\ndef tool(x):\n    global last\n    last = Row(x)",
+    "cache of instances": "import functools\nclass Row:\n    def __init__(self, x): self.x = x\n"
+    "@functools.lru_cache\ndef helper(x): return Row(x)\ndef tool(x): return helper(x)",
+    "error that it keeps": "class Wrong(Exception): pass\nlast = []\ndef tool(x):\n    try: raise Wrong(x)\n"
+    "    except Wrong as error: last.append(error)",
+    "cached property": "import functools\nclass Box:\n    @functools.cached_property\n    def p(self): return 1\nbox = Box()\n"
+    "def tool(x): return box.p",
+    "generator": "def steps():\n    for n in range(9): yield n\ng = steps()\ndef tool(x): return next(g)",
+    "class of its own kind": "import abc\nclass Base(abc.ABC): pass\nclass Box: pass\ndef tool(x): return isinstance(Box(), Base)",
     "module that it imports": "def tool(x):\n    import colorsys\n    return colorsys",
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ import secrets
 import sys
 import sysconfig
 import weakref
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -39,7 +39,17 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial, partialmethod
 from itertools import chain
 from pathlib import Path, PurePath
-from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    TracebackType,
+)
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
@@ -56,7 +66,7 @@ _PLAIN: Final = frozenset({
     bool, int, float, complex, str, bytes, range, type(None), type(...), Decimal, Fraction, UUID, re.Pattern, timedelta,
 })  # fmt: skip
 _PLAIN_BASES: Final = (PurePath, date, time, tzinfo)
-_MAPPINGS: Final = (dict, MappingProxyType)
+_MAPPINGS: Final = (dict, OrderedDict, MappingProxyType)
 _SETS: Final = (set, frozenset)
 _FIXED: Final = (tuple, frozenset)
 _CONTAINERS: Final = (list, deque, tuple, *_SETS, *_MAPPINGS)
@@ -64,7 +74,7 @@ _HOLDERS: Final = (UserDict, UserList, ChainMap, SimpleNamespace)
 _CODE: Final = (
     MethodType, partial, partialmethod, staticmethod, classmethod, property, cached_property
 )  # fmt: skip
-_NOT_SEARCHED: Final = (type, ModuleType)
+_NOT_SEARCHED: Final = (type, ModuleType, FrameType, TracebackType)
 _HEAP_TYPE: Final = 1 << 9  # CPython's flag of a class that a `class` statement made
 _OF_CLASSES: Final = frozenset({
     "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__qualname__",
@@ -185,6 +195,7 @@ class _Walk:
     doubts: set[str] = field(default_factory=set)
     _reached: list[_Reached] = field(default_factory=list)
     _later: deque[Any] = field(default_factory=deque)  # what is searched for code at the end
+    _classes: deque[type] = field(default_factory=deque)
     _searched: dict[int, Any] = field(default_factory=dict)
     _seen: dict[int, tuple[int, Any]] = field(
         default_factory=dict
@@ -195,8 +206,12 @@ class _Walk:
     def all_of(self, handler: Any, *, strict: bool) -> list[Any]:
         """Return data for a handler, and for the code in all that can change in place."""
         data = [self.of(handler, strict=strict)]
-        while self._later:
-            data += self._search(self._later.popleft())
+        while self._later or self._classes:
+            if self._later:
+                data += self._search(self._later.popleft())
+            else:
+                made = self._classes.popleft()
+                data += [] if id(made) in self._seen else [self.of(made)]
         return data
 
     def assigned(self) -> tuple[frozenset[tuple[int, str]], frozenset[str]]:
@@ -253,13 +268,13 @@ class _Walk:
             if type(one) not in _CONTAINERS and self._is_code(one):
                 found.append(self.of(one))
             else:
-                todo.extend(each for each in self._held(one, found) if type(each) not in _PLAIN)
+                todo.extend(each for each in self._held(one) if type(each) not in _PLAIN)
         return found
 
-    def _held(self, value: Any, found: list[Any]) -> Iterable[Any]:
-        """Return the objects that an object holds. The class of the user's object is added to what was found."""
+    def _held(self, value: Any) -> Iterable[Any]:
+        """Return the objects that an object holds. The class of a user's object counts at the end."""
         kind = type(value)
-        if kind in _SETS:
+        if kind in _SETS or kind is OrderedDict:
             return _in_order(value)
         if value is sys.modules:
             self.doubts.add("it uses sys.modules")
@@ -272,9 +287,9 @@ class _Walk:
                 return () if isinstance(target, type) else (target,)
             if isinstance(value, _NOT_SEARCHED) or kind.__module__.startswith(_OURS):
                 return ()
-            if id(kind) not in self._seen and self._is_user_class(kind):
-                found.append(self.of(kind))
-        return gc.get_referents(value)
+            if self._is_user_class(kind):
+                self._classes.append(kind)
+        return [one for one in gc.get_referents(value) if one is not kind]
 
     def _is_code(self, value: Any) -> bool:
         """Return True if a value is code of the user, or made of some."""
@@ -471,7 +486,10 @@ class _Walk:
         for name in (name for one in kind.__mro__ for name in _listed(vars(one).get("__slots__", ()))):
             with suppress(AttributeError):  # not set
                 attributes[name] = getattr(value, name)
-        told = [self.of(kind), self._named(attributes, strict=strict, state=self.attributes)]
+        state = {
+            one for one in attributes if isinstance(inspect.getattr_static(kind, one, None), cached_property)
+        }
+        told = [self.of(kind), self._named(attributes, strict=strict, state=self.attributes | state)]
         if base in _PLAIN:
             told.append(base.__repr__(value))
         elif base in _FIXED:
