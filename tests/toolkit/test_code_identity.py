@@ -242,6 +242,7 @@ STATE = {
     "library object as a global": "import random\nr = random.Random(1)\ndef tool(x): return r.random()",
     "library object in a closure": "import random\ndef make(r):\n    def tool(x): return r.random()\n    return tool\n"
     "tool = make(random.Random(1))",
+    "value of a module": "import types\nm = types.ModuleType('made')\nm.n = 0\ndef tool(x): m.n += 1",
     "list of instances": "class Row:\n    def __init__(self, x): self.x = x\nrows = []\ndef tool(x): rows.append(Row(x))",
     "instance that it keeps": "class Row:\n    def __init__(self, x): self.x = x\nlast = None\ndef tool(x):\n    global last\n    last = Row(x)",
     "cache of instances": "import functools\nclass Row:\n    def __init__(self, x): self.x = x\n"

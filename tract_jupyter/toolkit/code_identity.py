@@ -56,7 +56,7 @@ from uuid import UUID
 from tract_jupyter.models import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 
 _MOST_OBJECTS: Final = 20_000
 _STDLIB: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen ")
@@ -103,7 +103,7 @@ class CodeIdentity(NamedTuple):
 
     Attributes:
         digest: 64 hex digits.
-        doubt: why other code may run than what was examined; empty if that is certain.
+        doubt: the reason why the examined code may not be all of the code; empty if it is.
     """
 
     digest: str
@@ -146,10 +146,10 @@ class _Import(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The references of one piece of code, with the code within it.
+    """Names and imports of a piece of code and of the code within it.
 
     Attributes:
-        text: tells the code from other code.
+        text: a digest of the source or the bytecode.
         names: global names that it reads.
         attributes: attributes that it reads, and texts that could name one.
         imports: modules that it imports.
@@ -168,9 +168,9 @@ class _Facts:
 
 
 class _Reached(NamedTuple):
-    """A function of the user on the way.
+    """A function of the user that the handler reaches.
 
-    `name` is that of a member of a class or a module. It assigns state only if the code names it.
+    A member of a class or a module has a `name`. Its assignments count if the code reads that name.
     """
 
     name: str
@@ -180,12 +180,12 @@ class _Reached(NamedTuple):
 
 @dataclass
 class _Walk:
-    """One walk over a handler and the code that it reaches.
+    """One walk over a handler and all that it reaches.
 
     Attributes:
-        variables, attributes: variables (by namespace or cell) and attributes that are state: the code assigns them.
+        variables, attributes: the state, which the code assigns: variables (by namespace or cell) and attributes.
         state: the values of the state, if it counts.
-        doubts: why other code may run than what was found.
+        doubts: see `CodeIdentity`.
     """
 
     variables: frozenset[tuple[int, str]] = frozenset()
@@ -194,17 +194,15 @@ class _Walk:
     state: list[Any] = field(default_factory=list)
     doubts: set[str] = field(default_factory=set)
     _reached: list[_Reached] = field(default_factory=list)
-    _later: deque[Any] = field(default_factory=deque)  # what is searched for code at the end
+    _later: deque[Any] = field(default_factory=deque)  # objects to search for code at the end
     _classes: deque[type] = field(default_factory=deque)
     _searched: dict[int, Any] = field(default_factory=dict)
-    _seen: dict[int, tuple[int, Any]] = field(
-        default_factory=dict
-    )  # holds the objects, so that ids stay theirs
+    _seen: dict[int, tuple[int, Any]] = field(default_factory=dict)  # keeps the objects, and so their ids
     _user_classes: dict[int, tuple[type, bool]] = field(default_factory=dict)
     _files: dict[str, str] = field(default_factory=dict)
 
     def all_of(self, handler: Any, *, strict: bool) -> list[Any]:
-        """Return data for a handler, and for the code in all that can change in place."""
+        """Return data for a handler, and for the code in all objects that can change in place."""
         data = [self.of(handler, strict=strict)]
         while self._later or self._classes:
             if self._later:
@@ -252,7 +250,7 @@ class _Walk:
         parts = self._each(_in_order(value), strict=strict) if is_fixed else self._parts(value, strict=strict)
         return self._instance(value, kind, strict=strict) if parts is None else [kind.__qualname__, *parts]
 
-    def _count(self, objects: Mapping[int, Any]) -> None:
+    def _count(self, objects: Sized) -> None:
         if len(objects) >= _MOST_OBJECTS:
             raise RecursionError
 
@@ -308,7 +306,7 @@ class _Walk:
         return known[1]
 
     def _state(self, value: Any) -> None:
-        """Note a value that the code may change: the code in it counts, the rest is state."""
+        """Add a value of the state. The code in it counts always."""
         if type(value) not in _PLAIN:
             self._later.append(value)
         if self.with_state:
@@ -364,7 +362,7 @@ class _Walk:
         assigned |= {(id(free[one]), "") for one in facts.assigned_cells if one in free}
         self._reached.append(_Reached(name, facts, frozenset(assigned)))
         closure = {one: _content(cell) for one, cell in free.items()}
-        with suppress(Exception):  # a type hint may name what is not there
+        with suppress(Exception):  # a type hint may name a missing class
             self._later.append(function.__annotations__)
         return [
             "function",
@@ -379,7 +377,7 @@ class _Walk:
         ]
 
     def _globals(self, namespace: dict[str, Any], facts: _Facts) -> Iterator[Any]:
-        """Yield what code reaches by names and imports."""
+        """Yield data for the global names and the imports of code."""
         for name in sorted(_FINDING_NAMES & (facts.attributes | facts.names)):
             self.doubts.add(f"it uses {name}")
         found = {name: namespace[name] for name in facts.names if name in namespace}
@@ -391,7 +389,7 @@ class _Walk:
         yield self._imported(facts, namespace.get("__package__") or namespace.get("__name__") or "")
 
     def _members(self, modules: list[ModuleType], names: Iterable[str]) -> list[Any]:
-        """Return what code reaches by names in modules: values in the user's, and the user's code in others."""
+        """Return data for the names in modules that code reads: all in the user's, the user's code in others."""
         told: list[Any] = []
         for module in modules:  # it grows
             members = vars(module)
@@ -400,8 +398,12 @@ class _Walk:
                 if isinstance(member, ModuleType):
                     if all(member is not one for one in modules):
                         modules.append(member)
-                elif _is_user_module(module) and (id(members), name) not in self.variables:
-                    told.append([module.__name__, name, self.of(member)])
+                        self._later.append(member)
+                elif _is_user_module(module):
+                    state = self.attributes | {
+                        name for number, name in self.variables if number == id(members)
+                    }
+                    told.append([module.__name__, self._named({name: member}, state=state)])
                 elif self._is_code(member) or self._is_user_class(type(member)) or member is sys.modules:
                     self._later.append(member)
                 else:
@@ -413,7 +415,7 @@ class _Walk:
             self.doubts.add(f"it uses {value.__name__}")
 
     def _module(self, module: ModuleType) -> Any:
-        """Return data for a module: of the user's, all functions and classes, also those in its objects."""
+        """Return data for a module. In a module of the user, all functions and classes count."""
         if module is sys.modules["__main__"]:
             self.doubts.add("it uses the module __main__")
         if module is sys.modules["__main__"] or not _is_user_module(module):
@@ -428,7 +430,7 @@ class _Walk:
         return ["module", module.__name__, told]
 
     def _imported(self, facts: _Facts, package: str) -> list[Any]:
-        """Return the texts of the user's modules that code imports, and of those that these import."""
+        """Return the digests of the files of the user's modules that code imports, also indirectly."""
         told: list[Any] = []
         todo = deque((package, one) for one in sorted(facts.imports))
         while todo:
@@ -439,7 +441,7 @@ class _Walk:
                     continue
                 file = self._files[dotted] = _user_file_of(dotted)
                 if file:
-                    self._count(self._files)  # type: ignore[arg-type]
+                    self._count(self._files)
                     text, others = _file_facts(file, Path(file).stat().st_mtime_ns)
                     told.append([dotted, text])
                     is_package = file.endswith("__init__.py")
@@ -498,11 +500,10 @@ class _Walk:
 
 
 def _in_order(container: Any, kind: type | None = None) -> list[Any]:
-    """Return what a container holds, the same in each process; not by the methods of a class of the user's."""
+    """Return the items of a container in the same order in each process. Calls no method of a user's class."""
     kind = kind or type(container)
     if kind in _MAPPINGS:
-        items = dict.items(container) if kind is dict else container.items()
-        return list(chain.from_iterable(list(items)))
+        return list(chain.from_iterable(list(kind.items(container))))
     items = list(kind.__iter__(container))  # type: ignore[attr-defined]
     return sorted(items, key=_rank) if kind in _SETS else items
 
@@ -694,7 +695,7 @@ def _file_facts(file: str, _changed_at: int) -> tuple[str, frozenset[_Import]]:
 
 
 def _patched(module: ModuleType, file: str) -> list[FunctionType]:
-    """Return the functions of a module that are of no file: code that was put there."""
+    """Return the functions of a loaded module that come from a cell instead of a file."""
     classes = [
         one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__
     ]
