@@ -81,7 +81,13 @@ _OF_CLASSES: Final = frozenset({
     "__dict__", "__weakref__", "_abc_impl",
 })  # fmt: skip
 _OURS: Final = "tract_jupyter."
-_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
+_NOT_SEARCHED_IN: Final = (
+    _OURS,
+    "concurrent.futures",
+    "asyncio",
+    "_asyncio",
+)  # calls wait there for a moment
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # what they assign is no state yet
 _OPCODES: Final = {
     "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
@@ -283,7 +289,7 @@ class _Walk:
             if isinstance(value, weakref.ref | ContextVar):
                 target = value() if isinstance(value, weakref.ref) else value.get(None)
                 return () if isinstance(target, type) else (target,)
-            if isinstance(value, _NOT_SEARCHED) or kind.__module__.startswith(_OURS):
+            if isinstance(value, _NOT_SEARCHED) or kind.__module__.startswith(_NOT_SEARCHED_IN):
                 return ()
             if self._is_user_class(kind):
                 self._classes.append(kind)
