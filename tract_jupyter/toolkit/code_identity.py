@@ -87,7 +87,7 @@ _NOT_SEARCHED_IN: Final = (
     "asyncio",
     "_asyncio",
 )  # calls wait there for a moment
-_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # what they assign is no state yet
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
 _OPCODES: Final = {
     "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
@@ -235,7 +235,7 @@ class _Walk:
         )
 
     def of(self, value: Any, *, strict: bool = False) -> Any:
-        """Return data that stands for a value.
+        """Return data that identifies a value.
 
         Args:
             value: anything.
@@ -692,7 +692,7 @@ def _user_file_of(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _file_facts(file: str, _changed_at: int) -> tuple[str, frozenset[_Import]]:
-    """Return the digest of a file, and what its code imports."""
+    """Return the digest of a file, and the imports in its code."""
     data = Path(file).read_bytes()
     imports: frozenset[_Import] = frozenset()
     with suppress(SyntaxError, ValueError, RecursionError):
