@@ -702,19 +702,17 @@ def _file_facts(file: str, _changed_at: int) -> tuple[str, frozenset[_Import]]:
 
 def _patched(module: ModuleType, file: str) -> list[FunctionType]:
     """Return the functions of a loaded module that come from a cell instead of a file."""
-    classes = [
-        one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__
-    ]
-    members = chain.from_iterable(vars(one).values() for one in (module, *classes))
-    functions = [one for one in members if isinstance(one, FunctionType)]
-    return [one for one in functions if _is_user_file(one.__code__.co_filename) and _is_put(one, file)]
-
-
-def _is_put(function: FunctionType, file: str) -> bool:
-    code = function.__code__
-    if code.co_filename != file:
-        return not Path(code.co_filename).is_file()
+    classes = [one for one in vars(module).values() if isinstance(one, type)]
+    own = [one for one in classes if one.__module__ == module.__name__]
+    members = chain.from_iterable(vars(one).values() for one in (module, *own))
+    functions = [one for one in members if isinstance(one, FunctionType) and _is_user_function(one)]
+    of_file: dict[tuple[str, int], list[CodeType]] = {}
     with suppress(OSError, SyntaxError, ValueError, RecursionError):
-        source = Path(file).read_text(encoding="utf-8")
-        return code not in _compiled(source).get((code.co_qualname, code.co_firstlineno), [])
-    return True
+        of_file = _compiled(Path(file).read_text(encoding="utf-8"))
+
+    def is_put(code: CodeType) -> bool:
+        if code.co_filename != file:
+            return not Path(code.co_filename).is_file()
+        return code not in of_file.get((code.co_qualname, code.co_firstlineno), [])
+
+    return [one for one in functions if is_put(one.__code__)]
