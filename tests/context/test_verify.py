@@ -54,6 +54,10 @@ def test_totals_that_are_no_sums(store, column):
     assert found == ["the size of the context is not what its history gives"]
 
 
+def test_the_name_of_the_tokenizer_is_not_checked(store):
+    assert damaged(store, "UPDATE commits SET token_counter = 'other' WHERE generation = 3") == []
+
+
 def test_a_place_that_is_not_the_parents_next(store):
     found = damaged(store, "UPDATE commits SET generation = 9 WHERE generation = 4")
     assert "its place in the history is not what its parent says" in found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.effects import adversarial, effects_of
@@ -31,6 +33,26 @@ def test_positional_arguments_and_helpers(tract, run, search):
     assert run("tools.web_search('x', 2)[0]").succeeded
     assert run("from tools import web_search\nweb_search(query='y')[0]").succeeded
     assert run("def f(q):\n    return tools.web_search(query=q)\n[f(q) for q in 'ab']").calls[1].line == 2
+
+
+@pytest.mark.parametrize("call", ["{}", "value={{'a': ({},)}}"])
+@pytest.mark.parametrize(
+    "value", ["len", "str", "{1, 2}", "b'x'", "...", "{1: 2}", "float('nan')", "ValueError('x')", "datetime.date(2026, 1, 1)"]
+)  # fmt: skip
+def test_a_tool_gets_only_plain_data(tract, run, value, call):
+    got = []
+
+    @tract.tool(read_only=True)
+    def show(value: Any) -> str:
+        """Show a value."""
+        got.append(value)
+        return "shown"
+
+    result = run(f"import datetime\ntools.show({call.format(value)})")
+    assert (got, result.error.name) == ([], "RuntimeError")
+    assert "no JSON form" in result.error.message
+    assert run("tools.show(value={'a': (1, [None, 2.5], 'x')})").succeeded
+    assert got == [{"a": [1, [None, 2.5], "x"]}]
 
 
 def test_variables_stay_until_they_are_forgotten(run):

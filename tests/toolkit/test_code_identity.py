@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import io
 import linecache
 import subprocess
@@ -41,6 +42,7 @@ def identity(handler):
 
 
 HELPERS = """
+import collections, contextlib, queue, threading, types
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatch, wraps
 from dataclasses import dataclass
 from enum import Enum
@@ -117,6 +119,43 @@ CHANGED = {
     "decorator without wraps": "def guard(f): return lambda x: f('WHERE')\n@guard\ndef tool(x): return x",
     "cached tool": "@lru_cache\ndef tool(x): return 'WHERE'",
     "attribute of the function": "def tool(x): return tool.p\ntool.p = 'WHERE'",
+    "helper of the name of a variable of a closure": "def helper(x): return 'WHERE'\ndef make():\n    helper = 0\n"
+    "    def count():\n        nonlocal helper\n        helper += 1\n    return count\ncount = make()\n"
+    "def inner(x): return helper(x)\ndef tool(x):\n    count()\n    return inner(x)",
+    "helper of the name of an assigned attribute": "class Box: pass\nc = Box()\ndef helper(x): return 'WHERE'\n"
+    "def tool(x):\n    c.helper = 1\n    return helper(x)",
+    "text of the name of a variable of a closure": "TARGET = 'WHERE'\ndef make():\n    TARGET = 0\n    def count():\n"
+    "        nonlocal TARGET\n        TARGET += 1\n    return count\ncount = make()\n"
+    "def target(): return TARGET\ndef tool(x):\n    count()\n    return target()",
+    "helper that the tool assigns": "def helper(x): return 'WHERE'\ndef tool(x):\n    global helper\n    helper, h = None, helper\n"
+    "    return h(x)",
+    "initial value of a variable that the tool assigns": "place = 'WHERE'\ndef tool(x):\n    global place\n    place += x\n    return place",
+    "dict within dicts": "def helper(x): return 'WHERE'\nACTIONS = {'a': {'b': [{'c': helper}]}}\ndef tool(x): return ACTIONS",
+    "key of a dict": "def helper(x): return 'WHERE'\nACTIONS = {helper: 1}\ndef tool(x): return [f(x) for f in ACTIONS]",
+    "instance in a list": "class Box:\n    def __init__(self, p): self.p = p\nBOXES = [Box('WHERE')]\ndef tool(x): return BOXES[0].p",
+    "class of an instance in a list": "class Box:\n    def save(self, x): return 'WHERE'\nBOXES = [Box()]\n"
+    "def tool(x): return BOXES[0].save(x)",
+    "default factory": "def helper(): return 'WHERE'\nd = collections.defaultdict(helper)\ndef tool(x): return d[x]",
+    "bound method of a library": "def helper(x): return 'WHERE'\nget = {'a': helper}.get\ndef tool(x): return get('a')(x)",
+    "generator": "def steps():\n    while True: yield 'WHERE'\ng = steps()\ndef tool(x): return next(g)",
+    "iterator": "def helper(x): return 'WHERE'\nm = map(helper, 'abc')\ndef tool(x): return next(m)",
+    "context manager": "@contextlib.contextmanager\ndef place(): yield 'WHERE'\ndef tool(x):\n    with place() as p: return p",
+    "named tuple": "P = collections.namedtuple('P', 'f')(lambda x: 'WHERE')\ndef tool(x): return P.f(x)",
+    "text that is looked up in an object": "class Box:\n    def save(self, x): return 'WHERE'\nb = Box()\n"
+    "def tool(x): return getattr(b, 'sa' + 've')(x)",
+    **{f"{name} of functions": f"def helper(x): return 'WHERE'\nd = {source}\ndef tool(x): return d"
+    for name, source in {
+        "ordered dict": "collections.OrderedDict(a=helper)",
+        "default dict": "collections.defaultdict(list, a=[helper])",
+        "chain of dicts": "collections.ChainMap({}, {'a': helper})",
+        "dict of the user's": "collections.UserDict(a=helper)",
+        "namespace": "types.SimpleNamespace(a=types.SimpleNamespace(b=[helper]))",
+        "read-only dict": "types.MappingProxyType({'a': {'b': helper}})",
+        "deque": "collections.deque([[helper]])",
+        "queue": "queue.Queue(); d.queue.append((1, helper))",
+        "thread": "threading.Thread(target=helper)",
+        "module": "types.ModuleType('made'); d.helper = helper",
+    }.items()},
     "one of two lambdas in a line": "a, b = lambda x: 'other', lambda x: 'WHERE'\ntool = {'new': a, 'old': b}['WHERE']",
 }  # fmt: skip
 
@@ -124,6 +163,7 @@ CHANGED = {
 @pytest.mark.parametrize("cell", CHANGED.values(), ids=CHANGED)
 def test_another_behaviour_is_another_tool(cell):
     old, same, new = (run(HELPERS + cell.replace("WHERE", where))["tool"] for where in ("old", "old", "new"))
+    assert not definition(old).code_doubt
     assert identity(old) == identity(same) != identity(new)
 
 
@@ -151,6 +191,26 @@ REBOUND = {
     "dispatch table": (
         "def a(): return 1\nACTIONS = {'a': a}\ndef tool(x): return ACTIONS['a']()",
         "ACTIONS['a'] = lambda: 2",
+    ),
+    "functions of a dict exchanged": (
+        "def a(): return 1\ndef b(): return 2\nACTIONS = {'n': {'a': a, 'b': b}}\ndef tool(x): return ACTIONS['n']['a']()",
+        "ACTIONS['n'] = {'a': b, 'b': a}",
+    ),
+    "order of a dict": (
+        "import collections\nD = collections.OrderedDict(a=lambda: 1, b=lambda: 2)\ndef tool(x): return list(D.values())[0]()",
+        "D.move_to_end('a')",
+    ),
+    "function that the tool assigns": (
+        "def a(): return 1\ndef put(f):\n    global a\n    a = f\ndef tool(x): put(a)",
+        "put(lambda: 2)",
+    ),
+    "method of the instance": (
+        "class Box:\n    def save(self): return 1\nbox = Box()\ndef tool(x): return box.save()",
+        "box.save = lambda: 2",
+    ),
+    "class of the instance": (
+        "class Box:\n    def save(self): return 1\nbox = Box()\ndef tool(x): return box.save()",
+        "box.__class__ = type('Box', (), {'save': lambda self: 2})",
     ),
     "default": ("def tool(x, p=1): return p", "tool.__defaults__ = (2,)"),
     "code": ("def tool(x): return 1", "tool.__code__ = (lambda x: 2).__code__"),
@@ -182,6 +242,17 @@ STATE = {
     "library object as a global": "import random\nr = random.Random(1)\ndef tool(x): return r.random()",
     "library object in a closure": "import random\ndef make(r):\n    def tool(x): return r.random()\n    return tool\n"
     "tool = make(random.Random(1))",
+    "value of a module": "import types\nm = types.ModuleType('made')\nm.n = 0\ndef tool(x): m.n += 1",
+    "list of instances": "class Row:\n    def __init__(self, x): self.x = x\nrows = []\ndef tool(x): rows.append(Row(x))",
+    "instance that it keeps": "class Row:\n    def __init__(self, x): self.x = x\nlast = None\ndef tool(x):\n    global last\n    last = Row(x)",
+    "cache of instances": "import functools\nclass Row:\n    def __init__(self, x): self.x = x\n"
+    "@functools.lru_cache\ndef helper(x): return Row(x)\ndef tool(x): return helper(x)",
+    "error that it keeps": "class Wrong(Exception): pass\nlast = []\ndef tool(x):\n    try: raise Wrong(x)\n"
+    "    except Wrong as error: last.append(error)",
+    "cached property": "import functools\nclass Box:\n    @functools.cached_property\n    def p(self): return 1\nbox = Box()\n"
+    "def tool(x): return box.p",
+    "generator": "def steps():\n    for n in range(9): yield n\ng = steps()\ndef tool(x): return next(g)",
+    "class of its own kind": "import abc\nclass Base(abc.ABC): pass\nclass Box: pass\ndef tool(x): return isinstance(Box(), Base)",
     "module that it imports": "def tool(x):\n    import colorsys\n    return colorsys",
 }  # fmt: skip
 
@@ -218,30 +289,148 @@ def test_an_object_that_takes_the_place_of_another_one_in_memory_is_another():
     assert len(seen) == 50
 
 
-def test_a_module_of_the_user_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Write a package `places` of the user, and run a cell that uses it."""
     monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-    for number, text in enumerate(
-        ["def put(): return 1", "def put(): return 2", "def put(): return 1\ndef other(): return 3"]
-    ):
-        name = f"places_{number}"
-        (tmp_path / f"{name}.py").write_text(text)
-        module = __import__(name)
-        module.__name__ = "places"
-        names = run("def tool(x): return places.put()", places=module)
-        seen.append(identity(names["tool"]))
-    assert seen[0] == seen[2] != seen[1]
+    forget = [name for name in sys.modules if name.partition(".")[0] == "places"]
+    assert not forget
+
+    def made(cell, **files):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "places"]:
+            del sys.modules[name]
+        for name, text in {"__init__": "", "base": "", **files}.items():
+            (tmp_path / "places").mkdir(exist_ok=True)
+            (tmp_path / "places" / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode = True
+        return run(cell)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield made
+    for name in [name for name in sys.modules if name.partition(".")[0] == "places"]:
+        del sys.modules[name]
 
 
-def test_a_module_that_is_imported_on_the_way_counts_by_its_file(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    tool = definition(run("def tool(x):\n    from places_on_the_way import put\n    return put()")["tool"])
-    (tmp_path / "places_on_the_way.py").write_text("def put(): return 1\n")
+IMPORT = "import types, places.util, places.base, places\nfrom places import util\n"
+# each is a cell that defines `tool`, which can reach the function `run` of the module `places.util`
+USES = {
+    "a chain of attributes": "import places.util\ndef tool(x): return places.util.run()",
+    "a name of the module": "from places import util\ndef tool(x): return util.run()",
+    "a name of the function": "from places.util import run\ndef tool(x): return run()",
+    "an import": "def tool(x):\n    import places.util\n    return places.util.run()",
+    "an import of a member": "def tool(x):\n    from places.util import run\n    return run()",
+    "an import of a module": "def tool(x):\n    from places import util\n    return util.run()",
+    "an import in a helper": "def tool(x):\n    def f():\n        import places.util as u\n        return u.run()\n    return f()",
+    "a dict": IMPORT + "d = {'a': util}\ndef tool(x): return d['a'].run()",
+    "a dict within an object": IMPORT + "d = types.SimpleNamespace(a=[util])\ndef tool(x): return d.a[0].run()",
+    "a default": IMPORT + "def tool(x, m=util): return m.run()",
+    "a closure": IMPORT + "def make(m):\n    def tool(x): return m.run()\n    return tool\ntool = make(util)",
+    "an attribute": IMPORT + "class Box:\n    def __init__(self, m): self.m = m\n    def save(self, x): return self.m.run()\n"
+    "tool = Box(util).save",
+    "another module": IMPORT + "def tool(x): return getattr(places.base, 'u').run()",
+    "a computed name": IMPORT + "def tool(x): return getattr(util, 'r' + 'un')()",
+    "an alias": IMPORT + "def call(m): return m.run()\ndef tool(x): return call(util)",
+}  # fmt: skip
+RUN = {
+    "function": ("def run(): return 1", "def run(): return 2"),
+    "helper": ("def f(): return 1\ndef run(): return f()", "def f(): return 2\ndef run(): return f()"),
+    "method": tuple(f"class A:\n    def f(self): return {n}\ndef run(): return A().f()" for n in (1, 2)),
+    "relative import": ("def run():\n    from .base import f\n    return f()",) * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", USES.values(), ids=USES)
+@pytest.mark.parametrize("kind", RUN)
+def test_a_module_of_the_user_counts(project, cell, kind):
+    old, new = RUN[kind]
+    base = "from . import util as u\ndef f(): return {}\n"
+    first = identity(project(cell, util=old, base=base.format(1))["tool"])
+    assert identity(project(cell, util=old, base=base.format(1))["tool"]) == first
+    assert identity(project(cell, util=new, base=base.format(1 if new != old else 2))["tool"]) != first
+
+
+@pytest.mark.parametrize("cell", USES.values(), ids=USES)
+def test_a_function_that_is_put_into_a_module_of_the_user_counts(project, cell):
+    tool = definition(project(cell, util=RUN["function"][0], base="from . import util as u\n")["tool"])
+    tool.handler(1)
     before = tool.definition_hash
+    vars(importlib.import_module("places.util"))["run"] = run("def run(): return 3")["run"]
+    if "import run\ndef" not in cell:  # that one has its own name for the function
+        assert tool.handler(1) == 3
+        assert tool.definition_hash != before
+
+
+def test_an_import_does_not_change_a_tool(project):
+    tool = definition(
+        project(
+            USES["an import"], util="from .base import f\ndef run(): return f()", base="def f(): return 1"
+        )["tool"]
+    )
+    before = tool.definition_hash
+    assert "places" not in sys.modules
     assert tool.handler(1) == 1
     assert tool.definition_hash == before
-    (tmp_path / "places_on_the_way.py").write_text("def put(): return 2\n")
-    assert tool.definition_hash != before
+
+
+UNSURE = {
+    "globals": "def tool(x): return globals()['f']()",
+    "eval": "def tool(x): return eval('f()')",
+    "exec in a helper": "def helper(x): exec(x)\ndef tool(x): return helper(x)",
+    "eval under a name": "call = eval\ndef tool(x): return call('f()')",
+    "eval in a default": "def tool(x, call=eval): return call('f()')",
+    "eval as an attribute": "import builtins\ndef tool(x): return builtins.eval('f()')",
+    "eval in an argument": "def tool(x): return list(map(eval, ['f()']))",
+    "import_module": "import importlib\ndef tool(x): return importlib.import_module(x)",
+    "import_module under a name": "from importlib import import_module as load\ndef tool(x): return load(x)",
+    "__import__": "def tool(x): return __import__(x)",
+    "modules": "import sys\ndef tool(x): return sys.modules['__main__'].f()",
+    "modules under a name": "from sys import modules as m\ndef tool(x): return m['__main__'].f()",
+    "main module": "import __main__\ndef tool(x): return __main__.f()",
+    "globals of a function": "def g(): pass\ndef tool(x): return g.__globals__['f']()",
+    "globals of a function by a text": "def g(): pass\ndef tool(x): return getattr(g, '__globals__')['f']()",
+    "frame": "import sys\ndef tool(x): return sys._getframe().f_globals['f']()",
+    "subclasses": "class A: pass\ndef tool(x): return [c.f() for c in A.__subclasses__()]",
+    "shell": "def tool(x): return get_ipython().run_cell('f()')",
+    "too much": "d = [{} for _ in range(20_001)]\ndef tool(x): return d",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", UNSURE.values(), ids=UNSURE)
+def test_code_that_is_found_by_a_text_is_in_doubt(cell):
+    one, other = (definition(run(cell)["tool"]) for _ in range(2))
+    assert one.code_doubt
+    assert one.definition_hash == one.definition_hash != other.definition_hash
+
+
+@pytest.mark.parametrize(
+    "cell", ["def tool(x): return place_of_a_test()", "def tool(x): return os.path.place_of_a_test()"]
+)
+def test_a_function_that_is_put_into_a_library_counts(monkeypatch, cell):
+    import builtins
+    import posixpath
+
+    seen = set()
+    for source in ("lambda: 1", "lambda: 1", "lambda: 2"):
+        put = run(f"f = {source}")["f"]
+        monkeypatch.setattr(builtins, "place_of_a_test", put, raising=False)
+        monkeypatch.setattr(posixpath, "place_of_a_test", put, raising=False)
+        seen.add(identity(run(f"import os\n{cell}")["tool"]))
+    assert len(seen) == 2
+
+
+def test_a_tool_in_doubt_is_asked_about_each_time():
+    names = run(
+        "def helper(): return 1\ndef tool(x: int) -> str:\n    'Does it.'\n    return globals()['helper']()"
+    )
+    with Tract.open() as t:
+        t.tool(names["tool"])
+        for _ in range(2):
+            t.reviewer.channel = channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+            assert not t.toolset("full", actor="agent").execute("tool", {"x": 1}).denied
+            (request, status), _ = channel.shown
+            assert (request.subject, status) == (None, "pending")
+            assert "standing approval is not possible" in request.why
 
 
 def test_the_source_counts_only_if_it_is_what_runs():

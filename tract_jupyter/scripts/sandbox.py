@@ -331,11 +331,14 @@ class Sandbox:
         name = short if self._made is None else self._made.names.get(short, short)
         tool = self._executor.get(name)
         arguments = snapshot.kwargs
-        if tool is not None and snapshot.args:
-            try:
+        try:
+            if tool is not None and snapshot.args:
                 arguments = tool.parameters.bind(snapshot.args, arguments)
-            except ParameterError as error:
-                return ToolResult(name, success=False, error="; ".join(error.problems))
+            arguments = plain(arguments)  # a tool gets no objects of the interpreter
+        except ParameterError as error:
+            return ToolResult(name, success=False, error="; ".join(error.problems))
+        except ContentError as error:
+            return ToolResult(name, success=False, error=str(error))
         call = run.script.range_of(snapshot.position)
         run.calls.pause = lambda tool, values: self._question(run, snapshot, call, tool, values)
         with asked_at(CallSite(run.script.filename, call.line)):

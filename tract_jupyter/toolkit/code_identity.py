@@ -1,29 +1,36 @@
 """The identity of the code that a tool runs, as data that can be hashed.
 
-The walk begins at the handler and follows what Python follows: `__wrapped__`, closures, defaults, the values of a
-`partial`, the instance of a bound method, and the functions and classes that the user's code names, also in the user's
-modules. Of libraries, only names count, with the values that their functions enclose and the user's code in their
-objects.
+A tool's code is all code of the user that the handler can reach: by global names, closures, defaults, attributes,
+containers, decorators and imports. A module of the user counts with all its functions and classes. Of libraries, only
+names count, and the user's code in their objects.
 
-* Values that cannot change in place count: numbers, text, paths, dates. So do attributes of the user's objects. A
-  variable or an attribute that the reached code assigns is state and does not count.
-* What lists, dicts and sets hold is state too. It counts as it is when a tool is first examined (`with_state`).
+* Fixed values count always: numbers, text, paths, dates, tuples of such, attributes of the user's objects.
+* State counts as it is when a definition is first used (`with_state`): what lists and dicts hold, and variables and
+  attributes that the reached code assigns. Code in it counts always.
 * An object of a library that the handler encloses or is bound to counts as itself: another object, or the same one in
   another process, makes another identity. As a global variable, it counts with its type.
+* Code that finds other code by a text, such as `eval`, makes the identity uncertain (`CodeIdentity.doubt`).
 """
 
 from __future__ import annotations
 
+import builtins
 import dis
+import gc
+import importlib
 import importlib.util
 import inspect
+import marshal
+import pickle
 import re
+import runpy
 import secrets
 import sys
 import sysconfig
 import weakref
-from collections import deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
@@ -32,14 +39,24 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial, partialmethod
 from itertools import chain
 from pathlib import Path, PurePath
-from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    TracebackType,
+)
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from tract_jupyter.models import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 
 _MOST_OBJECTS: Final = 20_000
 _STDLIB: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen ")
@@ -49,104 +66,175 @@ _PLAIN: Final = frozenset({
     bool, int, float, complex, str, bytes, range, type(None), type(...), Decimal, Fraction, UUID, re.Pattern, timedelta,
 })  # fmt: skip
 _PLAIN_BASES: Final = (PurePath, date, time, tzinfo)
-_CONTAINERS: Final = (list, tuple, set, frozenset, deque, dict, MappingProxyType)
-_MAPPINGS: Final = (dict, MappingProxyType)
+_MAPPINGS: Final = (dict, OrderedDict, MappingProxyType)
 _SETS: Final = (set, frozenset)
 _FIXED: Final = (tuple, frozenset)
-_CODE: Final = (FunctionType, MethodType, partial, partialmethod)
-_DESCRIPTORS: Final = (staticmethod, classmethod, property, cached_property)
+_CONTAINERS: Final = (list, deque, tuple, *_SETS, *_MAPPINGS)
+_HOLDERS: Final = (UserDict, UserList, ChainMap, SimpleNamespace)
+_CODE: Final = (
+    MethodType, partial, partialmethod, staticmethod, classmethod, property, cached_property
+)  # fmt: skip
+_NOT_SEARCHED: Final = (type, ModuleType, FrameType, TracebackType)
 _HEAP_TYPE: Final = 1 << 9  # CPython's flag of a class that a `class` statement made
 _OF_CLASSES: Final = frozenset({
-    "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__annotations__", "__qualname__",
+    "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__qualname__",
+    "__dict__", "__weakref__", "_abc_impl",
 })  # fmt: skip
 _OURS: Final = "tract_jupyter."
+_NOT_SEARCHED_IN: Final = (
+    _OURS,
+    "concurrent.futures",
+    "asyncio",
+    "_asyncio",
+)  # calls wait there for a moment
 _MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
 _OPCODES: Final = {
-    "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names", "IMPORT_NAME": "modules",
+    "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
     "IMPORT_FROM": "attributes", "STORE_GLOBAL": "assigned", "DELETE_GLOBAL": "assigned",
     "STORE_ATTR": "assigned_attributes", "DELETE_ATTR": "assigned_attributes",
 }  # fmt: skip
+_FINDERS: Final = (
+    eval, exec, globals, __import__, importlib.import_module, importlib.reload, runpy.run_path, runpy.run_module,
+    sys._getframe, inspect.currentframe, gc.get_objects, gc.get_referrers,  # noqa: SLF001
+    pickle.load, pickle.loads, marshal.loads, FunctionType,
+)  # fmt: skip
+_FINDING_NAMES: Final = frozenset({
+    "__globals__", "f_globals", "f_locals", "__subclasses__", "get_ipython", "user_ns", "user_global_ns",
+})  # fmt: skip
+
+
+class CodeIdentity(NamedTuple):
+    """The identity of a handler's code.
+
+    Attributes:
+        digest: 64 hex digits.
+        doubt: the reason why the examined code may not be all of the code; empty if it is.
+    """
+
+    digest: str
+    doubt: str = ""
 
 
 def code_identity(
     handler: Callable[..., Any], *, with_state: bool = False, with_objects: bool = False
-) -> str:
-    """Return the identity of a handler's code, 64 hex digits.
+) -> CodeIdentity:
+    """Return the identity of a handler's code.
 
     Args:
         handler: a callable.
-        with_state: include what lists, dicts and sets hold now.
+        with_state: include what lists, dicts, sets and assigned variables hold now.
         with_objects: tell apart the objects of libraries that the handler encloses or is bound to.
     """
-    first = _Walk()
     try:
-        first.of(handler, strict=True)  # only finds the assignments
-        variables, attributes = first.assigned()
-        walk = _Walk(frozenset(variables), frozenset(attributes), with_state=with_state)
-        return digest([walk.of(handler, strict=with_objects), walk.state])
-    except RecursionError:  # too large or too deep: the handler counts as itself
-        return digest(_token(handler))
+        walk = _Walk(with_state=with_state)
+        data = walk.all_of(handler, strict=with_objects)
+        assigned = walk.assigned()
+        if any(assigned):
+            walk = _Walk(*assigned, with_state=with_state)
+            data = walk.all_of(handler, strict=with_objects)
+    except RecursionError:
+        return CodeIdentity(digest(_token(handler)), f"it reaches more than {_MOST_OBJECTS:,} objects")
+    except Exception as error:  # noqa: BLE001 # an object of the user may raise anything
+        return CodeIdentity(digest(_token(handler)), f"its code cannot be examined ({type(error).__name__})")
+    if walk.doubts:
+        return CodeIdentity(digest([data, walk.state, _token(handler)]), min(walk.doubts))
+    return CodeIdentity(digest([data, walk.state]))
+
+
+class _Import(NamedTuple):
+    """An `import` statement."""
+
+    level: int
+    name: str
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The references of one piece of code, with the code within it.
+    """Names and imports of a piece of code and of the code within it.
 
     Attributes:
-        text: tells the code from other code.
+        text: a digest of the source or the bytecode.
         names: global names that it reads.
-        attributes: attributes that it reads.
-        modules: modules that it imports.
-        assigned: variables outside of it that it assigns.
+        attributes: attributes that it reads, and texts that could name one.
+        imports: modules that it imports.
+        assigned: global variables that it assigns.
+        assigned_cells: variables of enclosing functions that it assigns.
         assigned_attributes: attributes that it assigns.
     """
 
     text: str
     names: frozenset[str]
     attributes: frozenset[str]
-    modules: frozenset[str]
+    imports: frozenset[_Import]
     assigned: frozenset[str]
+    assigned_cells: frozenset[str]
     assigned_attributes: frozenset[str]
+
+
+class _Reached(NamedTuple):
+    """A function of the user that the handler reaches.
+
+    A member of a class or a module has a `name`. Its assignments count if the code reads that name.
+    """
+
+    name: str
+    facts: _Facts
+    variables: frozenset[tuple[int, str]]
 
 
 @dataclass
 class _Walk:
-    """One walk over a handler and the code that it reaches.
+    """One walk over a handler and all that it reaches.
 
     Attributes:
-        variables, attributes: names that do not count, since the code assigns them.
-        state: what containers hold, if it counts.
-        functions: facts of the functions on the way.
-        methods: facts of the methods, by name.
+        variables, attributes: the state, which the code assigns: variables (by namespace or cell) and attributes.
+        state: the values of the state, if it counts.
+        doubts: see `CodeIdentity`.
     """
 
-    variables: frozenset[str] = frozenset()
+    variables: frozenset[tuple[int, str]] = frozenset()
     attributes: frozenset[str] = frozenset()
     with_state: bool = False
     state: list[Any] = field(default_factory=list)
-    functions: list[_Facts] = field(default_factory=list)
-    methods: list[tuple[str, _Facts]] = field(default_factory=list)
-    _seen: dict[int, tuple[int, Any]] = field(
-        default_factory=dict
-    )  # holds the objects, because a dead object's id is used again
+    doubts: set[str] = field(default_factory=set)
+    _reached: list[_Reached] = field(default_factory=list)
+    _later: deque[Any] = field(default_factory=deque)  # objects to search for code at the end
+    _classes: deque[type] = field(default_factory=deque)
+    _searched: dict[int, Any] = field(default_factory=dict)
+    _seen: dict[int, tuple[int, Any]] = field(default_factory=dict)  # keeps the objects, and so their ids
+    _user_classes: dict[int, tuple[type, bool]] = field(default_factory=dict)
+    _files: dict[str, str] = field(default_factory=dict)
 
-    def assigned(self) -> tuple[set[str], set[str]]:
-        """Return the variables and attributes that the functions assign, and the methods that are called by name."""
-        reached, others = list(self.functions), list(self.methods)
+    def all_of(self, handler: Any, *, strict: bool) -> list[Any]:
+        """Return data for a handler, and for the code in all objects that can change in place."""
+        data = [self.of(handler, strict=strict)]
+        while self._later or self._classes:
+            if self._later:
+                data += self._search(self._later.popleft())
+            else:
+                made = self._classes.popleft()
+                data += [] if id(made) in self._seen else [self.of(made)]
+        return data
+
+    def assigned(self) -> tuple[frozenset[tuple[int, str]], frozenset[str]]:
+        """Return the variables and attributes that the reached code assigns."""
+        counted = [one for one in self._reached if not one.name]
+        others = [one for one in self._reached if one.name]
         while True:
-            called = {name for one in reached for name in one.attributes}
-            now = [facts for name, facts in others if name in called or name == "__call__"]
+            named = {"__call__"}.union(*(one.facts.attributes | one.facts.names for one in counted))
+            now = [one for one in others if one.name in named]
             if not now:
                 break
-            others = [(name, facts) for name, facts in others if facts not in now]
-            reached += now
+            others = [one for one in others if one.name not in named]
+            counted += now
         return (
-            {name for one in reached for name in one.assigned},
-            {name for one in reached for name in one.assigned_attributes},
+            frozenset().union(*(one.variables for one in counted)),
+            frozenset().union(*(one.facts.assigned_attributes for one in counted)),
         )
 
-    def of(self, value: Any, *, strict: bool) -> Any:
+    def of(self, value: Any, *, strict: bool = False) -> Any:
         """Return data that identifies a value.
 
         Args:
@@ -154,136 +242,291 @@ class _Walk:
             strict: an object of a library counts as itself.
         """
         kind = type(value)
-        if kind in _PLAIN or (isinstance(value, _PLAIN_BASES) and not _is_user_class(kind)):
+        if kind in _PLAIN or (isinstance(value, _PLAIN_BASES) and not self._is_user_class(kind)):
             return [kind.__qualname__, f"{value:x}" if kind is int else repr(value)]
-        if isinstance(value, ModuleType):
-            return ["module", value.__name__]
         if id(value) in self._seen:
             return ["seen", self._seen[id(value)][0]]
-        if len(self._seen) >= _MOST_OBJECTS:
-            raise RecursionError
+        self._count(self._seen)
         self._seen[id(value)] = (len(self._seen), value)
-        if isinstance(value, FunctionType | type):
-            return (
-                self._function(value, strict=strict)
-                if isinstance(value, FunctionType)
-                else self._class(value)
-            )
-        if kind in _CONTAINERS:
-            return self._container(value, kind, strict=strict)
-        parts = self._parts(value, strict=strict)
+        if isinstance(value, FunctionType):
+            return self._function(value, strict=strict)
+        if isinstance(value, type | ModuleType):
+            return self._class(value) if isinstance(value, type) else self._module(value)
+        is_fixed = kind in _FIXED
+        parts = self._each(_in_order(value), strict=strict) if is_fixed else self._parts(value, strict=strict)
         return self._instance(value, kind, strict=strict) if parts is None else [kind.__qualname__, *parts]
+
+    def _count(self, objects: Sized) -> None:
+        if len(objects) >= _MOST_OBJECTS:
+            raise RecursionError
+
+    def _search(self, root: Any) -> list[Any]:
+        """Return data for the user's code in an object, also in objects within it."""
+        found, todo = [], deque([root])
+        while todo:
+            one = todo.popleft()
+            if id(one) in self._searched:
+                continue
+            self._count(self._searched)
+            self._searched[id(one)] = one
+            if type(one) not in _CONTAINERS and self._is_code(one):
+                found.append(self.of(one))
+            else:
+                todo.extend(each for each in self._held(one) if type(each) not in _PLAIN)
+        return found
+
+    def _held(self, value: Any) -> Iterable[Any]:
+        """Return the objects that an object holds. The class of a user's object counts at the end."""
+        kind = type(value)
+        if kind in _SETS or kind is OrderedDict:
+            return _in_order(value)
+        if value is sys.modules:
+            self.doubts.add("it uses sys.modules")
+            return ()
+        if kind not in _CONTAINERS:
+            if isinstance(value, FunctionType):
+                return _enclosed(value)
+            if isinstance(value, weakref.ref | ContextVar):
+                target = value() if isinstance(value, weakref.ref) else value.get(None)
+                return () if isinstance(target, type) else (target,)
+            if isinstance(value, _NOT_SEARCHED) or kind.__module__.startswith(_NOT_SEARCHED_IN):
+                return ()
+            if self._is_user_class(kind):
+                self._classes.append(kind)
+        return [one for one in gc.get_referents(value) if one is not kind]
+
+    def _is_code(self, value: Any) -> bool:
+        """Return True if a value is code of the user, or made of some."""
+        if isinstance(value, FunctionType):
+            return _is_user_function(value)
+        if isinstance(value, type):
+            return self._is_user_class(value)
+        return isinstance(value, (*_CODE, CodeType)) or (
+            isinstance(value, ModuleType) and _is_user_module(value)
+        )
+
+    def _is_user_class(self, made: type) -> bool:
+        known = self._user_classes.get(id(made))
+        if known is None:
+            known = self._user_classes[id(made)] = (made, _is_user_class(made))
+        return known[1]
+
+    def _state(self, value: Any) -> None:
+        """Add a value of the state. The code in it counts always."""
+        if type(value) not in _PLAIN:
+            self._later.append(value)
+        if self.with_state:
+            self.state.append(self.of(value))
 
     def _parts(self, value: Any, *, strict: bool) -> list[Any] | None:
         """Return the parts of an object that Python makes of code; None for another object."""
         if isinstance(value, Enum):
-            return [self.of(type(value), strict=False), value.name, self.of(value.value, strict=False)]
-        if isinstance(value, MethodType):
-            return self._each((value.__func__, value.__self__), strict=strict)
+            return [self.of(type(value)), value.name, self.of(value.value)]
         if isinstance(value, (partial, partialmethod)):
             parts = self._each((value.func, *value.args), strict=strict)
             return [parts, self._named(value.keywords, strict=strict)]
-        if isinstance(value, _DESCRIPTORS):
-            names = ("__func__", "fget", "fset", "fdel", "func")
-            return self._each((getattr(value, name, None) for name in names), strict=False)
-        if inspect.isroutine(value) and not hasattr(value, "__wrapped__"):  # of C
+        if isinstance(value, _CODE):
+            names = ("__func__", "__self__", "fget", "fset", "fdel", "func")
+            is_strict = strict and isinstance(value, MethodType)
+            return self._each((getattr(value, name, None) for name in names), strict=is_strict)
+        if isinstance(value, CodeType):
+            return [_facts(value).text]
+        is_routine = inspect.isroutine(value) and not self._is_user_class(type(value))
+        if is_routine and not hasattr(value, "__wrapped__"):  # of C
+            self._check_finder(value)
             owner = getattr(value, "__self__", None)
-            return [getattr(value, "__module__", ""), value.__qualname__, self.of(owner, strict=strict)]
+            owner = owner.__name__ if isinstance(owner, ModuleType) else self.of(owner, strict=strict)
+            return [*(getattr(value, name, "") for name in ("__module__", "__qualname__")), owner]
         return None
 
-    def _each(self, values: Iterable[Any], *, strict: bool) -> list[Any]:
+    def _each(self, values: Iterable[Any], *, strict: bool = False) -> list[Any]:
         return [self.of(one, strict=strict) for one in values]
 
     def _named(
-        self, values: Mapping[Any, Any], *, strict: bool, ignored: frozenset[str] = frozenset()
+        self, values: Mapping[Any, Any], *, strict: bool = False, state: Iterable[str] = ()
     ) -> list[Any]:
-        names = sorted(name for name in values if isinstance(name, str) and name not in ignored)
-        return [[name, self.of(values[name], strict=strict)] for name in names]
-
-    def _code_in(self, values: Iterable[Any]) -> list[Any]:
-        return self._each([one for one in values if _has_code(one)], strict=False)
+        told = []
+        for name in sorted(name for name in values if isinstance(name, str)):
+            if name in state:
+                self._state(values[name])
+            else:
+                told.append([name, self.of(values[name], strict=strict)])
+        return told
 
     def _function(self, function: FunctionType, name: str = "", *, strict: bool = False) -> Any:
-        code = function.__code__
-        cells = [_content(cell) for cell in function.__closure__ or ()]
-        if not _is_user_file(code.co_filename):
+        code, cells = function.__code__, function.__closure__ or ()
+        if not _is_user_function(function):
+            self._check_finder(function)
             is_ours = code.co_filename.startswith(_PACKAGE)
             text = _facts(code).text if is_ours else f"{function.__module__}.{function.__qualname__}"
-            values = [one for one in [*cells, *vars(function).values()] if _is_value(one) or _has_code(one)]
-            return ["function", text, self._each(values, strict=False)]
+            self._later.append(function)
+            values = [one for one in _enclosed(function) if type(one) in _PLAIN]
+            return ["function", text, self._each(values)]
         facts = _facts(code)
-        if name:
-            self.methods.append((name, facts))
-        else:
-            self.functions.append(facts)
-        closure = dict(zip(code.co_freevars, cells, strict=True))
+        free = dict(zip(code.co_freevars, cells, strict=True))
+        assigned = {(id(function.__globals__), one) for one in facts.assigned}
+        assigned |= {(id(free[one]), "") for one in facts.assigned_cells if one in free}
+        self._reached.append(_Reached(name, facts, frozenset(assigned)))
+        closure = {one: _content(cell) for one, cell in free.items()}
+        with suppress(Exception):  # a type hint may name a missing class
+            self._later.append(function.__annotations__)
         return [
             "function",
             facts.text,
-            self._named(closure, strict=strict, ignored=self.variables),
+            self._named(
+                closure, strict=strict, state={one for one in free if (id(free[one]), "") in self.variables}
+            ),
             self._each(function.__defaults__ or (), strict=strict),
             self._named(function.__kwdefaults__ or {}, strict=strict),
-            self._named(dict(vars(function)), strict=strict, ignored=self.attributes),
-            *self._reached(function.__globals__, facts),
+            self._named(dict(vars(function)), strict=strict, state=self.attributes),
+            *self._globals(function.__globals__, facts),
         ]
 
-    def _reached(self, names: dict[str, Any], facts: _Facts) -> Iterable[Any]:
-        """Yield what code reaches by global names, also in the user's modules."""
-        found = {name: names[name] for name in facts.names if name in names}
-        yield self._named(found, strict=False, ignored=self.variables)
-        for _, module in sorted(found.items()):
-            if isinstance(module, ModuleType) and _is_user_file(
-                getattr(module, "__file__", None) or "<frozen "
-            ):
-                members = {name: vars(module)[name] for name in facts.attributes if name in vars(module)}
-                yield [module.__name__, self._named(members, strict=False, ignored=self.attributes)]
-        yield [[name, _file_digest(name)] for name in sorted(facts.modules)]
+    def _globals(self, namespace: dict[str, Any], facts: _Facts) -> Iterator[Any]:
+        """Yield data for the global names and the imports of code."""
+        for name in sorted(_FINDING_NAMES & (facts.attributes | facts.names)):
+            self.doubts.add(f"it uses {name}")
+        found = {name: namespace[name] for name in facts.names if name in namespace}
+        state = {name for name in found if (id(namespace), name) in self.variables}
+        yield self._named(found, state=state)
+        modules = [one for _, one in sorted(found.items()) if isinstance(one, ModuleType)]
+        yield self._members([builtins], facts.names - found.keys())
+        yield self._members(modules, facts.attributes)
+        yield self._imported(facts, namespace.get("__package__") or namespace.get("__name__") or "")
+
+    def _members(self, modules: list[ModuleType], names: Iterable[str]) -> list[Any]:
+        """Return data for the names in modules that code reads: all in the user's, the user's code in others."""
+        told: list[Any] = []
+        for module in modules:  # it grows
+            members = vars(module)
+            for name in sorted(name for name in names if name in members):
+                member = members[name]
+                if isinstance(member, ModuleType):
+                    if all(member is not one for one in modules):
+                        modules.append(member)
+                        self._later.append(member)
+                elif _is_user_module(module):
+                    state = self.attributes | {
+                        name for number, name in self.variables if number == id(members)
+                    }
+                    told.append([module.__name__, self._named({name: member}, state=state)])
+                elif self._is_code(member) or self._is_user_class(type(member)) or member is sys.modules:
+                    self._later.append(member)
+                else:
+                    self._check_finder(member)
+        return told
+
+    def _check_finder(self, value: Any) -> None:
+        if any(value is one for one in _FINDERS):
+            self.doubts.add(f"it uses {value.__name__}")
+
+    def _module(self, module: ModuleType) -> Any:
+        """Return data for a module. In a module of the user, all functions and classes count."""
+        if module is sys.modules["__main__"]:
+            self.doubts.add("it uses the module __main__")
+        if module is sys.modules["__main__"] or not _is_user_module(module):
+            return ["module", module.__name__]
+        told: list[Any] = []
+        for name, member in sorted(vars(module).items()):
+            if isinstance(member, FunctionType) and self._is_code(member) and id(member) not in self._seen:
+                self._seen[id(member)] = (len(self._seen), member)
+                told.append([name, self._function(member, name)])
+            elif not name.startswith("__") and type(member) not in _PLAIN:
+                self._later.append(member)
+        return ["module", module.__name__, told]
+
+    def _imported(self, facts: _Facts, package: str) -> list[Any]:
+        """Return the digests of the files of the user's modules that code imports, also indirectly."""
+        told: list[Any] = []
+        todo = deque((package, one) for one in sorted(facts.imports))
+        while todo:
+            name = _absolute(*todo[0])
+            members = todo.popleft()[1].members
+            for dotted in (*_with_parents(name), *(f"{name}.{member}" for member in members)):
+                if dotted in self._files:
+                    continue
+                file = self._files[dotted] = _user_file_of(dotted)
+                if file:
+                    self._count(self._files)
+                    text, others = _file_facts(file, Path(file).stat().st_mtime_ns)
+                    told.append([dotted, text])
+                    is_package = file.endswith("__init__.py")
+                    inner = dotted if is_package else dotted.rpartition(".")[0]
+                    todo.extend((inner, one) for one in sorted(others))
+                    if is_package:
+                        todo.append(("", _Import(0, dotted, tuple(sorted(facts.attributes)))))
+                module = sys.modules.get(dotted)
+                if module is not None and _is_user_module(module):
+                    told += self._each(_patched(module, file))
+        return told
 
     def _class(self, made: type) -> Any:
-        if not _is_user_class(made):
+        if not self._is_user_class(made):
+            self._check_finder(made)
             return ["class", made.__module__, made.__qualname__]
         told: list[Any] = []
         for name, member in sorted(vars(made).items()):
             if isinstance(member, FunctionType) and id(member) not in self._seen:
                 self._seen[id(member)] = (len(self._seen), member)
                 told.append([name, self._function(member, name)])
-            elif name not in self.attributes | _OF_CLASSES and (_is_value(member) or _has_code(member)):
-                told.append([name, self.of(member, strict=False)])
-        bases = self._each((type(made), *made.__bases__), strict=False)
-        return ["class", made.__qualname__, bases, told]
-
-    def _container(self, value: Any, kind: type, *, strict: bool) -> Any:
-        """Return the code in a container; its other items belong to the state."""
-        items = list(chain.from_iterable(list(value.items())) if kind in _MAPPINGS else value)
-        if kind in _SETS:
-            items.sort(key=lambda one: (type(one).__qualname__, repr(one) if _is_value(one) else ""))
-        if kind in _FIXED:
-            return [kind.__qualname__, self._each(items, strict=strict)]
-        if self.with_state:
-            self.state.append(self._each([one for one in items if not _has_code(one)], strict=strict))
-        return [kind.__qualname__, self._code_in(items)]
+            elif name in self.attributes:
+                self._state(member)
+            elif name not in _OF_CLASSES:
+                told.append([name, self.of(member)])
+        return ["class", made.__qualname__, self._each((type(made), *made.__bases__)), told]
 
     def _instance(self, value: Any, kind: type, *, strict: bool) -> Any:
         attributes = dict(getattr(value, "__dict__", None) or {})
-        if not _is_user_class(kind):
-            is_itself = strict and "__wrapped__" not in attributes and not kind.__module__.startswith(_OURS)
-            code = self._code_in(attributes.values())
-            return ["object", kind.__module__, kind.__qualname__, code, _token(value) if is_itself else ""]
+        self._later.append(value)
+        base: Any = next((one for one in kind.__mro__ if one in _PLAIN or one in _CONTAINERS), None)
+        if base in _CONTAINERS and self.with_state:
+            self.state.append(self._each(_in_order(value, base), strict=strict))
+        if not self._is_user_class(kind):
+            if isinstance(value, _HOLDERS) and self.with_state:
+                self.state.append(self._named(attributes))
+            is_itself = (
+                strict
+                and kind not in _CONTAINERS
+                and "__wrapped__" not in attributes
+                and not kind.__module__.startswith(_OURS)
+            )
+            return ["object", kind.__module__, kind.__qualname__, _token(value) if is_itself else ""]
         for name in (name for one in kind.__mro__ for name in _listed(vars(one).get("__slots__", ()))):
             with suppress(AttributeError):  # not set
                 attributes[name] = getattr(value, name)
-        told = [self.of(kind, strict=False), self._named(attributes, strict=strict, ignored=self.attributes)]
-        base: Any = next((one for one in kind.__mro__ if one in _PLAIN or one in _CONTAINERS), None)
+        state = {
+            one for one in attributes if isinstance(inspect.getattr_static(kind, one, None), cached_property)
+        }
+        told = [self.of(kind), self._named(attributes, strict=strict, state=self.attributes | state)]
         if base in _PLAIN:
             told.append(base.__repr__(value))
-        elif base is not None:
-            items = dict.items(value) if base is dict else base.__iter__(value)  # not the class's own
-            told.append(self._container(base(items), base, strict=strict))
+        elif base in _FIXED:
+            told.append(self._each(_in_order(value, base), strict=strict))
         return ["object", *told]
 
 
-def _is_value(value: Any) -> bool:
-    return type(value) in _PLAIN or type(value) in _CONTAINERS
+def _in_order(container: Any, kind: type | None = None) -> list[Any]:
+    """Return the items of a container in the same order in each process. Calls no method of a user's class."""
+    kind = kind or type(container)
+    if kind in _MAPPINGS:
+        return list(chain.from_iterable(list(kind.items(container))))
+    items = list(kind.__iter__(container))  # type: ignore[attr-defined]
+    return sorted(items, key=_rank) if kind in _SETS else items
+
+
+def _rank(value: Any) -> tuple[str, ...]:
+    if type(value) in _PLAIN or type(value) in _CONTAINERS:
+        return (type(value).__qualname__, repr(value))
+    place = (getattr(value, name, "") for name in ("__module__", "__qualname__"))
+    code = getattr(value, "__code__", None)
+    return (type(value).__qualname__, *map(str, place), str(getattr(code, "co_firstlineno", "")))
+
+
+def _enclosed(function: FunctionType) -> list[Any]:
+    """Return the values that a function holds."""
+    cells = map(_content, function.__closure__ or ())
+    named = (function.__kwdefaults__ or {}, vars(function))
+    return [*cells, *(function.__defaults__ or ()), *(one for values in named for one in values.values())]
 
 
 def _listed(slots: Any) -> list[str]:
@@ -297,37 +540,38 @@ def _content(cell: CellType) -> Any:
         return None
 
 
-def _has_code(value: Any) -> bool:
-    """Return True if a value is the user's code, or an object that may hold some."""
-    kind = type(value)
-    if isinstance(value, (*_CODE, *_DESCRIPTORS)):
-        return True
-    if kind in _CONTAINERS:
-        items = value.values() if kind in {dict, MappingProxyType} else value
-        return any(isinstance(one, _CODE) or _is_user(one) for one in list(items))
-    return _is_user(value) or "__wrapped__" in (getattr(value, "__dict__", None) or {})
-
-
-def _is_user(value: Any) -> bool:
-    return _is_user_class(value if isinstance(value, type) else type(value))
-
-
 def _is_user_file(name: str) -> bool:
     """Return True unless a file is of the standard library, of an installed package, or of this package."""
     return not (name.startswith((*_STDLIB, _PACKAGE)) or _INSTALLED.search(name))
 
 
+def _is_user_module(module: ModuleType) -> bool:
+    """Return True for a module of the user, or one that was made without a file."""
+    file, spec = (vars(module).get(name) for name in ("__file__", "__spec__"))  # this loads no lazy module
+    if file is not None:
+        return _is_user_file(file)
+    return spec is None or any(_is_user_file(f"{one}/") for one in spec.submodule_search_locations or ())
+
+
+def _is_user_name(module: str | None) -> bool:
+    """Return True for the name of a module of the user, or of none, as if `exec` ran in a namespace without a name."""
+    loaded = sys.modules.get(module or "")
+    return module in {"__main__", "builtins"} or loaded is None or _is_user_module(loaded)
+
+
+def _is_user_function(function: FunctionType) -> bool:
+    file = function.__code__.co_filename
+    is_generated = file.startswith("<") and not file.startswith("<frozen ")
+    return _is_user_name(function.__module__) if is_generated else _is_user_file(file)
+
+
 def _is_user_class(made: type) -> bool:
     if not made.__flags__ & _HEAP_TYPE:
         return False
-    functions = (one.__code__ for one in vars(made).values() if isinstance(one, FunctionType))
-    if any(_is_user_file(one.co_filename) and one.co_filename != "<string>" for one in functions):
-        return True
-    module = sys.modules.get(made.__module__)
-    if made.__module__ == "builtins" or module is None:  # `exec` in a namespace without a name
-        return True
-    file = getattr(module, "__file__", None)
-    return made.__module__ == "__main__" if file is None else _is_user_file(file)
+    functions = [one for one in vars(made).values() if isinstance(one, FunctionType)]
+    return _is_user_name(made.__module__) or any(
+        _is_user_function(one) for one in functions if one.__code__.co_filename != "<string>"
+    )
 
 
 _tokens: dict[int, tuple[Callable[[], Any], str]] = {}
@@ -354,13 +598,21 @@ def _same(value: Any) -> Any:
 
 @lru_cache(maxsize=4_096)
 def _facts(code: CodeType) -> _Facts:
-    found: dict[str, set[str]] = {name: set() for name in _Facts.__slots__ if name != "text"}
+    found: dict[str, set[Any]] = {name: set() for name in _Facts.__slots__ if name != "text"}
     for each in _with_inner(code):
+        found["attributes"].update(
+            one for one in each.co_consts if isinstance(one, str) and one.isidentifier()
+        )
+        before: list[Any] = [0, None]
         for one in dis.get_instructions(each):
             if one.opname in _OPCODES and isinstance(one.argval, str):
                 found[_OPCODES[one.opname]].add(one.argval)
             elif one.opname == "STORE_DEREF" and one.argval in each.co_freevars:
-                found["assigned"].add(one.argval)
+                found["assigned_cells"].add(one.argval)
+            elif one.opname == "IMPORT_NAME":
+                found["imports"].add(_Import(before[-2], one.argval, before[-1] or ()))
+            if one.opname != "EXTENDED_ARG":
+                before = [before[-1], one.argval]
     if code.co_name in _MAKERS:
         found["assigned_attributes"].clear()
     return _Facts(_text(code), **{name: frozenset(names) for name, names in found.items()})
@@ -408,13 +660,59 @@ def _bytecode(value: Any) -> Any:
     return [type(value).__name__, f"{value:x}" if type(value) is int else repr(value)]
 
 
-def _file_digest(name: str) -> str:
-    """Return a digest of the file of a module that is imported while code runs; empty for one of a library."""
-    loaded = sys.modules.get(name)
-    file = getattr(loaded, "__file__", None)
-    if loaded is None:
+def _absolute(package: str, one: _Import) -> str:
+    """Return the full name of an imported module."""
+    parents = package.split(".")[: len(package.split(".")) - one.level + 1] if one.level else []
+    return ".".join([*parents, *filter(None, [one.name])])
+
+
+def _with_parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _user_file_of(name: str) -> str:
+    """Return the file of a module of the user; empty if there is none. Imports nothing."""
+    root, *inner = name.split(".")
+    loaded: Any = sys.modules.get(root)
+    spec = getattr(loaded, "__spec__", None)
+    if loaded is None and root:
         with suppress(ImportError, ValueError, AttributeError):
-            file = getattr(importlib.util.find_spec(name), "origin", None)
-    if not file or not _is_user_file(file) or not Path(file).is_file():
-        return ""
-    return digest(Path(file).read_bytes().hex())
+            spec = importlib.util.find_spec(root)
+    origin = getattr(loaded, "__file__", None) or getattr(spec, "origin", None)
+    if not inner:
+        return origin if origin and _is_user_file(origin) and Path(origin).is_file() else ""
+    for folder in getattr(spec, "submodule_search_locations", None) or ():
+        place = Path(folder, *inner)
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if _is_user_file(str(file)) and file.is_file():
+                return str(file)
+    return ""
+
+
+@lru_cache(maxsize=1_024)
+def _file_facts(file: str, _changed_at: int) -> tuple[str, frozenset[_Import]]:
+    """Return the digest of a file, and the imports in its code."""
+    data = Path(file).read_bytes()
+    imports: frozenset[_Import] = frozenset()
+    with suppress(SyntaxError, ValueError, RecursionError):
+        imports = _facts(compile(data, file, "exec", dont_inherit=True)).imports
+    return digest(data.hex()), imports
+
+
+def _patched(module: ModuleType, file: str) -> list[FunctionType]:
+    """Return the functions of a loaded module that come from a cell instead of a file."""
+    classes = [one for one in vars(module).values() if isinstance(one, type)]
+    own = [one for one in classes if one.__module__ == module.__name__]
+    members = chain.from_iterable(vars(one).values() for one in (module, *own))
+    functions = [one for one in members if isinstance(one, FunctionType) and _is_user_function(one)]
+    of_file: dict[tuple[str, int], list[CodeType]] = {}
+    with suppress(OSError, SyntaxError, ValueError, RecursionError):
+        of_file = _compiled(Path(file).read_text(encoding="utf-8"))
+
+    def is_put(code: CodeType) -> bool:
+        if code.co_filename != file:
+            return not Path(code.co_filename).is_file()
+        return code not in of_file.get((code.co_qualname, code.co_firstlineno), [])
+
+    return [one for one in functions if is_put(one.__code__)]

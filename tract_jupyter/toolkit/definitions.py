@@ -220,7 +220,15 @@ class ToolDefinition:
         """
         if self.is_of_tract:
             return self._first_hash
-        return digest([self._first_hash, code_identity(self.handler, with_objects=True)])
+        return digest([self._first_hash, code_identity(self.handler, with_objects=True).digest])
+
+    @property
+    def code_doubt(self) -> str:
+        """The reason why other code may run than what `definition_hash` covers; empty if that is certain.
+
+        Then no standing approval counts.
+        """
+        return "" if self.is_of_tract else code_identity(self.handler).doubt
 
     @property
     def code_hash(self) -> str:
@@ -228,12 +236,12 @@ class ToolDefinition:
 
         By it, the result of a call that was made is found again.
         """
-        return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler))
+        return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler).digest)
 
     @cached_property
     def _first_hash(self) -> str:
         """The hash as of the first time, with what containers held then."""
-        return self._hash(code_identity(self.handler, with_state=True, with_objects=True))
+        return self._hash(code_identity(self.handler, with_state=True, with_objects=True).digest)
 
     def _hash(self, code: str) -> str:
         return digest([self._declaration, code, self.version])

@@ -504,7 +504,7 @@ class ToolExecutor:
             ),
             description=tool.description,
             why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
-            f"{doubt or f'the tool {_traits(tool)}'}.",
+            f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
             is_held=permission is not None or bool(doubt),
             details=_details_of(tool, actor),
         )
@@ -537,6 +537,11 @@ class ToolExecutor:
 def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
     """Return True if an approval is of this tool; what it is about besides is known of the arguments alone."""
     return tool.binds is not None or approval.definition_hash == tool.definition_hash
+
+
+def _asked_each_time(tool: ToolDefinition) -> str:
+    doubt = tool.code_doubt
+    return doubt and f" A standing approval is not possible, since other code may run later: {doubt}."
 
 
 def _locked(name: str, reason: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
@@ -75,6 +76,17 @@ class ToolQuestion(FieldPending):
         except TractError:  # the tract below is gone
             return None
         return found
+
+    @cached_property
+    def code_doubt(self) -> str:
+        """The doubt about the tool's code, see `ToolDefinition`. The hash tells if that code changes later."""
+        tool = self.current_tool
+        return "" if tool is None else tool.code_doubt
+
+    @property
+    def subject(self) -> Subject | None:
+        """The subject of a standing approval; None if the code of the tool is not certain."""
+        return None if self.code_doubt else super().subject
 
     @property
     def _home(self) -> Any:
@@ -270,8 +282,10 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return self._tool().parameters
 
     @property
-    def subject(self) -> Subject:
-        """Return what a standing approval is about: the call of the tool."""
+    def subject(self) -> Subject | None:
+        """The call of the tool, as the subject of a standing approval; None if the tool's code is not certain."""
+        if self.code_doubt:
+            return None
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
