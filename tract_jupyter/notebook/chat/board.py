@@ -177,8 +177,9 @@ async def ended(
         in_one_line(error, QUEUED)
         raise
     except Exception as error:
-        if board.is_up:
+        if board.log.has_ended:
             shown_above(error)
+        stop.set()
         raise
 
 
