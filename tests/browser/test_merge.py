@@ -65,6 +65,8 @@ def test_what_waits_is_told_at_the_end_of_the_newest_cell(lab, screenshot):
     line.get_by_text("1 waiting").wait_for()
     screenshot(lab, "waiting", 2)
     assert not poor_contrast(line)
+    lab.button("1 waiting", 2).click()
+    assert merge.evaluate("one => one.closest('.q') === document.activeElement")
     lab.reject(1, "not now")
     line.wait_for(state="detached")
     lab.page.wait_for_function("!document.title.startsWith('(')")
