@@ -51,6 +51,8 @@ class WaitingLine:
             return
         if self._display_id:  # it stood at the end of an earlier cell
             update_display(_NOTHING, raw=True, display_id=self._display_id)
+        if self._button is not None:
+            self._button.close()
         self._display_id, self._count, self._button = "", 0, None
         front_end = self._notebook.front_end
         count = 0 if self.is_told or not front_end.takes_input else self._left_open()
@@ -60,10 +62,9 @@ class WaitingLine:
             print(_text(count))  # noqa: T201 # a terminal's display
             return
         self._display_id, self._count = secrets.token_hex(16), count
+        display(_bundle(count, self._display_id), raw=True, display_id=self._display_id)
         if front_end.can_click:
-            self._button = self._make_button(count)
-        line = self._button or _bundle(count)
-        display(line, raw=self._button is None, display_id=self._display_id)
+            self._button = self._make_button()
 
     def refresh(self) -> None:
         """Bring the line up to date, where there is one: something was asked or decided."""
@@ -72,14 +73,10 @@ class WaitingLine:
         count = self._left_open()
         if count != self._count:
             self._count = count
-            shown = _bundle(count) if count else _NOTHING
-            if count and self._button is not None:
-                self._button.show(_line(count, has_button=True), shown)
-            else:
-                self._button = None
-                update_display(shown, raw=True, display_id=self._display_id)
+            shown = _bundle(count, self._display_id) if count else _NOTHING
+            update_display(shown, raw=True, display_id=self._display_id)
 
-    def _make_button(self, count: int) -> WaitingButton:
+    def _make_button(self) -> WaitingButton:
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.notebook.commands import run_command
         from tract_jupyter.notebook.panels.waiting import WaitingButton
@@ -95,7 +92,7 @@ class WaitingLine:
             if isinstance(channel, NotebookChannel):
                 channel.soon(open_inbox, context)
 
-        return WaitingButton(_line(count, has_button=True), _bundle(count), soon)
+        return WaitingButton(self._display_id, soon)
 
     def _left_open(self) -> int:
         """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""
@@ -114,19 +111,14 @@ def _text(count: int) -> str:
     return f"{count:,} waiting: %tract inbox shows {'it' if count == 1 else 'them'}."
 
 
-def _bundle(count: int) -> dict[str, str]:
+def _bundle(count: int, line_id: str) -> dict[str, str]:
+    from tract_jupyter.notebook.views import rows
     from tract_jupyter.notebook.views.styles import output_html
 
-    return {"text/plain": _text(count), "text/html": output_html(_line(count))}
-
-
-def _line(count: int, *, has_button: bool = False) -> str:
-    from tract_jupyter.notebook.views import rows
-
-    what = f"<b>{count:,} waiting</b>"
     which = "it" if count == 1 else "them"
-    return rows.line(
-        rows.icon("wait"),
-        f'<button type="button" class="plain">{what}</button>' if has_button else what,
-        f'<span class="dim"><code>%tract inbox</code> shows {which}</span>',
+    line = (
+        f"{rows.icon('wait')}<b>{count:,} waiting</b>"
+        f'<span class="dim"><code>%tract inbox</code> shows {which}</span>'
     )
+    html = output_html(f'<div class="line" data-testid="tract-waiting" data-waiting="{line_id}">{line}</div>')
+    return {"text/plain": _text(count), "text/html": html}

@@ -1,25 +1,29 @@
-// The line that says how many requests wait. A click leads to the first one on the page, or opens the inbox below the line.
-function render({ model, el }) {
-  const root = rootOf("Waiting requests", "tract-waiting");
-  const draw = () => { root.innerHTML = model.get("html"); };
-  const unhide = hidePrompts(model, el);
-  root.addEventListener("click", (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    const page = el.closest(".jp-Document") ?? document;
-    const asked = [...page.querySelectorAll(".tract :is(.q, [data-testid=tract-batch])")].find((one) => one.checkVisibility());
-    if (asked) {
-      asked.scrollIntoView({ block: "nearest" });
-      asked.focus({ preventScroll: true });
-    } else if (button.getAttribute("aria-disabled") !== "true") {
-      button.setAttribute("aria-disabled", "true");
-      model.send({ type: "decide" });
+// The line that says how many requests wait is static HTML. This model makes its number a button, on a live page only.
+const initialize = ({ model }) => {
+  const lines = `[data-waiting="${model.get("line")}"] b`;
+  const go = (button) => {
+    const page = button.closest(".jp-Document") ?? document;
+    const asked = [...page.querySelectorAll(".tract .q, [data-testid=tract-batch]")].find((one) => one.checkVisibility());
+    if (!asked) { model.send({ type: "decide" }); return; }
+    asked.scrollIntoView({ block: "nearest" });
+    (asked.matches(".q") ? asked : asked.querySelector("[tabindex], button, input"))?.focus({ preventScroll: true });
+  };
+  const attach = () => {
+    for (const button of document.querySelectorAll(`${lines}:not([role])`)) {
+      button.setAttribute("role", "button");
+      button.tabIndex = 0;
+      Object.assign(button.style, { cursor: "pointer", color: "var(--link)" });
+      button.addEventListener("click", () => go(button));
+      button.addEventListener("keydown", (event) => {
+        event.stopPropagation();
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); go(button); }
+      });
     }
-  });
-  el.append(root);
-  model.on("change:html", draw);
-  draw();
-  return () => { unhide(); model.off("change:html", draw); };
-}
+  };
+  const observer = new MutationObserver(attach);
+  observer.observe(document.body, { childList: true, subtree: true });
+  attach();
+  return () => observer.disconnect();
+};
 
-export default { render };
+export default { initialize };
