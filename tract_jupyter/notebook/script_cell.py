@@ -199,7 +199,7 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
 
 
 QUEUED: Final = "Stopped. Queued cells did not run."
-"""The line that a stopped cell shows instead of a traceback: its display says what was stopped."""
+"""The text of a stopped cell instead of a traceback: its display names the stopped turn."""
 _REFRESHED_EVERY = 4  # heartbeats
 
 

@@ -238,7 +238,7 @@ def test_a_bar_that_has_ended_keeps_its_text(is_closed):
     assert "2/2" in drawn[0].text
     bar.start_t -= 100
     if is_closed:
-        assert made.now() == drawn  # the seconds do not go on
+        assert made.now() == drawn  # its seconds stay
     del bar
     gc.collect()
     assert made.now()[0].text == drawn[0].text

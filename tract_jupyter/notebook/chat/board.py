@@ -184,18 +184,18 @@ async def ended(
 
 
 def check_ended(outcome: TurnOutcome) -> None:
-    """Let the cell of a turn that was stopped, or that waits, fail, so that the cells queued behind it do not run.
+    """Raise an error for a turn that was stopped or that waits. Then the queued cells do not run.
 
     Raises:
         CancelledError: the turn was stopped.
-        UndecidedError: calls wait for a decision, and nobody can be asked here.
+        UndecidedError: calls wait for a decision, and no user can be asked here.
     """
     if outcome is TurnOutcome.STOPPED:
         error = asyncio.CancelledError()
         in_one_line(error, QUEUED)
         raise error
     if outcome is TurnOutcome.WAITING:
-        why = "calls wait for a decision, and nobody can be asked here. %tract inbox shows them"
+        why = "calls wait for a decision, and no user can be asked here. %tract inbox shows them"
         raise shown_above(UndecidedError(why), "Waits for decisions")
 
 

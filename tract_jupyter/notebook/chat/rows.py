@@ -333,7 +333,7 @@ def script_saved(script: Mapping[str, Any]) -> str:
 
 
 def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> str:
-    """Return the tabs of a script: its code with its calls, and what the model received of its results."""
+    """Return the tabs of a script: its code with its calls, and the text that the model received."""
     by_line, by_tool = _numbers(script.get("by_line")), _numbers(script.get("by_tool"))
     kept = round(sum(one[3] for one in by_tool.values()))
     rows = "".join(

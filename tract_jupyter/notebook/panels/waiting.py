@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class WaitingButton(ReviewWidget):
     """Makes the number in a static line a button: it leads to the first request on the page, or opens the inbox.
 
-    The widget is never displayed itself, so that a saved notebook keeps the static line alone.
+    The widget has no display, so a saved notebook has only the static line.
 
     Args:
         line: names the line.
