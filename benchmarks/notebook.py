@@ -151,10 +151,10 @@ def _saved() -> Iterator[Row]:
 # --- in a browser
 
 _SETUP: Final = """%load_ext tract_jupyter
-import asyncio, time
+import asyncio, json, time
 from tests.notebook.chat.stubs import StubView, prose
 from tract_jupyter.notebook.chat import LiveTurn
-drawn, ran = [], []
+drawn, ran, printed = [], [], []
 
 async def stream(count):
     live = LiveTurn(lambda action: None, tract.reviewer.channel.soon)
@@ -172,11 +172,18 @@ def save(path: str):
     \"\"\"Save a file.\"\"\"
     ran.append(time.time() * 1000)
 
+def prints(number):
+    code = f"import time; time.sleep(0.3); printed.append(time.time() * 1000); print('line{number}'); time.sleep(0.3)"
+    return {"code": code, "backend": "kernel", "notebook_id": "user"}
+
 def model(messages, **options):
-    number = sum(message["role"] == "tool" for message in messages)
-    if number == CLICKS:
+    asked = max(number for number, message in enumerate(messages) if message["role"] == "user")
+    number = len(messages[asked:]) // 2
+    is_script = messages[asked]["content"] == "Print."
+    if number == (SCRIPTS if is_script else CLICKS):
         return "Done."
-    function = {"name": "save", "arguments": '{"path": "file %d"}' % number}
+    name, given = ("notebook_execute", prints(number)) if is_script else ("save", {"path": f"file {number}"})
+    function = {"name": name, "arguments": json.dumps(given)}
     call = {"id": f"c{number}", "type": "function", "function": function}
     return {"choices": [{"message": {"content": None, "tool_calls": [call]}}]}
 
@@ -187,13 +194,16 @@ _WATCH: Final = """() => {
   window.clicked = [];
   const now = () => performance.timeOrigin + performance.now();
   new MutationObserver(() => {
-    const found = document.querySelector(".tract.turn .prose")?.textContent.match(/mark(\\d+)/)?.[1];
-    if (found && !(found in seen)) { seen[found] = 0; requestAnimationFrame(() => { seen[found] = now(); }); }
+    const shown = [...document.querySelectorAll(".tract.turn :is(.prose, .result.stdout)")];
+    const text = shown.map((one) => one.textContent).join(" ");
+    for (const [found] of text.matchAll(/(?:mark|line)\\d+/g))
+      if (!(found in seen)) { seen[found] = 0; requestAnimationFrame(() => { seen[found] = now(); }); }
   }).observe(document.body, { subtree: true, childList: true, characterData: true });
   document.addEventListener("click", (event) => event.isTrusted && clicked.push(now()), true);
 }"""
 _MARKS: Final = 20
 _CLICKS: Final = 15
+_SCRIPTS: Final = 7
 _READING: Final = 300
 """Milliseconds."""
 
@@ -209,14 +219,14 @@ def _on_page() -> Iterator[Row]:
         print(f"  (not measured on a page: {missing})")
         return
     with _lab() as open_lab:
-        setup = _SETUP.replace("CLICKS", str(_CLICKS))
-        lab = open_lab(setup, f"await stream({_MARKS})", "%%tract_chat --direct\nSave.")
+        setup = _SETUP.replace("CLICKS", str(_CLICKS)).replace("SCRIPTS", str(_SCRIPTS))
+        chats = (f"%%tract_chat --direct\n{said}" for said in ("Save.", "Print."))
+        lab = open_lab(setup, f"await stream({_MARKS})", *chats)
         lab.run_cell(0)
         lab.page.evaluate(_WATCH)
         lab.run_cell(1)
         drawn = json.loads(lab.execute("import json; print(json.dumps(drawn))"))
-        seen = lab.page.evaluate("seen")
-        lags = [seen[str(number)] - at for number, at in enumerate(drawn) if seen.get(str(number))]
+        lags = _lags(lab, "mark", drawn)
         yield Row("a delta in the kernel ─► on the screen, median", median(lags) / 1e3, "ms", target=20)
         lab.run_cell(2, wait=False)
         lab.page.evaluate("clicked.length = 0")
@@ -233,6 +243,19 @@ def _on_page() -> Iterator[Row]:
         clicked = lab.page.evaluate("clicked")
         lags = [done - at for done, at in zip(ran, clicked, strict=True)]
         yield Row("a click ─► the call that waited begins, median", median(lags) / 1e3, "ms", target=10)
+        lab.run_cell(3, wait=False)
+        for number in range(_SCRIPTS):
+            question = lab.output(3).locator("section.q").filter(has_text=f"line{number}")
+            question.locator(".do > .primary[aria-disabled=false]").click()
+        lab.wait_cell(3)
+        lags = _lags(lab, "line", json.loads(lab.execute("print(json.dumps(printed))")))
+        yield Row("first output of a script ─► on the screen, median", median(lags) / 1e3, "ms", target=50)
+
+
+def _lags(lab: Any, word: str, times: list[float]) -> list[float]:
+    """Return the milliseconds from each time to the moment when the word with its number was on the screen."""
+    seen = lab.page.evaluate("seen")
+    return [seen[f"{word}{number}"] - at for number, at in enumerate(times) if seen.get(f"{word}{number}")]
 
 
 @contextmanager

@@ -65,6 +65,21 @@ def test_what_waits_is_told_at_the_end_of_the_newest_cell(lab, screenshot):
     line.get_by_text("1 waiting").wait_for()
     screenshot(lab, "waiting", 2)
     assert not poor_contrast(line)
+    lab.button("1 waiting", 2).click()
+    assert merge.evaluate("one => one.closest('.q') === document.activeElement")
     lab.reject(1, "not now")
     line.wait_for(state="detached")
     lab.page.wait_for_function("!document.title.startsWith('(')")
+
+
+def test_a_click_on_the_number_opens_what_another_kernel_asked(lab):
+    assert lab.run_cell(1)
+    lab.button("Merge", 1).wait_for()
+    lab.restart()
+    lab.set_source(0, TALK.splitlines()[0])
+    lab.set_source(1, "")
+    assert lab.run_cell(0)
+    assert lab.run_cell(1)
+    assert lab.run_cell(2)
+    lab.button("1 waiting", 2).press("Enter")
+    lab.button("Merge", 2).wait_for()

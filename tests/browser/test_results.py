@@ -49,7 +49,13 @@ def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
     again = lab.output(1)
     again.locator(".result img").wait_for()
     assert again.locator(".result table").count() == 2
-    code = again.locator(".row .code").first
+    code, sent = again.locator(".row .code").first, again.locator(".row .tab pre.out").first
+    again.locator(".row > summary").first.click()
+    assert code.is_visible()
+    assert not sent.is_visible()
+    again.locator(".tab > summary", has_text="Sent to the model").click()
+    assert sent.is_visible()
+    again.locator(".row > summary").first.click()
     assert not code.is_visible()
     lab.page.emulate_media(media="print")
     assert code.is_visible()

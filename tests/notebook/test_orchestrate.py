@@ -186,7 +186,8 @@ def test_at_the_level_manual_a_call_is_told(shell, model):
 def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     client = model(thinks(None, compress(reasoning="too full")), "Compressed.")
     result = shell.run("%tract_orchestrate")
-    assert "calls of this run wait for a decision" in result.error
+    assert "calls wait for a decision" in result.error
+    assert "Waits for decisions: see above. Queued cells did not run." in result.text
     assert "%tract_orchestrate --resume goes on" in result.text
     tract = shell.namespace["tract"]
     (waiting,) = tract.review.inbox()

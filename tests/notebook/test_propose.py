@@ -120,8 +120,9 @@ def test_the_template_goes_into_the_next_prompt(shell):
 def test_where_nobody_can_be_asked_it_waits_and_the_cell_says_so(shell, model):
     model(SYNTAX, FINE)
     result = shell.run(f'%tract_propose --out written "{WANTED}"')
-    assert "no operation came of it" in result.error
+    assert "there is no operation" in result.error
     assert "inbox" in result.error
+    assert result.text.count("nobody can be asked here") == 1
     assert "Refused before you were asked: action 'verify', line 1" in result.text
     assert shell.namespace["written"].pending.status == "pending"
 

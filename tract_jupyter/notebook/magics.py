@@ -107,11 +107,10 @@ async def _told(work: Awaitable[R]) -> R:
 
 
 def _told_once(error: TractError) -> Exception:
-    """Return the exception that a magic raises. A failed run is on display already, so its error is one line."""
-    if not isinstance(error, RunFailedError):
-        return UsageError(str(error))
-    in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
-    return error
+    """Return the exception that a magic raises. An error that a display shows already keeps its own line."""
+    if isinstance(error, RunFailedError):
+        in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
+    return error if hasattr(error, "_render_traceback_") else UsageError(str(error))
 
 
 @magics_class

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
 from IPython.display import display
 
 from tract_jupyter.analysis import AnalysisResult, SandboxMode, Span, in_order, split_lines
-from tract_jupyter.exceptions import OperationError, SpecError, nearest
+from tract_jupyter.exceptions import OperationError, PendingError, SpecError, nearest
 from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.dry_run import ErrorStep, definition_in
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import RECORD_STYLES
+from tract_jupyter.notebook.script_cell import shown_above
 from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import known_names_of, spec_diff
@@ -43,7 +43,7 @@ def define(
     """Define an operation from a cell's text.
 
     Returns:
-        With `wait`, an awaitable that ends with the decision, and raises `UsageError` unless that approves; else None.
+        With `wait`, an awaitable that ends with the decision, and raises an error unless that approves; else None.
 
     Raises:
         SpecError: with the line of the cell; nothing was registered.
@@ -72,7 +72,8 @@ def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | Non
 async def _activated_or_stop(pending: Pending | None) -> None:
     """Wait; a rejection stops "Run All" here rather than at the first use."""
     if pending is not None and (await pending).status is not PendingStatus.APPROVED:
-        raise UsageError(f"{pending.title}: {pending.status} {pending.rejection_reason}".rstrip())
+        state = str(pending.status)
+        raise shown_above(PendingError(f"{pending.title}: {state}"), state.capitalize())
 
 
 def _is_active(tract: Tract, spec: OperationSpec) -> bool:

@@ -9,13 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.error import UsageError
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import OperationError, in_one_line, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE, StopSignal
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
-from tract_jupyter.notebook.script_cell import QUEUED, Worker
+from tract_jupyter.notebook.script_cell import QUEUED, Worker, shown_above
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, escaped
 from tract_jupyter.notebook.views.styles import output_html
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: Final = ("--template", "--model", "--tries", "--versions", "--out")
 _LINE: Final = 200
+_ERROR: Final = 600
 STOPPED: Final = "stopped by the person"
 
 
@@ -108,7 +108,7 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
 
     Raises:
         TractError: nothing was sent.
-        UsageError: no operation came of it, as the display says.
+        OperationError: there is no operation; the display shows why.
     """
     if options.template:
         _give_template(notebook, options.text)
@@ -133,7 +133,7 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
     if options.out:
         notebook.shell.user_ns[options.out] = written
     if not written.is_active and not stop.is_set():
-        raise UsageError(f"no operation came of it: {one_line(written.note, _LINE)}")
+        raise shown_above(OperationError(f"there is no operation: {one_line(written.note, _LINE)}"))
 
 
 async def _ended(
@@ -147,7 +147,9 @@ async def _ended(
         in_one_line(error, QUEUED)
         raise
     except Exception as error:
-        shown.end(f"failed: {one_line(str(error), _LINE)}")
+        shown.end(f"failed: {one_line(str(error), _ERROR)}")
+        if shown.is_up:
+            shown_above(error)
         raise
     shown.end(written.note, written)
     return written

@@ -37,6 +37,13 @@ _HEARTBEAT_SECONDS = 0.05
 _PATIENCE_SECONDS = 2.0  # for work that was stopped
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+
+
+def shown_above(error: E, state: str = "Failed") -> E:
+    """Return an error that the cell's display shows already. IPython adds one line, and the queued cells do not run."""
+    in_one_line(error, f"{state}: see above. Queued cells did not run.")
+    return error
 
 
 class Worker(Generic[T]):

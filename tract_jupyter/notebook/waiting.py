@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import secrets
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from IPython.display import display, update_display
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:
+    from tract_jupyter.notebook.panels.waiting import WaitingButton
     from tract_jupyter.notebook.session import NotebookSession
 
 _NOTHING = {"text/plain": "", "text/html": ""}
@@ -34,6 +36,7 @@ class WaitingLine:
         self._cell = 0
         self._display_id = ""
         self._count = 0
+        self._button: WaitingButton | None = None
         self.is_used = False
         self.is_told = False
 
@@ -48,7 +51,9 @@ class WaitingLine:
             return
         if self._display_id:  # it stood at the end of an earlier cell
             update_display(_NOTHING, raw=True, display_id=self._display_id)
-        self._display_id, self._count = "", 0
+        if self._button is not None:
+            self._button.close()
+        self._display_id, self._count, self._button = "", 0, None
         front_end = self._notebook.front_end
         count = 0 if self.is_told or not front_end.takes_input else self._left_open()
         if not count:
@@ -57,7 +62,9 @@ class WaitingLine:
             print(_text(count))  # noqa: T201 # a terminal's display
             return
         self._display_id, self._count = secrets.token_hex(16), count
-        display(_bundle(count), raw=True, display_id=self._display_id)
+        display(_bundle(count, self._display_id), raw=True, display_id=self._display_id)
+        if front_end.can_click:
+            self._button = self._make_button()
 
     def refresh(self) -> None:
         """Bring the line up to date, where there is one: something was asked or decided."""
@@ -66,8 +73,26 @@ class WaitingLine:
         count = self._left_open()
         if count != self._count:
             self._count = count
-            shown = _bundle(count) if count else _NOTHING
+            shown = _bundle(count, self._display_id) if count else _NOTHING
             update_display(shown, raw=True, display_id=self._display_id)
+
+    def _make_button(self) -> WaitingButton:
+        from tract_jupyter.notebook.channels import NotebookChannel
+        from tract_jupyter.notebook.commands import run_command
+        from tract_jupyter.notebook.panels.waiting import WaitingButton
+
+        context, channel = contextvars.copy_context(), self._notebook.tract.reviewer.channel
+
+        def open_inbox() -> None:
+            view = run_command(self._notebook, "inbox")
+            if view is not None:
+                display(view)
+
+        def soon() -> None:
+            if isinstance(channel, NotebookChannel):
+                channel.soon(open_inbox, context)
+
+        return WaitingButton(self._display_id, soon)
 
     def _left_open(self) -> int:
         """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""
@@ -86,7 +111,7 @@ def _text(count: int) -> str:
     return f"{count:,} waiting: %tract inbox shows {'it' if count == 1 else 'them'}."
 
 
-def _bundle(count: int) -> dict[str, str]:
+def _bundle(count: int, line_id: str) -> dict[str, str]:
     from tract_jupyter.notebook.views import rows
     from tract_jupyter.notebook.views.styles import output_html
 
@@ -95,5 +120,5 @@ def _bundle(count: int) -> dict[str, str]:
         f"{rows.icon('wait')}<b>{count:,} waiting</b>"
         f'<span class="dim"><code>%tract inbox</code> shows {which}</span>'
     )
-    html = output_html(f'<div class="line" data-testid="tract-waiting">{line}</div>')
+    html = output_html(f'<div class="line" data-testid="tract-waiting" data-waiting="{line_id}">{line}</div>')
     return {"text/plain": _text(count), "text/html": html}

@@ -1,5 +1,6 @@
 """Outputs of scripts of the kernel under their row: live, rich, bounded."""
 
+import gc
 import json
 import sys
 from types import SimpleNamespace
@@ -205,6 +206,7 @@ def test_a_bar_of_tqdm_stands_once_as_it_is_now(monkeypatch):
     class Bar:
         __module__ = "tqdm.notebook"
         comm = "open"
+        pbar = None
         done = 0
 
         def __repr__(self):
@@ -220,6 +222,26 @@ def test_a_bar_of_tqdm_stands_once_as_it_is_now(monkeypatch):
     assert [one.text for one in made.now()] == ["10/10"]
     bar.comm = None
     assert made.now() == ()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_bar_that_has_ended_keeps_its_text(is_closed):
+    from tqdm.notebook import tqdm
+
+    bar = tqdm(total=2, display=False)
+    made = outputs()
+    assert made.show({WIDGET: {"model_id": bar.container.model_id}, "text/plain": ""}, {})
+    bar.update(2)
+    if is_closed:
+        bar.close()
+    drawn = made.now()
+    assert "2/2" in drawn[0].text
+    bar.start_t -= 100
+    if is_closed:
+        assert made.now() == drawn  # its seconds stay
+    del bar
+    gc.collect()
+    assert made.now()[0].text == drawn[0].text
 
 
 def test_a_script_that_was_stopped_did_not_fail(turn):

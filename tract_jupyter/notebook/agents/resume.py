@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
-
 from tract_jupyter.agents import CallState
 from tract_jupyter.exceptions import AgentError, OperationError
-from tract_jupyter.notebook.chat.board import TurnBoard, display_for, ended, gathering
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import agent_log, new_agent_log
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
 
     Raises:
         OperationError: nothing was left.
-        UsageError: it came to no answer, as its display tells.
+        Exception: the call has no answer; its display shows why.
     """
     tract = notebook.tract
     call = left_call(tract.agents, name, number)
@@ -51,7 +50,7 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
     await ended(notebook, work, board, stop, "call")
     kept = [one for one in tract.agents.calls_of(name) if one.number == call.number]
     if kept and kept[-1].state is CallState.WAITING:
-        raise UsageError("this call waits for a decision, and nobody can be asked here; see above")
+        check_ended(TurnOutcome.WAITING)
 
 
 def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:

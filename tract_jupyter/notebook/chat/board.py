@@ -9,14 +9,12 @@ import time
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from IPython.core.error import UsageError
-
-from tract_jupyter.exceptions import in_one_line
+from tract_jupyter.exceptions import UndecidedError, in_one_line
 from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.chat.outputs import TurnOutputs
-from tract_jupyter.notebook.script_cell import QUEUED, Worker
+from tract_jupyter.notebook.script_cell import QUEUED, Worker, shown_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,7 +154,7 @@ async def ended(
     Raises:
         CancelledError: the cell was interrupted; the turn was stopped, and its display says so.
         TractError: nothing was sent.
-        UsageError: the turn failed, as its display tells.
+        Exception: the turn failed. Its display shows the error, and IPython only one line.
     """
     try:
         if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
@@ -179,21 +177,26 @@ async def ended(
         in_one_line(error, QUEUED)
         raise
     except Exception as error:
-        if not board.is_up:
-            raise
-        raise UsageError(f"the {what} failed; see above: {_first_line(error)}") from None
+        if board.log.has_ended:
+            shown_above(error)
+        stop.set()
+        raise
 
 
-def check_not_stopped(outcome: TurnOutcome) -> None:
-    """Let the cell of a stopped turn fail. Then the cells queued behind it do not run.
+def check_ended(outcome: TurnOutcome) -> None:
+    """Raise an error for a turn that was stopped or that waits. Then the queued cells do not run.
 
     Raises:
         CancelledError: the turn was stopped.
+        UndecidedError: calls wait for a decision, and no user can be asked here.
     """
     if outcome is TurnOutcome.STOPPED:
         error = asyncio.CancelledError()
         in_one_line(error, QUEUED)
         raise error
+    if outcome is TurnOutcome.WAITING:
+        why = "calls wait for a decision, and no user can be asked here. %tract inbox shows them"
+        raise shown_above(UndecidedError(why), "Waits for decisions")
 
 
 async def _is_shut_down(notebook: NotebookSession) -> bool:
@@ -203,10 +206,6 @@ async def _is_shut_down(notebook: NotebookSession) -> bool:
             return True
         await asyncio.sleep(_LOOK_SECONDS)
     return False
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
 
 
 def display_for(notebook: NotebookSession, act: Act, log: TurnLog) -> TurnDisplay:

@@ -6,14 +6,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.error import UsageError
-
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
 from tract_jupyter.notebook.chat.board import (
     TurnBoard,
-    check_not_stopped,
+    check_ended,
     display_for,
     ended,
     gathering,
@@ -98,7 +96,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     Raises:
         OperationError: the cell and its options do not go together, or something that is to be sent cannot be.
         LLMConfigError: there is no model to ask.
-        UsageError: the turn failed, or waits for decisions, as its display tells.
+        Exception: the turn failed, or waits for decisions; its display shows why.
     """
     text = text.strip() or (EXPLAIN if options.error else "")
     _check(text, options)
@@ -319,9 +317,7 @@ async def _carry_out(
             notebook.turns.add(tract, board.display, board.close())
     if options.out:
         notebook.shell.user_ns[options.out] = response
-    check_not_stopped(response.outcome)
-    if response.outcome is TurnOutcome.WAITING:
-        raise UsageError("calls of this turn wait for a decision, and nobody can be asked here; see above")
+    check_ended(response.outcome)
 
 
 def _model_name(tract: Tract) -> str:

@@ -133,17 +133,26 @@ class _Stream:
 
 
 class _Bar:
-    """A progress bar of tqdm that is a widget: its current text."""
+    """A progress bar of tqdm that is a widget, as text. The text of a bar that is closed or collected stays."""
 
     kind = "bar"
 
     def __init__(self, widget: Any) -> None:
         self._widget = widget
+        self._has_ended = False
         self.drawn = Output("display", "")
 
     def output(self) -> Output:
-        is_closed = getattr(self._widget, "comm", None) is None  # with `leave=False`
-        text = "" if is_closed else repr(self._widget)
+        if getattr(self._widget, "comm", None) is None:  # with `leave=False`
+            text, self._has_ended = "", True
+        elif self._has_ended:  # its text would count the seconds since
+            return self.drawn
+        else:
+            try:
+                text = repr(self._widget)
+                self._has_ended = bool(getattr(self._widget.pbar, "disable", False))
+            except ReferenceError:  # tqdm keeps a weak reference to the bar
+                text, self._has_ended = self.drawn.text, True
         if text != self.drawn.text:
             self.drawn = Output("display", text)
         return self.drawn

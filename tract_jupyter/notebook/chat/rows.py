@@ -333,7 +333,7 @@ def script_saved(script: Mapping[str, Any]) -> str:
 
 
 def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> str:
-    """Return what a script was, with its calls, what the model saw of it, and what stayed in the notebook."""
+    """Return the tabs of a script: its code with its calls, and the text that the model received."""
     by_line, by_tool = _numbers(script.get("by_line")), _numbers(script.get("by_tool"))
     kept = round(sum(one[3] for one in by_tool.values()))
     rows = "".join(
@@ -341,7 +341,7 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
         f'<td class="num">{one[3]:,.0f}</td></tr>'
         for name, one in sorted(by_tool.items())
     )
-    saw = f"<div>{sub_html('What the model saw', tokens_text(tokens))}{result_html(answer, limit)}</div>"
+    saw = f"<div>{result_html(answer, limit)}</div>"
     stayed = (
         f"<div>{sub_html('What stayed in the notebook', f'about {tokens_text(kept)}')}"
         f'<table class="t"><tbody>{rows}</tbody></table></div>'
@@ -356,7 +356,15 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
         else ""
     )
     views = f'<div class="two">{saw}{stayed}</div>' if stayed else saw
-    return f"{code_html(code, by_line)}{views}{told}"
+    seen = _tab_html("Sent to the model", f"{views}{told}", tokens_text(tokens))
+    return f'<div class="tabs">{_tab_html("Code", code_html(code, by_line), is_open=True)}{seen}</div>'
+
+
+def _tab_html(name: str, body: str, about: str = "", *, is_open: bool = False) -> str:
+    """Return a tab. A page without the style sheet shows it as a part that unfolds."""
+    more = f" <small>{escaped(about)}</small>" if about else ""
+    opened = " open" if is_open else ""
+    return f'<details class="tab"{opened}><summary {OWN_KEYS}>{escaped(name)}{more}</summary>{body}</details>'
 
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> str:
@@ -373,7 +381,7 @@ def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> st
         )
         made.append(f'<div><span class="n">{number}</span><span class="c">{line}</span>{tag}</div>')
     rest = f'<p class="dim">… {counted(more, "more line")}</p>' if more > 0 else ""
-    return f'{sub_html("Script")}<div class="code">{"".join(made)}</div>{rest}'
+    return f'<div class="code">{"".join(made)}</div>{rest}'
 
 
 def _highlighted(code: str) -> list[str]:

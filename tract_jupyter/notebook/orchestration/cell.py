@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.error import UsageError
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.models import AutonomyLevel, TurnOutcome
-from tract_jupyter.notebook.chat.board import TurnBoard, check_not_stopped, display_for, ended, gathering
+from tract_jupyter.models import AutonomyLevel
+from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.magic_line import leading_options, out_name
 from tract_jupyter.notebook.orchestration.log import OrchestrationLog
@@ -123,7 +122,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
     Raises:
         OrchestratorError: no model is configured, it runs already, or there is no such run.
         TractError: nothing was sent.
-        UsageError: the run failed, or waits for decisions, as its display tells.
+        Exception: the run failed, or waits for decisions; its display shows why.
     """
     orchestrator = _orchestrator(notebook, options)
     log = _begun(notebook, orchestrator, options)
@@ -146,9 +145,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         _show_unasked(notebook, orchestrator, board, result)
     if options.out:
         notebook.shell.user_ns[options.out] = result
-    check_not_stopped(result.outcome)
-    if result.outcome is TurnOutcome.WAITING:
-        raise UsageError("calls of this run wait for a decision, and nobody can be asked here; see above")
+    check_ended(result.outcome)
 
 
 def _carried_out(

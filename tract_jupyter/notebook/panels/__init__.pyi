@@ -21,3 +21,4 @@ from .render import record_text as record_text
 from .render import row_html as row_html
 from .row import headline_html as headline_html
 from .row import row_view as row_view
+from .waiting import WaitingButton as WaitingButton
