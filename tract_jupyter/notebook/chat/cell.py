@@ -385,7 +385,7 @@ class _Acts:
         if action == "ask":
             self.tract.review.grants.end_rules()
             self.log.asks_again = True
-            return self.log.view() if view.is_over else None
+            return self.log.view()
         raise OperationError("%tract chat resume goes on with it")
 
     def start_new(self, view: DrawnTurn) -> DrawnTurn:

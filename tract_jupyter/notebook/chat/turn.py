@@ -137,7 +137,7 @@ class DrawnTurn:
 
     def _actions(self) -> tuple[Action, ...]:
         if self.ended is None:
-            return ("stop", *self._new(), *self._ask())
+            return ("stop", *self._new())
         if self.is_undone or not self.turn_id:
             return ()
         return ("undo", "fork", *self._new(), *self._ask()) if self.is_last else ("fork", *self._ask())
