@@ -48,8 +48,11 @@ patched = pd.DataFrame({"a": [1, 2]})
 object.__setattr__(patched, "describe", print)
 labelled = pd.DataFrame({"a": [1]}); labelled.attrs["x"] = account
 def helper(x): return x
+class Hashed(Account): pass
 class Zone(datetime.tzinfo):
     def utcoffset(self, when): account.log.append("zone"); return datetime.timedelta(0)
+named = pd.Series([1, 2], name=Hashed())
+sparse = pd.Series(pd.arrays.SparseArray(objects["a"].to_numpy()))
 zoned = datetime.datetime(2026, 1, 1, tzinfo=Zone())
 stream = (n for n in [1, 2])
 counts = collections.defaultdict(account.log.append)
@@ -275,6 +278,8 @@ MORE_THAN_READING = {
     "a start": "x = sum([], start=words)\nx.append('x')",
     "a copy of a frame": "g = (n for n in [1])\ng.gi_frame.f_globals['df']",
     "a zone": "zoned",
+    "a name of a series": "named",
+    "objects in a sparse series": "sparse.sum()",
     "a class as a value": "x = type(words)\nx.append(words, 'x')",
     "one of a pair": "x, y = words, 1\nx.append(1)",
 }  # fmt: skip

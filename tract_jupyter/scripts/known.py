@@ -18,7 +18,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.analysis import READING_FUNCTIONS, parse
+from tract_jupyter.analysis import READING_FUNCTIONS, parse, words
 from tract_jupyter.llm import why_not_sent
 
 if TYPE_CHECKING:
@@ -32,11 +32,14 @@ _SCALARS: Final = frozenset(
 )  # fmt: skip
 _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 _LISTS: Final = frozenset({list, tuple, set, frozenset})
-_MOST_VALUES: Final = (
-    100_000  # values in the containers of one variable, and cells in the columns of one table
-)
+_MOST_VALUES: Final = 100_000  # in the containers of one variable; ten times as many cells of objects
 _MOST_TEXT: Final = 100_000  # characters of a variable's texts that are searched for a key
 _DEEPEST: Final = 20
+_DTYPES: Final = words("""
+    StringDtype DatetimeTZDtype PeriodDtype BooleanDtype Int8Dtype Int16Dtype Int32Dtype Int64Dtype UInt8Dtype
+    UInt16Dtype UInt32Dtype UInt64Dtype Float32Dtype Float64Dtype CategoricalDtype
+""")
+"""The types of columns that pandas adds to those of numpy, and that hold no objects of the user's."""
 _CLASSES: Final = {
     "pandas": (
         "core.frame.DataFrame", "core.series.Series", "core.indexes.base.Index", "core.indexes.multi.MultiIndex",
@@ -85,7 +88,12 @@ class KernelVariables:
     def is_original(self, module: str, name: str) -> bool:
         """Return True if a function of a module is the module's own."""
         loaded = sys.modules.get(module)
-        value = None if loaded is None else vars(loaded).get(name, _MISSING)
+        value = _MISSING if loaded is None else vars(loaded).get(name, _MISSING)
+        if module == "builtins" and self._namespace.get("__builtins__", builtins) not in (
+            builtins,
+            vars(builtins),
+        ):
+            return False
         if module != "builtins":
             return value is not _MISSING and _is_of(value, module.partition(".")[0])
         if name == "display":
@@ -241,8 +249,10 @@ def _check_table(value: Any, kind: type, budget: _Budget) -> None:
     if pandas is None or kind not in {pandas.DataFrame, pandas.Series, *indexes}:
         raise _ForeignError
     is_own = any(not one.startswith("_") for one in vars(value))  # `df.describe = ...`
-    if is_own or (kind not in indexes and value.attrs):
+    if is_own or (kind not in indexes and value.attrs) or not _is_known_freq(value):
         raise _ForeignError
+    for name in () if kind is pandas.DataFrame else value.names if kind in indexes else (value.name,):
+        _look("", name, budget, [], _DEEPEST - 1)
     axes = value.levels if kind is pandas.MultiIndex else () if kind in indexes else value.axes
     for axis in axes:
         _check_table(axis, type(axis), budget)
@@ -252,6 +262,12 @@ def _check_table(value: Any, kind: type, budget: _Budget) -> None:
                 _check_cells(dtype, value.iloc[:, at], budget)
     elif kind is not pandas.MultiIndex and not _is_plain(value.dtype):
         _check_cells(value.dtype, value, budget)
+
+
+def _is_known_freq(value: Any) -> bool:
+    """Return True if the steps of an index are of pandas: the user may have a class of steps."""
+    freq = getattr(value, "freq", None)
+    return freq is None or _member("pandas", f"_libs.tslibs.offsets.{type(freq).__name__}") is type(freq)
 
 
 def _indexes(pandas: Any) -> set[type]:
@@ -273,6 +289,8 @@ def _is_plain(dtype: Any) -> bool:
     )
     if not is_of_pandas:
         raise _ForeignError
+    if kind.__name__ not in _DTYPES:
+        raise _ForeignError
     return kind.__name__ != "CategoricalDtype"
 
 
@@ -281,7 +299,7 @@ def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
     if hasattr(dtype, "categories"):
         _check_table(dtype.categories, type(dtype.categories), budget)
         return
-    budget.take(len(column))
+    budget.take(len(column) // 10)  # a cell takes less time than a value in a list
     for one in column.array:
         if type(one) not in _PLAIN:
             _look("", one, _Budget(1), [], _DEEPEST)

@@ -20,7 +20,11 @@ def ask(shell):
         if messages[-1]["role"] == "tool":
             return "Done."
         arguments = json.dumps({"code": codes[-1], "backend": "kernel", "notebook_id": "user"})
-        made = {"id": "c1", "type": "function", "function": {"name": "notebook_execute", "arguments": arguments}}
+        made = {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "notebook_execute", "arguments": arguments},
+        }
         message = {"role": "assistant", "content": None, "tool_calls": [made]}
         return {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
 
