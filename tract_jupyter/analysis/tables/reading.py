@@ -61,7 +61,7 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
         },
         "element": _counts(_REDUCING, 2),
         "numbers": _counts("arange linspace logspace zeros ones eye zeros_like ones_like", 3),
-        "view": _counts("asarray reshape ravel squeeze transpose meshgrid", 2),
+        "view": _counts("diag asarray reshape ravel squeeze transpose meshgrid", 2),
         "constant": _counts("nan pi e inf newaxis", 0),
     },
     "numpy.linalg": {"new": _counts("norm inv solve det eig eigh svd lstsq matrix_rank", 3)},
