@@ -28,7 +28,7 @@ READS: Final = "Run what has no findings and touches no files, in this session"
 
 
 def reading_scripts() -> Subject:
-    """Return the subject of that approval: scripts of the chat's own model, and of nobody else."""
+    """Return the subject of that approval: scripts of the model of the chat only."""
     return Subject("script", "kernel", digest({"rule": READS}), {}, CHAT, rule=READS)
 
 
