@@ -116,7 +116,7 @@ class _Reader(Calls):
         target = node.target
         if isinstance(target, ast.Name):
             now = self.data(target)
-            self.check_own(target, now, CONTAINER)
+            self.check_values(target, now)
             self._bind(target, replace(now, own=min(now.own, max(added.own, CONTAINER))))
             self.note_foreign(added)
         else:

@@ -269,6 +269,9 @@ class Calls:
         name = keyword.arg
         if name is None or name in known.REFUSED_KEYWORDS:
             refuse(node, f"the argument {name or '**'} is not known to only read")
+        is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        if name.lower().startswith(known.OVERWRITING) and not (is_true and name.lower().startswith("copy")):
+            refuse(node, f"the argument {name} may change what is given")
         if name in known.CHECKED_KEYWORDS:
             self._callback(keyword.value)
             return []

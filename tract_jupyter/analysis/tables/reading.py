@@ -262,5 +262,7 @@ REFUSED_KEYWORDS: Final = words("""
     method usetex fontdict textprops prop font fontproperties font_properties title_fontproperties
 """)
 """Arguments by name that write somewhere, load a package or start processes; with `method` a package may be loaded."""
+OVERWRITING: Final = ("copy", "overwrite")
+"""The beginnings of arguments by name, as `copy_X`, by which a library changes its input."""
 CHECKED_KEYWORDS: Final = frozenset({"aggfunc", "func"})
 """Arguments by name that are taken as those of `CALLBACK_METHODS`."""
