@@ -162,7 +162,9 @@ def test_images_and_files_are_described(liar):
 def test_too_much_text_is_refused_and_the_connection_stays(liar):
     server = liar("big", 1_000_001)
     for _ in range(2):
-        with pytest.raises(McpResultError, match=r"liar.go answered with 1,000,001 bytes.*the limit is 1,000,000"):
+        with pytest.raises(
+            McpResultError, match=r"liar.go answered with 1,000,001 bytes.*the limit is 1,000,000"
+        ):
             server.call("go")
     assert server.is_running
     assert len(liar("big", 1_000_000).call("go")) == 1_000_000

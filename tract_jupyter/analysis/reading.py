@@ -373,8 +373,8 @@ class _Reader(Calls):
         if base.kind == "data" and name == "plot":
             self.check_plots(node)
             return Value("plotter")
-        is_column = not name.startswith("_") and self.kernel.is_column(name)
-        if base.kind != "data" or not (name in known.ATTRIBUTES or is_column):
+        is_known = name in known.ATTRIBUTES or (not name.startswith("_") and self.kernel.is_column(name))
+        if base.kind != "data" or not is_known:
             refuse(node, f"the attribute {name} is not known to only read")
         return DATA
 

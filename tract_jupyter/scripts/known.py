@@ -300,7 +300,8 @@ def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
         _check_table(dtype.categories, type(dtype.categories), budget)
         return
     budget.take(len(column) // 10)  # a cell takes less time than a value in a list
-    for one in column.array:
+    cells = column.to_numpy()
+    for one in () if set(map(type, cells)) <= _PLAIN else cells:
         if type(one) not in _PLAIN:
             _look("", one, _Budget(1), [], _DEEPEST)
 
